@@ -1,0 +1,90 @@
+"""Checks of user input: each error names the argument, what came and what was wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
+
+
+def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
+    """A real-valued tensor; tensors must be on `device` already, other arrays are moved there."""
+    if isinstance(value, Tensor):
+        if device is not None and value.device != device:
+            raise ValueError(f"{name} is on device {value.device}, the model is on {device}")
+        tensor = value.detach()
+    else:
+        try:
+            tensor = torch.as_tensor(getattr(value, "values", value), device=device)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(
+                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {error}"
+            ) from error
+    if tensor.is_complex():
+        raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
+    return tensor if tensor.is_floating_point() else tensor.to(torch.float64)
+
+
+def matrix(
+    name: str, value: ArrayLike, columns: int, argument: str, device: torch.device | None = None
+) -> Tensor:
+    """A finite [rows, columns] tensor; `argument` names the model's size it has to match."""
+    tensor = as_tensor(name, value, device)
+    if tensor.dim() != 2:
+        raise ValueError(
+            f"{name} must have shape [rows, {columns}], got shape {tuple(tensor.shape)}"
+        )
+    if tensor.shape[1] != columns:
+        raise ValueError(
+            f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
+        )
+    _check_rows_and_finite(name, tensor)
+    return tensor
+
+
+def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
+    """A finite [rows] tensor; a single column [rows, 1] is flattened."""
+    tensor = as_tensor(name, value, device)
+    if tensor.dim() == 2 and tensor.shape[1] == 1:
+        tensor = tensor[:, 0]
+    if tensor.dim() != 1:
+        raise ValueError(f"{name} must have shape [rows], got shape {tuple(tensor.shape)}")
+    _check_rows_and_finite(name, tensor)
+    return tensor
+
+
+def same_rows(**tensors: Tensor) -> None:
+    """An error unless all tensors have the same number of rows."""
+    rows = {name: len(tensor) for name, tensor in tensors.items()}
+    if len(set(rows.values())) > 1:
+        counts = ", ".join(f"{name} has {count}" for name, count in rows.items())
+        raise ValueError(f"row counts differ: {counts}")
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
+    """An error unless `value` is one of the names."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
+
+
+def positive_int(name: str, value: Any, minimum: int = 1) -> int:
+    """An integer of at least `minimum`."""
+    if isinstance(value, bool) or int(value) != value or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    return int(value)
+
+
+def _check_rows_and_finite(name: str, tensor: Tensor) -> None:
+    if len(tensor) == 0:
+        raise ValueError(f"{name} has no rows, at least one is needed")
+    bad = ~tensor.isfinite()
+    if bad.any():
+        row = int(bad.nonzero()[0, 0])
+        raise ValueError(
+            f"{name} must be finite, got {int(bad.sum())} NaN or infinite entries, the first in "
+            f"row {row}"
+        )

@@ -1,0 +1,6 @@
+"""Benchmark data sets with monotone inputs, as tensors: ``data.load("adult")``."""
+
+from pyro_gcm.data.dataset import Dataset
+from pyro_gcm.data.registry import load
+
+__all__ = ["Dataset", "load"]

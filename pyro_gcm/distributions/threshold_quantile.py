@@ -1,0 +1,69 @@
+"""Quantiles of a continuous outcome as an order event of the quantile level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pyro.distributions import AsymmetricLaplace, TorchDistribution
+from torch import Tensor
+
+from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.threshold_normal import threshold_mean
+
+_SMALLEST_LEVEL = 1e-6
+
+
+class ThresholdQuantile(AsymmetricLaplace):
+    """An outcome whose log-density is minus the pinball loss at a monotone quantile curve.
+
+        log p(y) = -rho_level((y - mu) / scale) + const,   rho_r(d) = r d_+ + (1 - r) (-d)_+,
+        mu = spread * Phi^-1(Pr(c < h(level))) + mu_t
+
+    (paper, section 4.1 for the loss and appendix D.3 for mu). The quantile is a functional of the
+    distribution of the costs, so a draw of them says nothing more about y: `given_cost` and
+    `marginalize` change nothing, and p(c | y) = p(c).
+
+    :param event: `OrderEvent` of a cost distribution and the mapped quantile level.
+    :param threshold_loc: mu_t, in the units of y.
+    :param spread: factor of the probit, > 0.
+    :param level: quantile level in (0, 1), shape `batch_shape`.
+    :param scale: the unit in which the pinball loss is measured, > 0.
+    """
+
+    def __init__(
+        self,
+        event: OrderEvent,
+        threshold_loc: Tensor,
+        spread: Tensor,
+        level: Tensor,
+        scale: Tensor,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.event = event
+        mean = threshold_mean(event, threshold_loc, spread).to(event.dtype)
+        level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
+        # AsymmetricLaplace falls off with scale/asymmetry above and scale*asymmetry below.
+        odds = (level / (1.0 - level)).sqrt()
+        width = scale / (level * (1.0 - level)).sqrt()
+        super().__init__(mean, width, odds, validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdQuantile:
+        """The same distribution with a larger batch shape."""
+        new = self._get_checked_instance(ThresholdQuantile, _instance)
+        new.event = self.event
+        return super().expand(batch_shape, _instance=new)
+
+    def given_cost(self, cost: Tensor) -> ThresholdQuantile:
+        """The same distribution: y depends on the costs through their distribution only."""
+        return self
+
+    def marginalize(self, cost: TorchDistribution) -> ThresholdQuantile:
+        """The same distribution."""
+        return self
+
+    def cost_posterior(self, y: Tensor) -> TorchDistribution:
+        """p(c | y) = p(c)."""
+        assert not isinstance(self.event.cost, Tensor)
+        return self.event.cost.expand(self.batch_shape)

@@ -1,0 +1,106 @@
+"""Predictions that rise with the revenue exactly: fixed noise, fixed blocks, fixed order of sums.
+
+Averaging over fresh draws of z would break monotonicity, and so would rounding: a matrix product of
+another shape, or a sum in another order, gives other bits. Here every prediction uses the same base
+noise, and every row goes through blocks of one fixed size.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+#: Rows of x, or of revenues, that are evaluated together; shorter blocks are padded.
+BLOCK_ROWS = 64
+
+
+class CommonNoise(nn.Module):
+    """Standard normal base noise from a scrambled Sobol sequence, the same at every call.
+
+    :param num_samples: draws kept in the buffer `noise`, [num_samples, dim]; powers of two are best.
+    :param dim: dimension of z.
+    :param seed: seed of the scrambling.
+    """
+
+    noise: Tensor
+
+    def __init__(self, num_samples: int, dim: int, seed: int = 0) -> None:
+        super().__init__()
+        self.dim, self.seed = dim, seed
+        self.register_buffer("noise", self._sobol(num_samples))
+
+    def _sobol(self, num_samples: int) -> Tensor:
+        engine = torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=self.seed)
+        uniform = engine.draw(num_samples, dtype=torch.float64)
+        smallest = 0.5 / (1 << 30)  # Sobol points are multiples of 2^-30, 0 among them
+        return torch.special.ndtri(uniform + smallest).to(torch.get_default_dtype())
+
+    def forward(self, num_samples: int | None = None) -> Tensor:
+        """The kept noise, or a longer or shorter piece of the same sequence."""
+        if num_samples is None or num_samples == len(self.noise):
+            return self.noise
+        return self._sobol(num_samples).to(self.noise)
+
+
+def latent_draws(distribution: Any, noise: Tensor, seed: int) -> Tensor:
+    """Draws [N, B, D] of z from a distribution of batch shape [B], driven by base noise [N, D].
+
+    Uses the distribution's own `rsample_from(noise)` if it has one, location and scale of a
+    Gaussian, and the quantile function of other independent distributions. What has none of these
+    is sampled with a fixed seed, which is deterministic for one block of rows and no more: then
+    neither monotonicity nor equality across batches is promised, and a warning says so.
+    """
+    noise = noise.unsqueeze(-2)  # [N, 1, D]
+    if hasattr(distribution, "rsample_from"):
+        from_noise: Tensor = distribution.rsample_from(noise)
+        return from_noise
+    base = distribution
+    while isinstance(base, torch.distributions.Independent):
+        base = base.base_dist
+    if isinstance(base, torch.distributions.Normal):
+        return base.loc + base.scale * noise
+    if isinstance(base, torch.distributions.MultivariateNormal):
+        return base.loc + (base.scale_tril @ noise.unsqueeze(-1)).squeeze(-1)
+    if not base.event_shape:
+        try:
+            by_quantile: Tensor = base.icdf(torch.special.ndtr(noise))
+            return by_quantile
+        except NotImplementedError:
+            pass
+    warnings.warn(
+        f"{type(base).__name__} offers neither rsample_from(noise) nor icdf: predictions are "
+        "seeded Monte Carlo, not exactly monotone",
+        stacklevel=2,
+    )
+    devices = [noise.device] if noise.is_cuda else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        sampled: Tensor = distribution.sample((len(noise),))
+    return sampled
+
+
+def blocks(rows: Tensor) -> Iterator[Tensor]:
+    """Consecutive blocks of exactly BLOCK_ROWS rows; the last is padded with its last row."""
+    for block in rows.split(BLOCK_ROWS):
+        missing = BLOCK_ROWS - len(block)
+        yield torch.cat([block, block[-1:].expand(missing, -1)]) if missing else block
+
+
+def in_blocks(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
+    """`function` of row-aligned arguments, evaluated block by block, without the padding."""
+    parts = [function(*block) for block in zip(*map(blocks, arguments), strict=True)]
+    return torch.cat(parts)[: len(arguments[0])]
+
+
+def pairwise_mean(values: Tensor) -> Tensor:
+    """Mean over dimension 0 by halving: the order of the additions is the same for every layout."""
+    count = len(values)
+    while len(values) > 1:
+        half = len(values) // 2
+        rest = values[2 * half :]
+        values = torch.cat([values[:half] + values[half : 2 * half], rest])
+    return values[0] / count

@@ -1,0 +1,170 @@
+"""The importance-weighted bound, per datum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from pyro.infer import ELBO
+from pyro.infer.enum import get_importance_trace
+from pyro.poutine import Trace
+from torch import Tensor
+
+_GRADIENTS = ("iwae",)
+
+
+class ImportanceWeightedELBO(ELBO):
+    """log mean over particles of the importance weights, for every datum inside the common plates.
+
+        L = sum_i 1/(1 - alpha) log 1/N sum_n w_in^(1 - alpha),   w_in = p(y_i, z_in) / q(z_in)
+
+    With alpha = 0 that is the bound of IWAE (Burda et al. 2016, the loss in the paper's equation
+    (gcm_loss)), otherwise Renyi's (Li & Turner 2016). A weight belongs to one datum: log-densities
+    are summed over every plate that is not common to all sites of the model. The scale of a
+    subsampled common plate is taken off before the logarithm and put back after it, so that
+
+        with pyro.plate("data", 640, subsample_size=64):
+
+    gives an unbiased estimate of the bound on all 640 rows (Pyro's RenyiELBO scales inside).
+
+    :param num_particles: N.
+    :param alpha: order of Renyi's bound, not 1.
+    :param gradient: "iwae", the reparametrised gradient of the bound.
+    :param max_plate_nesting: nesting of the program's plates; guessed by a run when left out.
+    :param vectorize_particles: particles as one more plate (default) or one after the other.
+    :raises ValueError: for alpha = 1, no particles, an unknown gradient, or a subsampled plate that
+        is not common to all sites (its scale has no place in a per-datum bound).
+    """
+
+    def __init__(
+        self,
+        num_particles: int = 32,
+        alpha: float = 0.0,
+        gradient: str = "iwae",
+        *,
+        max_plate_nesting: float = math.inf,
+        vectorize_particles: bool = True,
+    ) -> None:
+        if num_particles < 1:
+            raise ValueError(f"num_particles must be at least 1, got {num_particles}")
+        if alpha == 1.0:
+            raise ValueError("alpha=1 is the ordinary bound: use Trace_ELBO or TraceMeanField_ELBO")
+        if gradient not in _GRADIENTS:
+            raise ValueError(f"gradient must be one of {_GRADIENTS}, got {gradient!r}")
+        self.alpha = alpha
+        self.gradient = gradient
+        super().__init__(
+            num_particles=num_particles,
+            max_plate_nesting=max_plate_nesting,
+            vectorize_particles=vectorize_particles,
+        )
+
+    def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
+        traces: tuple[Trace, Trace] = get_importance_trace(
+            "flat", self.max_plate_nesting, model, guide, args, kwargs
+        )
+        return traces
+
+    def log_weights(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
+        return self._log_weights(model, guide, args, kwargs)[0]
+
+    def _log_weights(
+        self, model: Any, guide: Any, args: Any, kwargs: Any, reparametrized: bool = False
+    ) -> tuple[Tensor, float]:
+        """The log-weights, and the scale of the common plates."""
+        particles, scale = [], 1.0
+        for model_trace, guide_trace in self._get_traces(model, guide, args, kwargs):
+            if reparametrized:
+                _check_reparametrized(guide_trace)
+            frames = _common_frames(model_trace)
+            scale = math.prod((f.full_size or f.size) / f.size for f in frames.values())
+            particles.append(self._datum_log_weights(model_trace, guide_trace, frames, scale))
+        if len(particles) == 1:
+            return particles[0], scale
+        return torch.cat(particles), scale
+
+    def _datum_log_weights(
+        self, model_trace: Trace, guide_trace: Trace, frames: dict[int, Any], scale: float
+    ) -> Tensor:
+        vectorized = self.vectorize_particles and self.num_particles > 1
+        particle_dim = -int(self.max_plate_nesting) if vectorized else None
+        kept = [*([particle_dim] if particle_dim is not None else []), *sorted(frames)]
+        log_w: Any = 0.0
+        for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
+            for site in _sample_sites(trace):
+                other = [d for d in range(-site["log_prob"].dim(), 0) if d not in kept]
+                log_p = site["log_prob"] / scale
+                log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
+        sizes = {d: f.size for d, f in frames.items()}
+        if particle_dim is not None:
+            sizes[particle_dim] = self.num_particles
+        rank = -min(kept, default=0)
+        log_w = log_w.reshape((1,) * (rank - log_w.dim()) + log_w.shape)
+        log_w = log_w.expand([sizes.get(d, 1) for d in range(-rank, 0)])
+        # All other dimensions have size 1 by now.
+        log_w = log_w.reshape([sizes[d] for d in kept])
+        return log_w if vectorized else log_w.unsqueeze(0)
+
+    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound, summed over the data, as a tensor to differentiate.
+
+        :raises ValueError: if a site of the guide cannot be reparametrised.
+        """
+        log_w, scale = self._log_weights(model, guide, args, kwargs, reparametrized=True)
+        power = 1.0 - self.alpha
+        bound = torch.logsumexp(power * log_w, 0) - math.log(self.num_particles)
+        return -scale * bound.sum() / power
+
+    @torch.no_grad()
+    def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound, without a gradient."""
+        return self.differentiable_loss(model, guide, *args, **kwargs)
+
+    def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound; its gradient is added to the parameters (for `pyro.infer.SVI`)."""
+        loss = self.differentiable_loss(model, guide, *args, **kwargs)
+        if loss.requires_grad:
+            loss.backward(retain_graph=self.retain_graph)  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+
+def _sample_sites(trace: Trace) -> list[Any]:
+    return [site for site in trace.nodes.values() if site["type"] == "sample"]
+
+
+def _check_reparametrized(guide_trace: Trace) -> None:
+    for site in _sample_sites(guide_trace):
+        if not site["is_observed"] and not getattr(site["fn"], "has_rsample", False):
+            raise ValueError(
+                f"site '{site['name']}' of the guide has no reparametrised sampler "
+                f"({type(site['fn']).__name__}); the bound cannot be differentiated through it"
+            )
+
+
+def _plates(site: Any) -> dict[int, Any]:
+    """Vectorised plates of a site by dimension, without the plate of the particles."""
+    return {
+        frame.dim: frame
+        for frame in site["cond_indep_stack"]
+        if frame.vectorized and frame.name != "num_particles_vectorized"
+    }
+
+
+def _common_frames(model_trace: Trace) -> dict[int, Any]:
+    sites: Iterable[dict[int, Any]] = [_plates(site) for site in _sample_sites(model_trace)]
+    common: dict[int, Any] | None = None
+    for plates in sites:
+        common = plates if common is None else {d: f for d, f in common.items() if d in plates}
+    common = common or {}
+    for plates in sites:
+        for dim, frame in plates.items():
+            if dim not in common and frame.full_size not in (None, frame.size):
+                raise ValueError(
+                    f"plate '{frame.name}' is subsampled but not all sites of the model are inside "
+                    "it; a per-datum bound cannot scale it. Move every site into the plate, or do "
+                    "not subsample."
+                )
+    return common

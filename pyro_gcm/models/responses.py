@@ -1,0 +1,175 @@
+"""What the order event says about y: one small object for each kind of response.
+
+A response turns the event c < h(r), given z, into the distribution at site y, and says what a
+prediction is. GCM knows nothing else about y, so another kind is another subclass of `Response`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor, nn
+
+from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
+from pyro_gcm.distributions.threshold_normal import threshold_mean
+from pyro_gcm.nets.conditional import mlp, positive
+from pyro_gcm.nets.standardizer import Standardizer
+
+
+class Response(nn.Module):
+    """Interface of a response."""
+
+    #: The bound that `fit` uses when none is named.
+    default_elbo = "iwae"
+    #: Whether revenues are standardised before they enter the event.
+    standardizes_revenue = True
+
+    def check_revenue(self, r: Tensor) -> None:
+        """Raise ValueError for revenues [n, m] that this response cannot have."""
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Raise ValueError for outcomes [n] that this response cannot have."""
+
+    def learn_unit(self, y: Tensor) -> None:
+        """Learn the unit of y from training rows [n]."""
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """y [n] as a guide reads it, without a unit."""
+        return y
+
+    def revenue(self) -> Any:
+        """p(r) where the response itself fixes it, else None."""
+        return None
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r) with the costs integrated out; x standardised, r in its own units.
+
+        The result has `given_cost(c)`, `marginalize(cost_distribution)` and `cost_posterior(y)`.
+        """
+        raise NotImplementedError
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """What `GCM.predict` averages over z, float64, increasing in the probability of the event."""
+        raise NotImplementedError
+
+
+class Binary(Response):
+    """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
+
+    def __init__(self, x_dim: int = 0, hidden: int | Sequence[int] = 16) -> None:
+        super().__init__()
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Only 0 and 1."""
+        strange = (y != 0) & (y != 1)
+        if strange.any():
+            raise ValueError(
+                "y must be 0 or 1 for response='binary', got "
+                f"{sorted(set(y[strange].tolist()))[:5]}"
+            )
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderEvent:
+        """The event."""
+        return event
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """Pr(c < r | z)."""
+        return event.log_probs64()[1].exp()
+
+
+class Continuous(Response):
+    """Gaussian y given z; the event is that y exceeds a Gaussian threshold (paper, appendix D.3).
+
+    sigma_y, mu_t and sigma_t are functions of x. The prediction is the mean of y.
+    """
+
+    def __init__(self, x_dim: int, hidden: int | Sequence[int] = 16) -> None:
+        super().__init__()
+        self.net = mlp(x_dim, 3, hidden)
+        self.standardizer = Standardizer(1)
+
+    def learn_unit(self, y: Tensor) -> None:
+        """Learn mean and standard deviation."""
+        self.standardizer.learn(y.unsqueeze(-1))
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """y less its mean, over its standard deviation."""
+        standard: Tensor = self.standardizer(y.unsqueeze(-1))
+        return standard.squeeze(-1)
+
+    def _curve(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """mu_t, sigma_t and sigma_y in the units of y, each [...]."""
+        raw = self.net(x)
+        unit = self.standardizer.scale
+        loc = self.standardizer.inverse(raw[..., :1])[..., 0]
+        return loc, unit * positive(raw[..., 1]), unit * positive(raw[..., 2])
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> ThresholdNormal:
+        """N(mu_y, sigma_y^2) in the units of y."""
+        return ThresholdNormal(event, *self._curve(x))
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """mu_y(x, r, z)."""
+        loc, threshold_scale, scale = self._curve(x)
+        return threshold_mean(event, loc, torch.hypot(scale.double(), threshold_scale.double()))
+
+
+class Quantile(Response):
+    """The only revenue is a quantile level in (0, 1); the prediction is that quantile of y.
+
+    mu_y as for continuous y, under the pinball loss (paper, section 4.1). The importance-weighted
+    bound would be another objective, so the plain bound is the default here.
+    """
+
+    default_elbo = "elbo"
+    standardizes_revenue = False
+
+    def __init__(self, x_dim: int, hidden: int | Sequence[int] = 16) -> None:
+        super().__init__()
+        self.net = mlp(x_dim, 2, hidden)
+        self.standardizer = Standardizer(1)
+
+    def revenue(self) -> dist.Uniform:
+        """Levels are drawn uniformly (paper, equation (qt_reg))."""
+        scale = self.standardizer.scale
+        return dist.Uniform(torch.zeros_like(scale), torch.ones_like(scale)).to_event(1)
+
+    def check_revenue(self, r: Tensor) -> None:
+        """Levels strictly between 0 and 1."""
+        if ((r <= 0) | (r >= 1)).any():
+            raise ValueError(
+                "r must lie strictly between 0 and 1 for response='quantile', got values from "
+                f"{r.min().item():g} to {r.max().item():g}"
+            )
+
+    def learn_unit(self, y: Tensor) -> None:
+        """Learn mean and standard deviation."""
+        self.standardizer.learn(y.unsqueeze(-1))
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """y less its mean, over its standard deviation."""
+        standard: Tensor = self.standardizer(y.unsqueeze(-1))
+        return standard.squeeze(-1)
+
+    def _curve(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """mu_t and the spread sqrt(sigma_y^2 + sigma_t^2) in the units of y, each [...]."""
+        raw = self.net(x)
+        loc = self.standardizer.inverse(raw[..., :1])[..., 0]
+        return loc, self.standardizer.scale * positive(raw[..., 1])
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> TorchDistribution:
+        """An asymmetric Laplace density at the quantile; the pinball loss in units of sd(y)."""
+        loc, spread = self._curve(x)
+        level = r[..., 0].to(loc.dtype)
+        return ThresholdQuantile(event, loc, spread, level, self.standardizer.scale)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """mu_y(x, level, z)."""
+        return threshold_mean(event, *self._curve(x))
+
+
+RESPONSES = {"binary": Binary, "continuous": Continuous, "quantile": Quantile}

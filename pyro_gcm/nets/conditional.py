@@ -1,0 +1,77 @@
+"""A network that returns a distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import constraints
+
+_MIN_SCALE = 0.05
+
+
+def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential:
+    """tanh perceptron; an int stands for one hidden layer of that width, () for none."""
+    widths = [in_dim, *((hidden,) if isinstance(hidden, int) else hidden)]
+    layers: list[nn.Module] = []
+    for a, b in zip(widths[:-1], widths[1:], strict=True):
+        layers += [nn.Linear(a, b), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], out_dim))
+
+
+def positive(raw: Tensor, at_zero: float = 1.0) -> Tensor:
+    """softplus with a floor of 0.05, shifted so that raw = 0 gives `at_zero`.
+
+    The floor keeps single-sample bounds finite at the start of training.
+    """
+    shift = math.log(math.expm1(at_zero - _MIN_SCALE))
+    return _MIN_SCALE + nn.functional.softplus(raw + shift)
+
+
+class Conditional(nn.Module):
+    """context [..., in_dim] -> distribution with event shape `event_shape`.
+
+    One perceptron gives all parameters of `family`: real ones as they are, positive ones through
+    `positive`, others through torch's `transform_to` of their constraint. Prior, guide, decoder and
+    cost networks all have this interface, so any module with it can take their place.
+
+    :param family: a univariate distribution class.
+    :param hidden: width of the hidden layer, or the widths of several.
+    """
+
+    def __init__(
+        self,
+        family: type,
+        in_dim: int,
+        event_shape: Sequence[int],
+        hidden: int | Sequence[int] = 16,
+    ) -> None:
+        super().__init__()
+        self.family: Any = family
+        self.event_shape = tuple(event_shape)
+        self.constraints = dict(family.arg_constraints)  # type: ignore[attr-defined]
+        size = math.prod(self.event_shape)
+        self.net = mlp(in_dim, len(self.constraints) * size, hidden)
+
+    def forward(self, context: Tensor) -> Any:
+        """The distribution, of batch shape `context.shape[:-1]`."""
+        raw = self.net(context)
+        raw = raw.reshape(*context.shape[:-1], len(self.constraints), *self.event_shape)
+        columns = raw.unbind(-1 - len(self.event_shape))
+        parameters = {
+            name: _constrained(column, constraint)
+            for column, (name, constraint) in zip(columns, self.constraints.items(), strict=True)
+        }
+        return self.family(**parameters).to_event(len(self.event_shape))
+
+
+def _constrained(raw: Tensor, constraint: Any) -> Tensor:
+    if constraint is constraints.real:
+        return raw
+    if constraint is constraints.positive:
+        return positive(raw)
+    constrained: Tensor = torch.distributions.transform_to(constraint)(raw)
+    return constrained

@@ -1,0 +1,101 @@
+"""``Dataset`` holds parts that fit together, and splits them the same way every time."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+
+from pyro_gcm.data import Dataset
+
+
+def make(rows: int = 11, **changes: Any) -> Dataset:
+    """A small table in which each value of x tells its row."""
+    parts: dict[str, Any] = {
+        "name": "toy",
+        "variant": "default",
+        "x": torch.arange(rows, dtype=torch.float64)[:, None],
+        "r": torch.zeros(rows, 2, dtype=torch.float64),
+        "y": torch.arange(rows, dtype=torch.float64) % 2,
+        "x_names": ("row",),
+        "r_names": ("a", "-b"),
+        "response": "binary",
+        "metric": "auc",
+    }
+    return Dataset(**{**parts, **changes})
+
+
+@pytest.mark.parametrize(("rows", "size"), [(11, 8), (392, 313), (48_842, 39_073)])
+def test_split_is_four_to_one_and_holds_every_row_once(rows: int, size: int) -> None:
+    train, test = make(rows).split(seed=3)
+    assert (len(train), len(test)) == (size, rows - size)
+    assert torch.cat([train, test]).sort().values.equal(torch.arange(rows))
+
+
+def test_split_depends_on_the_seed_alone() -> None:
+    dataset = make()
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = dataset.split(seed=0)
+    assert torch.get_rng_state().equal(before)
+    torch.manual_seed(2)
+    assert all(a.equal(b) for a, b in zip(first, dataset.split(seed=0), strict=True))
+    assert not first[0].equal(dataset.split(seed=1)[0])
+
+
+def test_split_is_the_generator_s_own_permutation() -> None:
+    order = torch.randperm(11, generator=torch.Generator().manual_seed(5))
+    train, test = make().split(seed=5)
+    assert torch.cat([train, test]).equal(order)
+
+
+def test_fixed_split_is_refused_where_there_is_none() -> None:
+    with pytest.raises(ValueError, match=r"toy \(11 rows, variant 'default'\) has no fixed split"):
+        make().fixed_split()
+
+
+def test_fixed_split_cannot_be_changed_by_its_user() -> None:
+    dataset = make(fixed=(torch.arange(8), torch.arange(8, 11)))
+    dataset.fixed_split()[0].zero_()
+    assert dataset.fixed_split()[0].equal(torch.arange(8))
+
+
+@pytest.mark.parametrize("as_mask", [False, True], ids=["rows", "mask"])
+def test_subset_keeps_rows_together_and_drops_the_fixed_split(as_mask: bool) -> None:
+    dataset = make(fixed=(torch.arange(8), torch.arange(8, 11)))
+    index = torch.tensor([2, 5, 7])
+    part = dataset.subset(torch.isin(torch.arange(11), index) if as_mask else index)
+    assert len(part) == 3
+    assert part.x.flatten().tolist() == [2, 5, 7]
+    assert part.y.tolist() == [0, 1, 1]
+    assert part.r.shape == (3, 2)
+    with pytest.raises(ValueError, match="3 rows"):
+        part.fixed_split()
+
+
+def test_dimensions_are_those_of_the_columns() -> None:
+    dataset = make()
+    assert (len(dataset), dataset.x_dim, dataset.r_dim) == (11, 1, 2)
+
+
+def test_data_set_is_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make().y = torch.zeros(11)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": torch.zeros(10, 1)}, r"x has shape \(10, 1\), expected \(11, 1\)"),
+        ({"r_names": ("a",)}, r"r has shape \(11, 2\), expected \(11, 1\)"),
+        ({"y": torch.zeros(11, 1)}, r"y has shape \(11, 1\), expected \(11,\)"),
+        ({"r": torch.full((11, 2), torch.nan)}, "r holds NaN"),
+        ({"y": torch.full((11,), 2.0)}, "y holds other values than 0 and 1"),
+    ],
+    ids=["rows", "names", "column_y", "nan", "label"],
+)
+def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**changes)

@@ -1,0 +1,184 @@
+"""A raw file is read from the folder or downloaded once, and never believed unverified.
+
+Downloads go through the real pooch and HTTP, from a server on this machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.server
+import io
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pooch
+import pytest
+
+from pyro_gcm.data.source import RawFile, read_raw
+
+CONTENT = b"1, 2\n3, 4\n" * 50
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+def zipped(content: bytes, member: str = "table.csv") -> bytes:
+    """An archive with one member."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, content)
+    return buffer.getvalue()
+
+
+def flipped(content: bytes, place: int) -> bytes:
+    """The same bytes with one bit wrong.
+
+    In ``zipped``, place 45 lies inside the packed data, and 71 before the end is the version
+    that unpacking needs.
+    """
+    place %= len(content)
+    return content[:place] + bytes([content[place] ^ 0x40]) + content[place + 1 :]
+
+
+class Site:
+    """A web site: ``files`` by their path, ``asked`` the paths that were requested."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        site = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                body = site.files.get(self.path)
+                self.send_response(404 if body is None else 200)
+                self.send_header("Content-Length", str(len(body or b"")))
+                self.end_headers()
+                self.wfile.write(body or b"")
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
+    """A site to download from, with an empty cache and no PYRO_GCM_DATA."""
+    monkeypatch.delenv("PYRO_GCM_DATA", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
+    site = Site()
+    thread = threading.Thread(target=site.server.serve_forever, args=(0.01,))
+    thread.start()
+    yield site
+    site.server.shutdown()
+    thread.join()
+    site.server.server_close()
+
+
+def cached(tmp_path: Path) -> list[str]:
+    """What lies in the cache."""
+    cache = tmp_path / "cache" / "pyro_gcm"
+    return sorted(p.relative_to(cache).as_posix() for p in cache.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("member", [None, "table.csv"], ids=["plain", "zip"])
+def test_download_happens_once(site: Site, tmp_path: Path, member: str | None) -> None:
+    site.files["/some+file"] = CONTENT if member is None else zipped(CONTENT)
+    file = RawFile("toy/table.csv", SHA256, f"{site.url}/some+file", member)
+    assert read_raw(file) == CONTENT
+    assert read_raw(file) == CONTENT
+    assert site.asked == ["/some+file"]
+    assert cached(tmp_path) == ["toy/some+file"]
+
+
+@pytest.mark.parametrize(
+    ("served", "member", "message"),
+    [
+        (CONTENT[:-1], None, rf"has sha256 \w+, expected {SHA256} for toy/table.csv"),
+        (zipped(CONTENT[:-1]), "table.csv", rf"has sha256 \w+, expected {SHA256}"),
+        (zipped(CONTENT)[:-30], "table.csv", "is not a whole zip file"),
+        (flipped(zipped(CONTENT), 45), "table.csv", "is not a whole zip file"),
+        (flipped(zipped(CONTENT), -71), "table.csv", r"not a whole zip file: zip file version"),
+        (zipped(CONTENT, "other.csv"), "table.csv", "has no member 'table.csv'"),
+    ],
+    ids=["plain", "zip_member", "cut_zip", "bad_data", "bad_version", "wrong_zip"],
+)
+def test_damaged_download_is_refused_and_not_kept(
+    site: Site, tmp_path: Path, served: bytes, member: str | None, message: str
+) -> None:
+    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file", member)
+    site.files["/file"] = served
+    with pytest.raises(ValueError, match=message):
+        read_raw(file)
+    assert cached(tmp_path) == []
+    site.files["/file"] = CONTENT if member is None else zipped(CONTENT)
+    assert read_raw(file) == CONTENT
+
+
+def test_copy_that_went_bad_in_the_cache_is_refused_and_not_kept(
+    site: Site, tmp_path: Path
+) -> None:
+    site.files["/file"] = CONTENT
+    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file")
+    read_raw(file)
+    (tmp_path / "cache/pyro_gcm/toy/file").write_bytes(b"bad")
+    with pytest.raises(ValueError, match="removed, the next call downloads it anew"):
+        read_raw(file)
+    assert read_raw(file) == CONTENT
+
+
+def test_failed_download_names_the_source_and_the_way_round(site: Site) -> None:
+    file = RawFile("toy/table.csv", SHA256, f"{site.url}/gone")
+    with pytest.raises(OSError, match=r"/gone .*or set PYRO_GCM_DATA to a folder that holds toy/"):
+        read_raw(file)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"], ids=["plain", "gzip"])
+def test_folder_serves_the_file_without_a_download(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    (tmp_path / "toy").mkdir()
+    stored = gzip.compress(CONTENT) if suffix else CONTENT
+    (tmp_path / f"toy/table.csv{suffix}").write_bytes(stored)
+    monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
+    assert read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/file")) == CONTENT
+    assert site.asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "message"),
+    [
+        ("table.csv", CONTENT[:-1], rf"has sha256 \w+, expected {SHA256}"),
+        ("table.csv.gz", gzip.compress(CONTENT[:-1]), rf"has sha256 \w+, expected {SHA256}"),
+        ("table.csv.gz", gzip.compress(CONTENT)[:-9], "is not a whole gzip file"),
+        ("table.csv.gz", CONTENT, "is not a whole gzip file"),
+    ],
+    ids=["plain", "gzip", "cut_gzip", "no_gzip"],
+)
+def test_damaged_file_in_the_folder_is_refused_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stored: bytes, message: str
+) -> None:
+    path = tmp_path / "toy" / name
+    path.parent.mkdir()
+    path.write_bytes(stored)
+    monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match=message):
+        read_raw(RawFile("toy/table.csv", SHA256, "https://example.org/file"))
+    assert path.read_bytes() == stored
+
+
+def test_missing_file_names_the_variable_and_the_path(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.files["/file"] = CONTENT
+    monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
+    with pytest.raises(FileNotFoundError) as caught:
+        read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/file"))
+    assert "PYRO_GCM_DATA" in str(caught.value)
+    assert str(tmp_path / "toy" / "table.csv") in str(caught.value)
+    assert site.asked == []

@@ -33,13 +33,20 @@ class CostPosterior(TorchDistribution):
     :param event: an `OrderEvent` whose cost is a distribution and whose revenue is a tensor.
     :param outcome: the observed y, or the probability of y = 1 where it is not known for certain
         (a continuous response gives the event only so); broadcasts against `event.batch_shape`.
+    :param log_outcome: the logarithms of `outcome` and of 1 - `outcome`, where the caller has them
+        with more digits than `outcome` can hold.
     :raises ValueError: if the cost is a tensor already or the revenue is random.
     """
 
     arg_constraints: dict[str, Any] = {}
 
     def __init__(
-        self, event: OrderEvent, outcome: Tensor, *, validate_args: bool | None = None
+        self,
+        event: OrderEvent,
+        outcome: Tensor,
+        *,
+        log_outcome: tuple[Tensor, Tensor] | None = None,
+        validate_args: bool | None = None,
     ) -> None:
         if isinstance(event.cost, Tensor) or not isinstance(event.revenue, Tensor):
             raise ValueError(
@@ -49,10 +56,10 @@ class CostPosterior(TorchDistribution):
         batch_shape = torch.broadcast_shapes(event.batch_shape, outcome.shape)
         self.event = event.expand(batch_shape)
         self.outcome = outcome.expand(batch_shape)
-        event_shape = event.cost.event_shape
-        if validate_args is not False and ((outcome < 0) | (outcome > 1)).any():
+        self.log_outcome = log_outcome or (outcome.double().log(), torch.log1p(-outcome.double()))
+        super().__init__(batch_shape, event.cost.event_shape, validate_args=validate_args)
+        if self._validate_args and not ((outcome >= 0) & (outcome <= 1)).all():
             raise ValueError("outcome must lie in [0, 1]")
-        super().__init__(batch_shape, event_shape, validate_args=False)
 
     @property
     def support(self) -> constraints.Constraint:
@@ -62,17 +69,24 @@ class CostPosterior(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> CostPosterior:
         """The same posterior with a larger batch shape."""
         batch_shape = torch.Size(batch_shape)
-        return CostPosterior(
-            self.event.expand(batch_shape), self.outcome.expand(batch_shape), validate_args=False
+        new = CostPosterior(
+            self.event.expand(batch_shape),
+            self.outcome.expand(batch_shape),
+            log_outcome=self.log_outcome,
+            validate_args=False,
         )
+        new._validate_args = self._validate_args
+        return new
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a cost `[..., K]` or `[..., G, K]`; -inf where it contradicts the outcome."""
+        if self._validate_args:
+            self._validate_sample(value)
         log_zero, log_one = self.event.log_probs64()
-        certain = self.event.given_cost(value).log_prob(torch.ones((), device=value.device)) == 0
-        outcome = self.outcome.double()
+        happened = self.event.given_cost(value).mean == 1.0
+        log_outcome, log_other = self.log_outcome
         # Bayes for the event, which is all that the outcome says about the cost.
-        log_ratio = torch.where(certain, outcome.log() - log_one, torch.log1p(-outcome) - log_zero)
+        log_ratio = torch.where(happened, log_outcome - log_one, log_other - log_zero)
         log_prior: Tensor = self.event.cost.log_prob(value)
         return log_prior + log_ratio.to(log_prior.dtype)
 

@@ -16,7 +16,7 @@ import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
 
-from pyro_gcm.distributions.numerics import LOG_2, log_ndtr_pair, probit
+from pyro_gcm.distributions.numerics import LOG_2, normal_log_tails, probit
 
 LogProbability = Callable[[dist.Distribution, Tensor], Tensor]
 LogTails = Callable[[dist.Distribution, Tensor], tuple[Tensor, Tensor]]
@@ -26,7 +26,8 @@ Quantile = Callable[[dist.Distribution, Tensor, Tensor], Tensor]
 class CostFamily(NamedTuple):
     """Tail functions of one family; each takes the distribution first and works elementwise.
 
-    `log_tails(d, value)` is the pair log Pr(c < value), log Pr(c >= value).
+    `log_tails(d, value)` is the pair log Pr(c < value), log Pr(c >= value) in float64, for finite
+    and infinite values.
     `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q; both are given,
     so that the smaller one can be inverted.
     """
@@ -68,7 +69,14 @@ def register_cost_family(
         raise TypeError(f"distribution must be a class, got {distribution!r}")
 
     def log_tails(d: dist.Distribution, value: Tensor) -> tuple[Tensor, Tensor]:
-        return log_cdf(d, value), log_survival(d, value)
+        infinite = value.isinf()
+        # An infinite value is replaced before the arithmetic, or 0 * inf would poison the gradients.
+        # Its float64 lifts the whole computation, the parameters of the family included.
+        safe = torch.where(infinite, 1.0, value.double())
+        up, down = infinite & (value > 0), infinite & (value < 0)
+        below = log_cdf(d, safe).masked_fill(up, 0.0).masked_fill(down, -math.inf)
+        above = log_survival(d, safe).masked_fill(up, -math.inf).masked_fill(down, 0.0)
+        return below, above
 
     quantile = quantile or _bisection(log_cdf, log_survival)
     _FAMILIES[distribution] = CostFamily(log_tails, quantile)
@@ -119,16 +127,9 @@ def base_distribution(value: Any) -> Any:
 def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     """log Pr(d < value) and log Pr(d >= value) per coordinate, in float64."""
     base = base_distribution(distribution)
-    family = cost_family(type(base))
-    infinite = value.isinf()
-    # An infinite value is replaced before the arithmetic, or 0 * inf would poison the gradients.
-    # Its float64 lifts the whole computation, the parameters of the family included.
-    safe = torch.where(infinite, 1.0, value.double())
-    log_cdf, log_survival = family.log_tails(base, safe)
-    end_cdf = torch.where(value > 0, 0.0, -math.inf)
-    end_survival = torch.where(value > 0, -math.inf, 0.0)
-    log_cdf = torch.where(infinite, end_cdf.to(log_cdf), log_cdf)
-    return log_cdf, torch.where(infinite, end_survival.to(log_cdf), log_survival)
+    # With no dimension of its own a float64 value would take the dtype of the parameters.
+    value = value.expand(torch.broadcast_shapes(value.shape, base.batch_shape))
+    return cost_family(type(base)).log_tails(base, value)
 
 
 def _bisection(log_cdf: LogProbability, log_survival: LogProbability) -> Quantile:
@@ -181,7 +182,7 @@ def _laplace_quantile(log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 _FAMILIES[dist.Normal] = CostFamily(
-    lambda d, value: log_ndtr_pair(_standardized(d, value)),
+    lambda d, value: normal_log_tails(value, d.loc, d.scale),
     lambda d, log_p, log_q: d.loc + d.scale * probit(log_p, log_q),
 )
 _NAMES["normal"] = dist.Normal

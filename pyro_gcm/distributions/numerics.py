@@ -24,27 +24,44 @@ def log1mexp(log_p: Tensor) -> Tensor:
     return torch.where(low, from_low, from_high)
 
 
-def logsumexp(terms: Tensor) -> Tensor:
-    """log(sum(exp(terms))) over the last dimension, with gradient 0 where all terms are -inf."""
-    empty = (terms == -math.inf).all(-1)
-    total = torch.logsumexp(torch.where(empty.unsqueeze(-1), 0.0, terms), -1)
-    return torch.where(empty, -math.inf, total)
+class _LogAny(torch.autograd.Function):
+    """log(1 - prod_i q_i) from log p_i and log q_i = log(1 - p_i), over the last dimension."""
+
+    @staticmethod
+    def forward(ctx: Any, log_hit: Tensor, log_miss: Tensor) -> Tensor:
+        log_none = log_miss.sum(-1)
+        # The first-hit sum is exact where the answer is below 1/2; closer to 1 its terms round, and
+        # log1p of the complement is exact instead.
+        log_some = torch.where(
+            log_none < -LOG_2,
+            torch.log1p(-log_none.exp()),
+            torch.logsumexp(first_terms(log_hit, log_miss), -1),
+        )
+        ctx.save_for_backward(log_hit, log_miss, log_some)
+        return log_some
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:  # type: ignore[override]
+        log_hit, log_miss, log_some = ctx.saved_tensors
+        # d log_some = sum_i w_i d log p_i with w_i = p_i prod_{j != i} q_j / (1 - prod q): all of the
+        # derivative goes through log p_i, so that nothing cancels. A certain event has q_i = 0; its
+        # p_i is at its bound, where no gradient flows.
+        others = log_miss.sum(-1, keepdim=True) - log_miss
+        weight = torch.exp(log_hit + others - log_some.unsqueeze(-1))
+        weight = torch.where(log_miss.isinf() | log_some.isinf().unsqueeze(-1), 0.0, weight)
+        return grad_outputs[0].unsqueeze(-1) * weight, None
 
 
 def log_any(log_hit: Tensor, log_miss: Tensor) -> Tensor:
     """Log-probability that at least one of independent events happens, over the last dimension.
 
-    `log_hit` and `log_miss` hold log p and log(1 - p) of each event. The first-hit sum is exact
-    where the answer is below 1/2; where the answer is close to 1 its terms round, and log1p of the
-    complement is exact instead.
+    `log_hit` and `log_miss` hold log p and log(1 - p) of each event. The gradient goes through
+    `log_hit` alone: both are functions of the same p.
     """
     if log_hit.shape[-1] == 1:
         return log_hit.squeeze(-1)
-    log_none = log_miss.sum(-1)
-    likely = log_none < -LOG_2
-    complement = torch.log1p(-torch.exp(torch.where(likely, log_none, -1.0)))
-    terms = torch.where(likely.unsqueeze(-1), 0.0, first_terms(log_hit, log_miss))
-    return torch.where(likely, complement, logsumexp(terms))
+    log_some: Tensor = _LogAny.apply(log_hit, log_miss)
+    return log_some
 
 
 def first_terms(log_hit: Tensor, log_miss: Tensor) -> Tensor:
@@ -53,34 +70,67 @@ def first_terms(log_hit: Tensor, log_miss: Tensor) -> Tensor:
     return log_hit + torch.nn.functional.pad(before, (1, 0))
 
 
-class _LogNdtrPair(torch.autograd.Function):
-    """log Phi(u) and log Phi(-u) from one evaluation of each error function."""
+class _NormalLogTails(torch.autograd.Function):
+    """log Phi(u) and log Phi(-u) for u = (value - loc) / scale, in float64.
+
+    What the gradient needs, u and Phi(-|u|) exp(u^2 / 2), are outputs as well, so that a second
+    derivative passes through them.
+    """
 
     @staticmethod
-    def forward(ctx: Any, u: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+        u = (value.double() - loc) / scale
         a = u.abs() * math.sqrt(0.5)
         scaled_tail = 0.5 * torch.special.erfcx(a)  # Phi(-|u|) exp(u^2 / 2)
         low = scaled_tail.log() - a * a
         high = torch.log1p(-0.5 * torch.erfc(a))
         negative = u < 0
-        ctx.save_for_backward(u, scaled_tail)
-        return torch.where(negative, low, high), torch.where(negative, high, low)
+        ctx.save_for_backward(value, loc, scale, u, scaled_tail)
+        ctx.set_materialize_grads(False)
+        pair = torch.where(negative, low, high), torch.where(negative, high, low)
+        return *pair, u, scaled_tail
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:  # type: ignore[override]
-        u, scaled_tail = ctx.saved_tensors
-        density = torch.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi)
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> Any:
+        value, loc, scale, u, scaled_tail = ctx.saved_tensors
+        # An infinite value has slope 0, in itself and in loc and scale.
+        infinite = u.isinf()
+        u, scaled_tail = u.masked_fill(infinite, 0.0), scaled_tail.masked_fill(infinite, 0.5)
         low = 1.0 / (math.sqrt(2.0 * math.pi) * scaled_tail)  # phi / Phi(-|u|)
-        high = density / (1.0 - density * math.sqrt(2.0 * math.pi) * scaled_tail)  # phi / Phi(|u|)
+        gauss = torch.exp(-0.5 * u * u)
+        high = gauss / (math.sqrt(2.0 * math.pi) * (1.0 - gauss * scaled_tail))  # phi / Phi(|u|)
         negative = u < 0
-        up, down = torch.where(negative, low, high), torch.where(negative, high, low)
-        return grad_outputs[0] * up - grad_outputs[1] * down
+        up, down, direct, tail = (0.0 if grad is None else grad for grad in grad_outputs)
+        grad_u = up * torch.where(negative, low, high) - down * torch.where(negative, high, low)
+        if grad_outputs[2] is not None or grad_outputs[3] is not None:  # a second derivative
+            slope = u.abs() * scaled_tail - 1.0 / math.sqrt(2.0 * math.pi)
+            grad_u = grad_u + direct + tail * torch.where(negative, -slope, slope)
+        grad_value = (grad_u / scale).masked_fill(infinite, 0.0)
+        grad_scale = -grad_value * u if ctx.needs_input_grad[2] else None
+        return (
+            _as_input(grad_value, value) if ctx.needs_input_grad[0] else None,
+            _as_input(-grad_value, loc) if ctx.needs_input_grad[1] else None,
+            None if grad_scale is None else _as_input(grad_scale, scale),
+        )
+
+
+def _as_input(grad: Tensor, tensor: Tensor) -> Tensor:
+    return grad.sum_to_size(tensor.shape).to(tensor.dtype)
+
+
+def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """log Pr(c < value) and log Pr(c >= value) of a normal c, float64, exact in both tails.
+
+    The value may be infinite and then has gradient 0. Each error function is evaluated once for
+    both results and the gradient.
+    """
+    log_p, log_q, *_ = _NormalLogTails.apply(value, loc, scale)
+    return log_p, log_q
 
 
 def log_ndtr_pair(u: Tensor) -> tuple[Tensor, Tensor]:
-    """log Phi(u) and log(1 - Phi(u)), each with full relative precision and a finite gradient."""
-    pair: tuple[Tensor, Tensor] = _LogNdtrPair.apply(u)
-    return pair
+    """log Phi(u) and log(1 - Phi(u)), as `normal_log_tails`."""
+    return normal_log_tails(u, torch.zeros_like(u), torch.ones_like(u))
 
 
 class _NdtriExp(torch.autograd.Function):

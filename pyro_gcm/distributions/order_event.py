@@ -72,6 +72,8 @@ class OrderEvent(TorchDistribution):
                 "revenue is a distribution, but alternatives share their revenue, so that the "
                 "events are not independent: sample the revenue and pass the draws"
             )
+        if len(event_dims) == 2:
+            _gaussian_difference(cost, revenue)
         self.cost = cost
         self.revenue = revenue
         self.dtype, self.device = _dtype_and_device(cost, revenue)
@@ -98,11 +100,21 @@ class OrderEvent(TorchDistribution):
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
-        return OrderEvent(cost, self.revenue, cost_event_dim=self.cost_event_dim)
+        return OrderEvent(
+            cost,
+            self.revenue,
+            cost_event_dim=self.cost_event_dim,
+            validate_args=self._validate_args,
+        )
 
     def marginalize(self, cost: TorchDistribution) -> OrderEvent:
         """The event with its costs integrated out, for their distribution."""
-        return OrderEvent(cost, self.revenue, cost_event_dim=self.cost_event_dim)
+        return OrderEvent(
+            cost,
+            self.revenue,
+            cost_event_dim=self.cost_event_dim,
+            validate_args=self._validate_args,
+        )
 
     def log_probs(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1), each of shape `batch_shape`.
@@ -142,7 +154,7 @@ class OrderEvent(TorchDistribution):
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact; the event must have a random cost and a known revenue."""
-        return CostPosterior(self, y)
+        return CostPosterior(self, y, validate_args=self._validate_args)
 
     def _event(self) -> Tensor:
         below = (self.cost < self.revenue).all(-1)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
 from pyro_gcm.distributions.families import cost_family
-from pyro_gcm.distributions.numerics import probit
+from pyro_gcm.distributions.numerics import normal_log_tails, probit
 from pyro_gcm.distributions.order_event import OrderEvent
 
 
@@ -56,7 +56,11 @@ class ThresholdNormal(TorchDistribution):
         self.threshold_loc, self.threshold_scale, self.scale = threshold_loc, threshold_scale, scale
         self.cost = cost
         batch_shape = torch.broadcast_shapes(
-            event.batch_shape, threshold_loc.shape, threshold_scale.shape, scale.shape
+            event.batch_shape,
+            threshold_loc.shape,
+            threshold_scale.shape,
+            scale.shape,
+            () if cost is None else cost.shape[: cost.dim() - event.cost_event_dim],
         )
         super().__init__(batch_shape, torch.Size(), validate_args=validate_args)
 
@@ -69,23 +73,38 @@ class ThresholdNormal(TorchDistribution):
             self.threshold_scale,
             self.scale,
             cost=self.cost,
-            validate_args=False,
+            validate_args=self._validate_args,
         )
 
     def given_cost(self, cost: Tensor) -> ThresholdNormal:
         """p(y | c): y on its side of the threshold."""
         return ThresholdNormal(
-            self.event, self.threshold_loc, self.threshold_scale, self.scale, cost=cost
+            self.event,
+            self.threshold_loc,
+            self.threshold_scale,
+            self.scale,
+            cost=cost,
+            validate_args=self._validate_args,
         )
 
     def marginalize(self, cost: TorchDistribution) -> ThresholdNormal:
         """p(y) with the costs, whose distribution `event` holds, integrated out."""
-        event = self.event.marginalize(cost)
-        return ThresholdNormal(event, self.threshold_loc, self.threshold_scale, self.scale)
+        return ThresholdNormal(
+            self.event.marginalize(cost),
+            self.threshold_loc,
+            self.threshold_scale,
+            self.scale,
+            validate_args=self._validate_args,
+        )
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y): the event has probability Phi((y - mu_t) / sigma_t) once y is known."""
-        return CostPosterior(self.event, torch.special.ndtr(self._above_threshold(y)))
+        return CostPosterior(
+            self.event,
+            torch.special.ndtr(self._above_threshold(y)),
+            log_outcome=normal_log_tails(y, self.threshold_loc, self.threshold_scale),
+            validate_args=self._validate_args,
+        )
 
     def _above_threshold(self, y: Tensor) -> Tensor:
         return (y.double() - self.threshold_loc.double()) / self.threshold_scale.double()

@@ -15,6 +15,7 @@ import pandas as pd
 import pyro
 import torch
 from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
+from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.optim import Optimizer
 from tqdm.auto import tqdm
@@ -40,6 +41,7 @@ class Fittable(Protocol):
     x_dim: int
     r_dim: int
     reads_x: bool
+    z_guide: Any  # None where the prior itself is the guide
     response: Any
     x_standardizer: Any
     r_standardizer: Any
@@ -197,7 +199,10 @@ class _Trainer:
         callback: Callable[[int], None] | None,
     ) -> None:
         self.model, self.bound, self.seed = model, bound, seed
-        self.program = _OBJECTIVES[objective](model.model)
+        self.program, self.guide = _OBJECTIVES[objective](model.model), model.guide
+        if model.z_guide is None:
+            cancel = _DensitiesCancel()
+            self.program, self.guide = cancel(self.program), cancel(self.guide)
         self.parameters = model.trained_parameters(objective)
         self.train, self.validation, self.batch_size = train, validation, batch_size
         self.optimizer = optimizer(list(self.parameters.values()), lr=learning_rate)
@@ -270,11 +275,11 @@ class _Trainer:
         with pyro.validation_enabled(first):
             if hasattr(self.bound, "differentiable_loss"):
                 with unannounced():
-                    loss = self.bound.differentiable_loss(self.program, self.model.guide, *batch)
+                    loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
                 (loss / len(batch[0])).backward()
             else:  # RenyiELBO offers nothing else, and looks for parameters in the trace
                 loss = torch.as_tensor(
-                    self.bound.loss_and_grads(self.program, self.model.guide, *batch)
+                    self.bound.loss_and_grads(self.program, self.guide, *batch)
                 )
                 for parameter in self.parameters.values():
                     if parameter.grad is not None:
@@ -309,7 +314,7 @@ class _Trainer:
         ):
             torch.manual_seed(self.seed)
             for batch in zip(*(c.split(self.batch_size) for c in self.validation), strict=True):
-                total += float(self.bound.loss(self.program, self.model.guide, *batch))
+                total += float(self.bound.loss(self.program, self.guide, *batch))
         return total / len(self.validation[0])
 
     def state(self) -> dict[str, Any]:
@@ -347,6 +352,14 @@ class _Trainer:
         torch.set_rng_state(state["rng"].cpu())
         if state["cuda_rng"] is not None:
             torch.cuda.set_rng_state(state["cuda_rng"].cpu(), self.train[0].device)
+
+
+class _DensitiesCancel(Messenger):
+    """Where the guide is the prior, p(z|x) / q(z|x) is 1 and need not be computed."""
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] == "z":
+            msg["fn"] = msg["fn"].mask(False)
 
 
 def _bound(elbo: str | ELBO, num_particles: int) -> ELBO:

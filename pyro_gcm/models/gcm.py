@@ -67,7 +67,7 @@ class GCM(nn.Module):
         (x, r, y), standardised, to a distribution of z. By default "prior", and "amortised" with
         prior "standard".
     :param z_dim: dimension D of z.
-    :param hidden: width of the tanh layer of every network, or the widths of several layers.
+    :param hidden: width of the two tanh layers of every network, or the widths of any number.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its
         revenues. One is the paper's model, which cannot express that one revenue makes up for
         another; more can.
@@ -75,7 +75,7 @@ class GCM(nn.Module):
     :param cost_family: "normal", "logistic", "laplace" or a registered distribution class.
     :param revenue_map: "identity", "positive_linear", "probit" or a module that takes standardised
         revenues [..., m] to [..., (G,) K], increasing. By default the identity for one alternative
-        with a cost for each revenue, positive linear maps otherwise.
+        with a cost for each revenue (for quantile levels the probit), positive linear otherwise.
     :param num_samples: draws of z that a prediction averages over; a power of two is best.
     :param seed: seed of the initial weights and of the prediction noise.
     :param name: prefix of the parameters in Pyro's store; unique by default, so that two models
@@ -121,7 +121,7 @@ class GCM(nn.Module):
             self.cost_net = Conditional(
                 resolve_cost_family(cost_family), self.z_dim, self.cost_shape, hidden
             )
-            default_map = "identity" if plain else "positive_linear"
+            default_map = self.response.revenue_map if plain else "positive_linear"
             self.revenue_map = _revenue_map(
                 revenue_map or default_map, self.r_dim, self.cost_shape, plain
             )

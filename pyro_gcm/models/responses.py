@@ -27,6 +27,8 @@ class Response(nn.Module):
     default_elbo = "iwae"
     #: Whether revenues are standardised before they enter the event.
     standardizes_revenue = True
+    #: The revenue map of a model with one alternative and a cost for each revenue.
+    revenue_map = "identity"
 
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that this response cannot have."""
@@ -127,6 +129,8 @@ class Quantile(Response):
 
     default_elbo = "elbo"
     standardizes_revenue = False
+    # With the identity and a Gaussian cost mu_y would be linear in the level for every z.
+    revenue_map = "probit"
 
     def __init__(self, x_dim: int, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +15,13 @@ _MIN_SCALE = 0.05
 
 
 def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential:
-    """tanh perceptron; an int stands for one hidden layer of that width, () for none."""
-    widths = [in_dim, *((hidden,) if isinstance(hidden, int) else hidden)]
+    """tanh perceptron; an int stands for two hidden layers of that width, () for none.
+
+    Two hidden layers are the three-layer perceptron of the paper's section 4.1.
+    """
+    widths = [in_dim, *((hidden, hidden) if isinstance(hidden, int) else hidden)]
     layers: list[nn.Module] = []
-    for a, b in zip(widths[:-1], widths[1:], strict=True):
+    for a, b in itertools.pairwise(widths):
         layers += [nn.Linear(a, b), nn.Tanh()]
     return nn.Sequential(*layers, nn.Linear(widths[-1], out_dim))
 
@@ -39,7 +43,7 @@ class Conditional(nn.Module):
     cost networks all have this interface, so any module with it can take their place.
 
     :param family: a univariate distribution class.
-    :param hidden: width of the hidden layer, or the widths of several.
+    :param hidden: width of the two hidden layers, or the widths of any number.
     """
 
     def __init__(

@@ -1,0 +1,549 @@
+"""Order events: exact in both tails, and distributions that Pyro can use anywhere."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+from collections.abc import Callable
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from mpmath import mp, mpf
+from mpmath_reference import event_gradients, event_log_probs, standardized, worst_error
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO, config_enumerate
+from torch import Tensor
+
+from pyro_gcm.distributions import OrderEvent
+
+TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
+GRADIENT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
+# Below this size the error is absolute.
+FLOOR = {torch.float32: 1e-30, torch.float64: 1e-290}
+
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+outcomes = pytest.mark.parametrize("outcome", [0.0, 1.0], ids=["y=0", "y=1"])
+families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace"])
+shapes = pytest.mark.parametrize(
+    ("alternatives", "costs"),
+    [(1, 1), (1, 2), (1, 16), (2, 2), (4, 1), (3, 5), (4, 16)],
+    ids=lambda size: str(size),
+)
+
+
+def independent(family: str, loc: Tensor, scale: Tensor, event_dim: int = 1):
+    return getattr(dist, family)(loc, scale).to_event(event_dim)
+
+
+def order_event(family: str, loc: Tensor, scale: Tensor, revenue: Tensor) -> OrderEvent:
+    """The event for [B, G, K]; one alternative is given as the model gives it, without G."""
+    if loc.shape[-2] == 1:
+        loc, scale, revenue = (t.squeeze(-2) for t in (loc, scale, revenue))
+        return OrderEvent(independent(family, loc, scale), revenue)
+    return OrderEvent(independent(family, loc, scale, 2), revenue)
+
+
+def hard_revenues(rows: int, alternatives: int, costs: int) -> Tensor:
+    """Standardised revenues [rows, G, K] from -40 to 40 in all mixtures of signs and sizes.
+
+    They come from 161 float32 numbers, so that the reference is computed once for each.
+    """
+    pool = torch.cat([torch.linspace(-40.0, 40.0, 81), 3.0 * torch.randn(80)])
+    shape = (rows, alternatives, costs)
+    mixed = torch.randint(len(pool), shape)
+    kind = torch.arange(rows) % 5
+    ends = torch.where(torch.rand(shape) < 0.5, pool[mixed].abs().clamp(max=40.0), pool[mixed])
+    return torch.stack(
+        [
+            pool[mixed],
+            ends,  # mostly certain
+            -ends,  # mostly impossible
+            pool[81 + mixed % 80],  # around the centre
+            pool[mixed[:, :1, :1]].expand(shape),  # all equal
+        ]
+    )[kind, torch.arange(rows)]
+
+
+def exact_inputs(loc: Tensor, scale: Tensor, revenue: Tensor) -> list[list[list[mpf]]]:
+    """Standardised revenues [B][G][K] from the very numbers in the tensors."""
+    return [
+        [
+            [standardized(*triple) for triple in zip(*row, strict=True)]
+            for row in zip(*event, strict=True)
+        ]
+        for event in zip(revenue.tolist(), loc.tolist(), scale.tolist(), strict=True)
+    ]
+
+
+def random_parameters(shape: torch.Size, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return 5.0 * torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype).exp()
+
+
+def largest_errors(event: OrderEvent, family: str, u: list, outcome: float) -> float:
+    got = event.log_prob(torch.tensor(outcome, dtype=event.dtype))
+    assert got.dtype == event.dtype
+    exact = [event_log_probs(family, rows)[int(outcome)] for rows in u]
+    return worst_error(got.tolist(), exact, FLOOR[event.dtype])
+
+
+def test_reference_is_the_literal_product_and_complement() -> None:
+    u = [[mpf(-20), mpf(3)], [mpf(30), mpf(-12)]]
+    with mp.workdps(700):
+        p_zero = mp.fprod(1 - mp.fprod(mp.ncdf(v) for v in row) for row in u)
+        literal = mp.log(p_zero), mp.log(1 - p_zero)
+        for got, want in zip(event_log_probs("Normal", u), literal, strict=True):
+            assert abs(got - want) < abs(want) * mpf(10) ** -50
+
+
+@shapes
+@outcomes
+@dtypes
+def test_log_prob_has_all_digits_in_both_tails(
+    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
+) -> None:
+    revenue = hard_revenues(60, alternatives, costs).to(dtype)
+    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
+    event = order_event("Normal", loc, scale, revenue)
+    u = exact_inputs(loc, scale, revenue)
+    assert largest_errors(event, "Normal", u, outcome) <= TOLERANCE[dtype]
+
+
+@families
+@outcomes
+@dtypes
+def test_log_prob_has_all_digits_for_every_family_and_unit(
+    dtype: torch.dtype, outcome: float, family: str
+) -> None:
+    u = hard_revenues(25, 2, 3).to(dtype)
+    loc, scale = random_parameters(u.shape, dtype)
+    revenue = loc + scale * u  # rounded: the reference starts from the rounded numbers
+    event = order_event(family, loc, scale, revenue)
+    exact = exact_inputs(loc, scale, revenue)
+    assert largest_errors(event, family, exact, outcome) <= TOLERANCE[dtype]
+
+
+@outcomes
+def test_float32_is_lifted_whatever_the_dimension_of_the_revenue(outcome: float) -> None:
+    revenue = torch.tensor(13.3)
+    event = OrderEvent(independent("Normal", torch.zeros(2), torch.ones(2)), revenue)
+    exact = [[[mpf(revenue.item())] * 2]]
+    assert largest_errors(event.expand((1,)), "Normal", exact, outcome) <= 1e-6
+
+
+@shapes
+@outcomes
+@dtypes
+def test_gradient_has_its_digits_in_both_tails(
+    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
+) -> None:
+    revenue = hard_revenues(30, alternatives, costs).to(dtype).requires_grad_()
+    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
+    event = order_event("Normal", loc, scale, revenue)
+    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
+    exact = [
+        slope
+        for u in exact_inputs(loc, scale, revenue)
+        for row in event_gradients("Normal", u)[int(outcome)]
+        for slope in row
+    ]
+    assert revenue.grad.isfinite().all()
+    error = worst_error(revenue.grad.flatten().tolist(), exact, FLOOR[dtype])
+    assert error <= GRADIENT_TOLERANCE[dtype]
+
+
+@families
+@outcomes
+@dtypes
+def test_gradient_reaches_location_and_scale_with_its_digits(
+    dtype: torch.dtype, outcome: float, family: str
+) -> None:
+    u = hard_revenues(15, 2, 3).to(dtype)
+    loc, scale = random_parameters(u.shape, dtype)
+    revenue = loc + scale * u
+    leaves = [t.requires_grad_() for t in (revenue, loc, scale)]
+    event = order_event(family, loc, scale, revenue)
+    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
+    exact = exact_inputs(loc, scale, revenue)
+    by_revenue, by_loc, by_scale = [], [], []
+    with mp.workdps(60):
+        for standard, scales in zip(exact, scale.tolist(), strict=True):
+            slopes = itertools.chain(*event_gradients(family, standard)[int(outcome)])
+            pairs = zip(itertools.chain(*standard), itertools.chain(*scales), strict=True)
+            for slope, (v, unit) in zip(slopes, pairs, strict=True):
+                by_revenue.append(slope / mpf(unit))
+                by_loc.append(-slope / mpf(unit))
+                by_scale.append(-v * slope / mpf(unit))
+    for leaf, want in zip(leaves, (by_revenue, by_loc, by_scale), strict=True):
+        error = worst_error(leaf.grad.flatten().tolist(), want, FLOOR[dtype])
+        assert error <= GRADIENT_TOLERANCE[dtype]
+
+
+@families
+@dtypes
+@pytest.mark.parametrize("alternatives", [1, 2])
+def test_infinite_revenue_is_exact_and_has_gradient_zero(
+    dtype: torch.dtype, family: str, alternatives: int
+) -> None:
+    values = itertools.product([-math.inf, -2.0, 0.5, math.inf], repeat=2 * alternatives)
+    revenue = torch.tensor(list(values), dtype=dtype).reshape(-1, alternatives, 2)
+    revenue.requires_grad_()
+    loc, scale = (t.requires_grad_() for t in random_parameters(revenue.shape, dtype))
+    event = order_event(family, loc, scale, revenue)
+    log_probs = torch.stack([event.log_prob(torch.tensor(y, dtype=dtype)) for y in (0.0, 1.0)])
+    exact = [event_log_probs(family, u) for u in exact_inputs(loc, scale, revenue)]
+    wanted = [pair[y] for y in (0, 1) for pair in exact]
+    assert worst_error(log_probs.flatten().tolist(), wanted, FLOOR[dtype]) <= TOLERANCE[dtype]
+    for log_prob in log_probs:
+        gradients = torch.autograd.grad(log_prob.sum(), (revenue, loc, scale), retain_graph=True)
+        for gradient in gradients:
+            assert gradient.isfinite().all()
+            assert (gradient[revenue.isinf()] == 0.0).all()
+        assert (gradients[0][revenue.isfinite()] != 0.0).any()
+
+
+@families
+@outcomes
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=["K=1", "K=3", "G=2,K=2"])
+def test_first_and_second_derivatives_pass_gradcheck(
+    family: str, outcome: float, shape: tuple[int, ...]
+) -> None:
+    revenue = torch.randn(2, *shape, dtype=torch.float64, requires_grad=True)
+    loc, scale = (t.requires_grad_() for t in random_parameters(torch.Size(shape), torch.float64))
+
+    def log_prob(revenue: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+        cost = independent(family, loc, scale, len(shape))
+        return OrderEvent(cost, revenue).log_prob(torch.tensor(outcome))
+
+    assert torch.autograd.gradcheck(log_prob, (revenue, loc, scale))
+    assert torch.autograd.gradgradcheck(log_prob, (revenue, loc, scale))
+
+
+@families
+def test_probabilities_over_the_support_sum_to_one(family: str) -> None:
+    revenue = torch.randn(7, 2, 3, dtype=torch.float64)
+    event = order_event(family, *random_parameters(revenue.shape, torch.float64), revenue)
+    support = event.enumerate_support()
+    assert support.tolist() == [[0.0] * 7, [1.0] * 7]
+    assert event.enumerate_support(expand=False).tolist() == [[0.0], [1.0]]
+    total = event.log_prob(support).exp().sum(0)
+    torch.testing.assert_close(total, torch.ones_like(total), rtol=0, atol=1e-15)
+    for log_prob, outcome in zip(event.log_probs(), (0.0, 1.0), strict=True):
+        assert torch.equal(log_prob, event.log_prob(torch.tensor(outcome)))
+
+
+@families
+@shapes
+def test_moments_equal_brute_force_on_the_product_of_cdfs(
+    family: str, alternatives: int, costs: int
+) -> None:
+    shape = torch.Size((20, alternatives, costs))
+    loc, scale = random_parameters(shape, torch.float64)
+    revenue = loc + scale * (torch.randn(shape, dtype=torch.float64) + 1.0)
+    event = order_event(family, loc, scale, revenue)
+    hit = getattr(dist, family)(loc, scale).cdf(revenue).prod(-1)
+    p = 1.0 - (1.0 - hit).prod(-1)
+    bernoulli = torch.distributions.Bernoulli(p)
+    torch.testing.assert_close(event.mean, p, rtol=1e-10, atol=1e-15)
+    torch.testing.assert_close(event.variance, bernoulli.variance, rtol=1e-10, atol=1e-15)
+    torch.testing.assert_close(event.entropy(), bernoulli.entropy(), rtol=1e-7, atol=1e-12)
+    share = event.sample((4000,)).mean(0)
+    assert ((share - p).abs() <= 5.0 * (p * (1.0 - p) / 4000).sqrt() + 1e-12).all()
+
+
+def test_certain_events_have_no_entropy_and_no_variance() -> None:
+    revenue = torch.tensor([[-math.inf, 0.0], [math.inf, math.inf]])
+    event = OrderEvent(independent("Normal", torch.zeros(2), torch.ones(2)), revenue)
+    assert event.mean.tolist() == [0.0, 1.0]
+    assert event.variance.tolist() == [0.0, 0.0]
+    assert event.entropy().tolist() == [0.0, 0.0]
+    assert event.sample((50,)).unique(dim=0).tolist() == [[0.0, 1.0]]
+
+
+@families
+@shapes
+@dtypes
+@pytest.mark.parametrize("step", [1e-3, 1.0])
+def test_probability_never_falls_when_a_revenue_rises(
+    family: str, alternatives: int, costs: int, dtype: torch.dtype, step: float
+) -> None:
+    shape = torch.Size((500, alternatives, costs))
+    loc, scale = random_parameters(shape, dtype)
+    revenue = loc + 3.0 * scale * torch.randn(shape, dtype=dtype)
+    more = revenue + step * scale * torch.rand(shape, dtype=dtype).round()
+    low, high = (order_event(family, loc, scale, r).log_probs() for r in (revenue, more))
+    assert (high[1] >= low[1]).all()
+    assert (high[0] <= low[0]).all()
+    assert (high[1] > low[1]).any()
+
+
+def test_event_between_tensors_is_the_strict_product_order() -> None:
+    cost = torch.tensor([[0.0, 1.0], [0.0, 2.0], [-1.0, 1.0], [math.inf, -math.inf]])
+    revenue = torch.tensor([1.0, 2.0])
+    event = OrderEvent(cost, revenue)
+    assert event.batch_shape == (4,)
+    assert event.mean.tolist() == [1.0, 0.0, 1.0, 0.0]  # equal is not below
+    assert event.log_prob(torch.ones(4)).tolist() == [0.0, -math.inf, 0.0, -math.inf]
+    assert event.log_prob(torch.zeros(4)).tolist() == [-math.inf, 0.0, -math.inf, 0.0]
+    assert torch.equal(event.sample((3,)), event.mean.expand(3, 4))
+
+
+def test_event_with_alternatives_needs_one_of_them() -> None:
+    first, second = torch.tensor([0.0, 0.0]), torch.tensor([5.0, 5.0])
+    cost = torch.stack([first, second])  # [G, K]
+    revenue = torch.tensor([[[1.0, 1.0]], [[1.0, -1.0]], [[6.0, 6.0]]])
+    assert OrderEvent(cost, revenue, cost_event_dim=2).mean.tolist() == [1.0, 0.0, 1.0]
+    crossed = torch.tensor([[1.0, -1.0], [6.0, 4.0]])  # one coordinate of each
+    assert OrderEvent(cost, crossed, cost_event_dim=2).mean.item() == 0.0
+
+
+@outcomes
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K=3", "G=2,K=3"])
+def test_given_cost_is_the_event_and_marginalize_its_probability(
+    outcome: float, shape: tuple[int, ...]
+) -> None:
+    cost = independent("Normal", torch.zeros(shape), torch.ones(shape), len(shape))
+    event = OrderEvent(cost, torch.randn(4, *shape) + 1.0)
+    draw = cost.sample((20_000, 4))
+    given = event.given_cost(draw)
+    assert given.batch_shape == (20_000, 4)
+    below = (draw < event.revenue).all(-1)
+    assert torch.equal(given.mean, (below.any(-1) if len(shape) == 2 else below).float())
+    again = given.marginalize(cost)
+    y = torch.tensor(outcome)
+    torch.testing.assert_close(again.log_prob(y), event.log_prob(y), rtol=0, atol=0)
+    torch.testing.assert_close(given.mean.mean(0), event.mean, rtol=0, atol=0.02)
+
+
+@families
+@dtypes
+@outcomes
+def test_random_revenue_of_any_family_against_a_known_cost(
+    family: str, dtype: torch.dtype, outcome: float
+) -> None:
+    u = hard_revenues(10, 1, 3)[:, 0].to(dtype)
+    loc, scale = random_parameters(u.shape, dtype)
+    cost = loc + scale * u
+    event = OrderEvent(cost, independent(family, loc, scale))
+    # c < r is -r < -c: an event of the mirrored revenue below the mirrored cost.
+    exact = exact_inputs(*(t.unsqueeze(1) for t in (-loc, scale, -cost)))
+    assert largest_errors(event, family, exact, outcome) <= TOLERANCE[dtype]
+
+
+@dtypes
+@outcomes
+def test_gaussian_revenue_and_gaussian_cost_have_the_probability_of_their_difference(
+    dtype: torch.dtype, outcome: float
+) -> None:
+    u = hard_revenues(15, 1, 4)[:, 0].to(dtype)
+    cost_loc, cost_scale = random_parameters(u.shape, dtype)
+    _, revenue_scale = random_parameters(u.shape, dtype)
+    revenue_loc = cost_loc + torch.hypot(cost_scale, revenue_scale) * u
+    event = OrderEvent(
+        independent("Normal", cost_loc, cost_scale),
+        independent("Normal", revenue_loc, revenue_scale),
+    )
+    with mp.workdps(60):
+        exact = [
+            [
+                [
+                    (mpf(d) - mpf(a)) / mp.hypot(mpf(b), mpf(e))
+                    for a, b, d, e in zip(*row, strict=True)
+                ]
+            ]
+            for row in zip(
+                *(t.tolist() for t in (cost_loc, cost_scale, revenue_loc, revenue_scale)),
+                strict=True,
+            )
+        ]
+    assert largest_errors(event, "Normal", exact, outcome) <= TOLERANCE[dtype]
+
+
+def test_gaussian_revenue_and_gaussian_cost_agree_with_a_million_draws() -> None:
+    cost = independent("Normal", torch.tensor([0.3, -0.5, 0.1]), torch.tensor([1.0, 0.4, 2.0]))
+    revenue = independent("Normal", torch.tensor([0.9, 0.2, 1.5]), torch.tensor([0.7, 1.1, 0.3]))
+    p = OrderEvent(cost, revenue).mean
+    draws = 10**6
+    share = OrderEvent(cost.sample((draws,)), revenue.sample((draws,))).mean.mean()
+    assert 0.2 < p < 0.8
+    assert abs(share - p) < 4.0 * math.sqrt(p * (1.0 - p) / draws)
+
+
+def normal(*shape: int) -> dist.TorchDistribution:
+    return dist.Normal(torch.zeros(shape), torch.ones(shape)).to_event(len(shape))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (lambda: (normal(2, 3), normal(2, 3)), ValueError, "alternatives share their revenue"),
+        (lambda: (normal(3), normal(2, 3)), ValueError, "cost has event_dim 1, expected 2"),
+        (
+            lambda: (independent("Laplace", torch.zeros(3), torch.ones(3)), normal(3)),
+            ValueError,
+            "Gaussian cost and Gaussian revenue only, got Laplace and Normal",
+        ),
+        (
+            lambda: (dist.MultivariateNormal(torch.zeros(2), torch.eye(2)), torch.zeros(2)),
+            ValueError,
+            "independent coordinates .* got MultivariateNormal",
+        ),
+        (
+            lambda: (dist.Normal(torch.zeros(3), 1.0), torch.zeros(3)),
+            ValueError,
+            r"cost has event_dim 0, expected 1 for \[K\] or 2 for \[G, K\]; use .to_event",
+        ),
+        (
+            lambda: (dist.Cauchy(torch.zeros(3), 1.0).to_event(1), torch.zeros(3)),
+            TypeError,
+            "Cauchy is not a registered cost family .*register_cost_family",
+        ),
+        (lambda: (normal(3), [0.0] * 3), TypeError, "revenue must be a tensor or a distribution"),
+        (lambda: (torch.zeros(()), torch.zeros(())), ValueError, "at least 1 dimensions"),
+        (lambda: (normal(2), torch.tensor([0.0, math.nan])), ValueError, "revenue contains NaN"),
+    ],
+    ids=[
+        "random revenue with alternatives",
+        "cost and revenue of different rank",
+        "non-Gaussian pair",
+        "correlated cost",
+        "event_dim 0",
+        "unregistered family",
+        "list as revenue",
+        "two scalars",
+        "NaN revenue",
+    ],
+)
+def test_arguments_without_a_closed_form_are_refused_at_once(
+    arguments: Callable[[], tuple], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        OrderEvent(*arguments())
+
+
+def test_validation_can_be_left_out() -> None:
+    event = OrderEvent(normal(2), torch.zeros(2))
+    with pytest.raises(ValueError, match="value argument"):
+        event.log_prob(torch.tensor(0.5))
+    with pytest.raises(ValueError, match="value argument"):
+        event.expand((3,)).log_prob(torch.tensor(0.5))
+
+    unchecked = OrderEvent(normal(2), torch.tensor([0.0, math.nan]), validate_args=False)
+    for same in (unchecked, unchecked.expand((3,)), unchecked.given_cost(torch.zeros(2))):
+        assert same.log_prob(torch.tensor(0.5)).shape == same.batch_shape
+    with pyro.validation_enabled(False):
+        OrderEvent(normal(2), torch.tensor([0.0, math.nan]))
+
+
+def test_expand_mask_and_to_event_are_those_of_any_distribution() -> None:
+    revenue = torch.randn(4, 1, 3)
+    event = OrderEvent(normal(3), revenue)
+    y = torch.tensor([[0.0], [1.0], [1.0], [0.0]])
+    log_p = event.log_prob(y)
+    assert log_p.shape == event.batch_shape == (4, 1)
+
+    wide = event.expand((2, 4, 5))
+    assert wide.batch_shape == (2, 4, 5)
+    assert torch.equal(wide.log_prob(y), log_p.expand(2, 4, 5))
+    assert wide.mean.shape == wide.variance.shape == wide.entropy().shape == (2, 4, 5)
+    assert wide.sample((6,)).shape == (6, 2, 4, 5)
+    assert wide.enumerate_support().shape == (2, 2, 4, 5)
+    assert wide.enumerate_support(expand=False).shape == (2, 1, 1, 1)
+
+    hidden = torch.tensor([[True], [False], [True], [False]])
+    assert torch.equal(event.mask(hidden).log_prob(y), torch.where(hidden, log_p, 0.0))
+    rows = event.to_event(1)
+    assert rows.batch_shape == (4,)
+    torch.testing.assert_close(rows.log_prob(y), log_p.sum(-1))
+
+
+@pytest.mark.parametrize("sample_shape", [(), (3,), (2, 0)], ids=str)
+@pytest.mark.parametrize("batch_shape", [(), (5,), (4, 1)], ids=str)
+@pytest.mark.parametrize("event_shape", [(3,), (2, 3)], ids=["K", "G,K"])
+def test_draws_have_sample_shape_then_batch_shape(
+    sample_shape: tuple[int, ...], batch_shape: tuple[int, ...], event_shape: tuple[int, ...]
+) -> None:
+    event = OrderEvent(normal(*event_shape), torch.zeros(*batch_shape, *event_shape))
+    draws = event.sample(torch.Size(sample_shape))
+    assert draws.shape == sample_shape + batch_shape
+    assert ((draws == 0.0) | (draws == 1.0)).all()
+    assert event.log_prob(draws).shape == draws.shape
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+def test_copies_give_the_same_bits(duplicate: Callable[[OrderEvent], OrderEvent]) -> None:
+    event = OrderEvent(normal(2, 3), torch.randn(4, 1, 3)).expand((4,))
+    again = duplicate(event)
+    for y in (0.0, 1.0):
+        assert torch.equal(again.log_prob(torch.tensor(y)), event.log_prob(torch.tensor(y)))
+
+
+def test_type_and_device_come_from_the_parameters() -> None:
+    single = OrderEvent(normal(2), torch.zeros(4, 2))
+    assert single.log_prob(torch.ones(())).dtype == single.sample().dtype == torch.float32
+    double = OrderEvent(normal(2), torch.zeros(4, 2, dtype=torch.float64))
+    assert double.log_prob(torch.ones(())).dtype == double.sample().dtype == torch.float64
+    whole = OrderEvent(normal(2), torch.tensor([3, 4]))
+    assert whole.log_prob(torch.tensor(1)).dtype == torch.float32
+    assert OrderEvent(torch.tensor([1, 2]), torch.tensor([3, 4])).mean.item() == 1.0
+
+    # "meta" tensors have no values, so this also shows that nothing branches on them.
+    loc = torch.zeros(4, 2, 3, device="meta")
+    cost = dist.Normal(loc, torch.ones_like(loc), validate_args=False).to_event(2)
+    event = OrderEvent(cost, loc, validate_args=False)
+    results = [
+        event.log_prob(torch.ones(4, device="meta")),
+        event.mean,
+        event.variance,
+        event.entropy(),
+        event.sample((2,)),
+        event.enumerate_support(),
+    ]
+    assert {result.device.type for result in results} == {"meta"}
+
+
+def test_event_stands_in_plates_with_vectorised_particles() -> None:
+    revenue, y = torch.randn(5, 3), torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])
+
+    def model(y: Tensor | None = None) -> Tensor:
+        with pyro.plate("data", 5):
+            z = pyro.sample("z", dist.Normal(torch.zeros(3), 1.0).to_event(1))
+            return pyro.sample(
+                "y", OrderEvent(independent("Normal", z, torch.ones(3)), revenue), obs=y
+            )
+
+    with pyro.plate("particles", 7, dim=-2):
+        assert model().shape == (7, 5)
+        trace = pyro.poutine.trace(model).get_trace(y)
+    trace.compute_log_prob()
+    assert trace.nodes["y"]["log_prob"].shape == (7, 5)
+
+    def prior(y: Tensor | None = None) -> None:
+        with pyro.plate("data", 5):
+            pyro.sample("z", dist.Normal(torch.zeros(3), 1.0).to_event(1))
+
+    def loss(vectorised: bool, particles: int) -> float:
+        elbo = Trace_ELBO(particles, vectorize_particles=vectorised, max_plate_nesting=1)
+        return elbo.loss(model, prior, y)
+
+    # The same expectation, by draws of other order.
+    assert loss(True, 20_000) == pytest.approx(loss(False, 300), rel=0.1)
+
+
+def test_shared_event_is_expanded_by_a_plate_and_enumerated_there() -> None:
+    event = OrderEvent(normal(3), torch.tensor([0.5, 1.0, 1.5]))
+    data = torch.tensor([0.2, 1.3, -0.4])
+
+    @config_enumerate
+    def model() -> None:
+        with pyro.plate("data", 3):
+            y = pyro.sample("y", event)
+            pyro.sample("x", dist.Normal(2.0 * y, 1.0), obs=data)
+
+    loss = TraceEnum_ELBO(max_plate_nesting=1).loss(model, lambda: None)
+    p = event.mean
+    mixture = (1.0 - p) * dist.Normal(0.0, 1.0).log_prob(data).exp()
+    mixture = mixture + p * dist.Normal(2.0, 1.0).log_prob(data).exp()
+    assert loss == pytest.approx(-mixture.log().sum().item(), rel=1e-6)

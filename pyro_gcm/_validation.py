@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,13 +22,17 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
         tensor = value.detach()
     else:
         try:
-            tensor = torch.as_tensor(getattr(value, "values", value), device=device)
+            tensor = torch.as_tensor(_as_array(value), device=device)
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(
                 f"{name} must be a numeric array or tensor, got {type(value).__name__}: {error}"
             ) from error
     if tensor.is_complex():
         raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
+    if tensor.is_meta:
+        raise ValueError(f"{name} is on device meta, where tensors have no values")
     return tensor if tensor.is_floating_point() else tensor.to(torch.float64)
 
 
@@ -73,9 +80,18 @@ def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
 
 def positive_int(name: str, value: Any, minimum: int = 1) -> int:
     """An integer of at least `minimum`."""
-    if isinstance(value, bool) or int(value) != value or value < minimum:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not float(value).is_integer() or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
     return int(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not 0.0 < value < math.inf:
+        raise ValueError(f"{name} must be a number above 0, got {value!r}")
+    return float(value)
 
 
 def _check_rows_and_finite(name: str, tensor: Tensor) -> None:
@@ -88,3 +104,12 @@ def _check_rows_and_finite(name: str, tensor: Tensor) -> None:
             f"{name} must be finite, got {int(bad.sum())} NaN or infinite entries, the first in "
             f"row {row}"
         )
+
+
+def _as_array(value: Any) -> np.ndarray[Any, Any]:
+    """An array that torch can take as it is: writable, no strides below 0, no boxed numbers."""
+    array = np.asarray(value)
+    # What a DataFrame of columns with different types becomes.
+    if array.dtype == object and all(isinstance(v, Real | np.bool_) for v in array.flat):
+        array = array.astype(np.float64)
+    return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])

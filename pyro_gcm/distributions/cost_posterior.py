@@ -87,7 +87,8 @@ class CostPosterior(TorchDistribution):
         log_outcome, log_other = self.log_outcome
         # Bayes for the event, which is all that the outcome says about the cost.
         log_ratio = torch.where(happened, log_outcome - log_one, log_other - log_zero)
-        log_prior: Tensor = self.event.cost.log_prob(value)
+        cost: Any = self.event.cost
+        log_prior: Tensor = cost.log_prob(value)
         return log_prior + log_ratio.to(log_prior.dtype)
 
     @torch.no_grad()

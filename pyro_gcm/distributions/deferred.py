@@ -53,6 +53,9 @@ class Deferred(TorchDistribution):
         return log_p
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Reparametrised draws."""
-        draw: Tensor = self.built.rsample(torch.Size(sample_shape))
+        """Reparametrised draws, or plain ones where the distribution has no others."""
+        built = self.built
+        draw: Tensor = (built.rsample if built.has_rsample else built.sample)(
+            torch.Size(sample_shape)
+        )
         return draw

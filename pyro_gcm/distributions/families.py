@@ -18,9 +18,10 @@ from torch import Tensor
 
 from pyro_gcm.distributions.numerics import LOG_2, normal_log_tails, probit
 
-LogProbability = Callable[[dist.Distribution, Tensor], Tensor]
-LogTails = Callable[[dist.Distribution, Tensor], tuple[Tensor, Tensor]]
-Quantile = Callable[[dist.Distribution, Tensor, Tensor], Tensor]
+# The first argument is the distribution, whose parameters only its family knows.
+LogProbability = Callable[[Any, Tensor], Tensor]
+LogTails = Callable[[Any, Tensor], tuple[Tensor, Tensor]]
+Quantile = Callable[[Any, Tensor, Tensor], Tensor]
 
 
 class CostFamily(NamedTuple):
@@ -70,8 +71,8 @@ def register_cost_family(
 
     def log_tails(d: dist.Distribution, value: Tensor) -> tuple[Tensor, Tensor]:
         infinite = value.isinf()
-        # An infinite value is replaced before the arithmetic, or 0 * inf would poison the gradients.
-        # Its float64 lifts the whole computation, the parameters of the family included.
+        # An infinite value is replaced before the arithmetic, or 0 * inf would poison the
+        # gradients. Its float64 lifts the whole computation, the family's parameters included.
         safe = torch.where(infinite, 1.0, value.double())
         up, down = infinite & (value > 0), infinite & (value < 0)
         below = log_cdf(d, safe).masked_fill(up, 0.0).masked_fill(down, -math.inf)
@@ -164,7 +165,7 @@ def _bisection(log_cdf: LogProbability, log_survival: LogProbability) -> Quantil
     return quantile
 
 
-def _standardized(d: dist.Distribution, value: Tensor) -> Tensor:
+def _standardized(d: Any, value: Tensor) -> Tensor:
     return (value - d.loc) / d.scale
 
 

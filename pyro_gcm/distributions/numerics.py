@@ -41,11 +41,11 @@ class _LogAny(torch.autograd.Function):
         return log_some
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         log_hit, log_miss, log_some = ctx.saved_tensors
-        # d log_some = sum_i w_i d log p_i with w_i = p_i prod_{j != i} q_j / (1 - prod q): all of the
-        # derivative goes through log p_i, so that nothing cancels. A certain event has q_i = 0; its
-        # p_i is at its bound, where no gradient flows.
+        # d log_some = sum_i w_i d log p_i with w_i = p_i prod_{j != i} q_j / (1 - prod q): all of
+        # the derivative goes through log p_i, so that nothing cancels. A certain event has q_i = 0;
+        # its p_i is at its bound, where no gradient flows.
         others = log_miss.sum(-1, keepdim=True) - log_miss
         weight = torch.exp(log_hit + others - log_some.unsqueeze(-1))
         weight = torch.where(log_miss.isinf() | log_some.isinf().unsqueeze(-1), 0.0, weight)
@@ -128,11 +128,6 @@ def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor,
     return log_p, log_q
 
 
-def log_ndtr_pair(u: Tensor) -> tuple[Tensor, Tensor]:
-    """log Phi(u) and log(1 - Phi(u)), as `normal_log_tails`."""
-    return normal_log_tails(u, torch.zeros_like(u), torch.ones_like(u))
-
-
 class _NdtriExp(torch.autograd.Function):
     """Phi^-1(exp(log_p)); the derivative is Mills' ratio Phi/phi at the result."""
 
@@ -154,7 +149,7 @@ class _NdtriExp(torch.autograd.Function):
         return x
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         ratio = _mills_ratio(x.double())
         # At an infinite x the slope is taken as 0, as for an infinite revenue.

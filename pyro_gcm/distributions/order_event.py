@@ -130,6 +130,7 @@ class OrderEvent(TorchDistribution):
         return log_zero.to(self.dtype), log_one.to(self.dtype)
 
     def log_probs64(self) -> tuple[Tensor, Tensor]:
+        """As `log_probs`, before it is rounded to the dtype of the arguments."""
         if isinstance(self.cost, Tensor) and isinstance(self.revenue, Tensor):
             log_one = self._event().double().log()
             log_zero = (~self._event()).double().log()
@@ -143,7 +144,7 @@ class OrderEvent(TorchDistribution):
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
 
     def coordinate_log_probs(self) -> tuple[Tensor, Tensor]:
-        """log Pr(c_k < r_k) and log Pr(c_k >= r_k) of every coordinate, float64, `[..., (G,) K]`."""
+        """log Pr(c_k < r_k) and log Pr(c_k >= r_k) per coordinate, float64, `[..., (G,) K]`."""
         if isinstance(self.cost, Tensor):  # c < r is "r above c": the revenue's upper tail at c
             log_below, log_above = tail_log_probs(self.revenue, self.cost)
             return log_above, log_below

@@ -28,8 +28,8 @@ class ThresholdNormal(TorchDistribution):
 
         mu_y = sqrt(scale^2 + sigma_t^2) * Phi^-1(Pr(c < r)) + mu_t.
 
-    With `cost` left out the costs are integrated out and y is Gaussian. With a draw of the costs the
-    event is known, and y is Gaussian conditioned on the side of t on which it lies (an extended
+    With `cost` left out the costs are integrated out and y is Gaussian. With a draw of the costs
+    the event is known, and y is Gaussian conditioned on the side of t on which it lies (an extended
     skew normal); averaged over the costs that is the same Gaussian again.
 
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
@@ -123,7 +123,8 @@ class ThresholdNormal(TorchDistribution):
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
         if self._validate_args:
             self._validate_sample(value)
-        log_p = dist.Normal(self._mean64(), self.scale.double()).log_prob(value.double())
+        normal = dist.Normal(self._mean64(), self.scale.double(), validate_args=self._validate_args)
+        log_p = normal.log_prob(value.double())
         if self.cost is not None:
             sign = 2.0 * self._occurred() - 1.0
             log_side = torch.special.log_ndtr(sign * self._above_threshold(value))

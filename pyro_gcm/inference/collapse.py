@@ -81,11 +81,13 @@ class CollapseMessenger(Messenger):
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
         unused = self._placeholder is not None
         self._placeholder = self._cost_fn = None
+        # First off the stack, or the handler would stay there for every later program.
+        result = super().__exit__(exc_type, exc_value, traceback)
         if exc_type is None and unused:
             raise RuntimeError(
                 f"collapse hid site '{self.cost}', but no site '{self.outcome}' came after it"
             )
-        return super().__exit__(exc_type, exc_value, traceback)
+        return result
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["name"] == self.cost:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from pyro.distributions import TorchDistribution
+from pyro.ops.provenance import get_provenance
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
@@ -36,18 +37,24 @@ class _ContradictedCost(TorchDistribution):
     arg_constraints: dict[str, Any] = {}
 
     def __init__(self, fn: TorchDistribution) -> None:
-        self._fn = fn
-        self.support = fn.support
+        self.base_dist = fn
         super().__init__(fn.batch_shape, fn.event_shape, validate_args=False)
 
+    @property
+    def support(self) -> Any:
+        return self.base_dist.support
+
     def expand(self, batch_shape: Any, _instance: Any = None) -> _ContradictedCost:
-        return _ContradictedCost(self._fn.expand(batch_shape))
+        return _ContradictedCost(self.base_dist.expand(batch_shape))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        draw: Tensor = self._fn.sample(torch.Size(sample_shape))
+        draw: Tensor = self.base_dist.sample(torch.Size(sample_shape))
         return draw
 
     def log_prob(self, value: Tensor) -> Tensor:
+        if get_provenance(value):  # render_model asks what y depends on, not for a density
+            log_p: Tensor = self.base_dist.log_prob(value)
+            return log_p
         raise RuntimeError(
             "site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "
             "Integrate the cost out with inference.collapse(model) (or inference.conditional), or "

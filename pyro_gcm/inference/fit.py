@@ -20,7 +20,15 @@ from torch import Tensor
 from torch.optim import Optimizer
 from tqdm.auto import tqdm
 
-from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows, vector
+from pyro_gcm._validation import (
+    ArrayLike,
+    matrix,
+    one_of,
+    positive,
+    positive_int,
+    same_rows,
+    vector,
+)
 from pyro_gcm.inference.checkpoint import Checkpoint
 from pyro_gcm.inference.collapse import Program, conditional
 from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
@@ -126,6 +134,14 @@ def fit(
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     if not 0.0 <= validation < 1.0:
         raise ValueError(f"validation must be a share in [0, 1), got {validation}")
+    positive("learning_rate", learning_rate)
+    if clip_norm is not None:
+        positive("clip_norm", clip_norm)
+    seed = positive_int("seed", seed, minimum=0)
+    if optimizer is not None and not callable(optimizer):
+        raise TypeError(f"optimizer must be a function (parameters, lr=...), got {optimizer!r}")
+    if patience is not None:
+        positive_int("patience", patience)
     if patience is not None and validation == 0.0:
         raise ValueError("patience needs a validation part: pass validation=0.1, say")
     if schedule is not None and not callable(schedule):
@@ -376,7 +392,10 @@ def _bound(elbo: str | ELBO, num_particles: int) -> ELBO:
 def _device(device: str | torch.device) -> torch.device:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    resolved = torch.device(device)
+    try:
+        resolved = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device={device!r} is not a device of torch: {error}") from error
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={str(device)!r} was asked for, but torch sees no CUDA device")
     return resolved

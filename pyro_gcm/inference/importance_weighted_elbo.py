@@ -10,6 +10,8 @@ import torch
 from pyro.infer import ELBO
 from pyro.infer.enum import get_importance_trace
 from pyro.poutine import Trace
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
 _GRADIENTS = ("iwae",)
@@ -76,6 +78,9 @@ class ImportanceWeightedELBO(ELBO):
     ) -> tuple[Tensor, float]:
         """The log-weights, and the scale of the common plates."""
         particles, scale = [], 1.0
+        if not self.vectorize_particles:
+            one = _OneSubsample()
+            model, guide = one(model), one(guide)
         for model_trace, guide_trace in self._get_traces(model, guide, args, kwargs):
             if reparametrized:
                 _check_reparametrized(guide_trace)
@@ -102,7 +107,9 @@ class ImportanceWeightedELBO(ELBO):
         if particle_dim is not None:
             sizes[particle_dim] = self.num_particles
         rank = -min(kept, default=0)
-        log_w = log_w.reshape((1,) * (rank - log_w.dim()) + log_w.shape)
+        # What is further to the left has been summed and has size 1.
+        shape = log_w.shape[max(0, log_w.dim() - rank) :]
+        log_w = log_w.reshape((1,) * (rank - len(shape)) + shape)
         log_w = log_w.expand([sizes.get(d, 1) for d in range(-rank, 0)])
         # All other dimensions have size 1 by now.
         log_w = log_w.reshape([sizes[d] for d in kept])
@@ -129,6 +136,22 @@ class ImportanceWeightedELBO(ELBO):
         if loss.requires_grad:
             loss.backward(retain_graph=self.retain_graph)  # type: ignore[no-untyped-call]
         return loss.detach()
+
+
+class _OneSubsample(Messenger):
+    """The rows that the first particle drew, for every particle that runs after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, Tensor] = {}
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] in self._rows and msg["value"] is None:
+            msg["value"] = self._rows[msg["name"]]
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if isinstance(msg["fn"], _Subsample):
+            self._rows[msg["name"]] = msg["value"]
 
 
 def _sample_sites(trace: Trace) -> list[Any]:

@@ -21,6 +21,7 @@ from pyro_gcm.inference.common_noise import (
     BLOCK_ROWS,
     CommonNoise,
     blocks,
+    coarse,
     in_blocks,
     latent_draws,
     pairwise_mean,
@@ -106,7 +107,11 @@ class GCM(nn.Module):
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim)
         self.z_dim = positive_int("z_dim", z_dim)
-        self.seed = seed
+        self.seed = seed = positive_int("seed", seed, minimum=0)
+        if isinstance(hidden, Sequence) and not isinstance(hidden, str):
+            hidden = [positive_int("hidden", width) for width in hidden]
+        else:
+            hidden = positive_int("hidden", hidden)
         alternatives = positive_int("alternatives", alternatives)
         costs = self.r_dim if costs is None else positive_int("costs", costs)
         num_samples = positive_int("num_samples", num_samples)
@@ -167,7 +172,8 @@ class GCM(nn.Module):
             raise ValueError("x must be given: the prior p(z|x) reads it")
         x, r, y = self._program_inputs(x, r, y)
         announce(self.name, self)
-        rows = next((len(value) for value in (x, r) if value is not None), size)
+        rows = next((len(value) for value in (x, r) if value is not None), 0)
+        rows = rows or positive_int("size", size)
         with pyro.plate("data", rows, dim=-1):
             if self.reads_x:
                 covariates = self.x_standardizer(x)
@@ -277,7 +283,7 @@ class GCM(nn.Module):
 
         def block(x: Tensor, r: Tensor) -> Tensor:
             x, cost = self._encode(x, noise)
-            return pairwise_mean(self.response.predict(self._event(cost, r), x))
+            return pairwise_mean(self.response.predict(OrderEvent(cost, self._mapped(r)), x))
 
         return in_blocks(block, x, r).to(noise.dtype)
 
@@ -293,7 +299,7 @@ class GCM(nn.Module):
         """
         x, revenues = self._covariates(x), self._revenues("revenues", revenues)
         noise = self._noise(num_samples)
-        mapped = in_blocks(lambda r: self.revenue_map(self.r_standardizer(r)), revenues)
+        mapped = in_blocks(self._mapped, revenues)
         event_dim = len(self.cost_shape)
 
         def block(x: Tensor) -> Tensor:
@@ -330,6 +336,11 @@ class GCM(nn.Module):
         r = matrix(name, r, self.r_dim, "r_dim", self.device)
         self.response.check_revenue(r)
         return r
+
+    def _mapped(self, r: Tensor) -> Tensor:
+        """h(r) for predictions, on a grid of 2^-40, next to which later rounding is small."""
+        mapped = self.revenue_map(coarse(self.r_standardizer(r)))
+        return coarse(torch.round(mapped * 2.0**40) / 2.0**40)
 
     def _noise(self, num_samples: int | None) -> Tensor:
         if num_samples is not None:

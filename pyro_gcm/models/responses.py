@@ -143,7 +143,11 @@ class Quantile(Response):
         return dist.Uniform(torch.zeros_like(scale), torch.ones_like(scale)).to_event(1)
 
     def check_revenue(self, r: Tensor) -> None:
-        """Levels strictly between 0 and 1."""
+        """One column of levels strictly between 0 and 1."""
+        if r.shape[1] != 1:
+            raise ValueError(
+                f"r must be one column of quantile levels for response='quantile', got {r.shape[1]}"
+            )
         if ((r <= 0) | (r >= 1)).any():
             raise ValueError(
                 "r must lie strictly between 0 and 1 for response='quantile', got values from "

@@ -1,0 +1,320 @@
+"""The cost posterior: exact density, exact draws, and every draw agrees with the outcome."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from samplers import DIFFERENT, agreement, shuffled
+from scipy import stats
+from torch import Tensor
+
+from pyro_gcm.distributions import CostPosterior, OrderEvent
+
+#: What either sampler draws for a comparison.
+DRAWS = 6_000
+
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+outcomes = pytest.mark.parametrize("outcome", [0.0, 1.0], ids=["y=0", "y=1"])
+families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
+shapes = pytest.mark.parametrize(
+    "shape", [(1,), (2,), (4,), (1, 1), (4, 1), (2, 2), (3, 2), (4, 4)], ids=str
+)
+
+
+def order_event(
+    family: str, batch_shape: tuple[int, ...], shape: tuple[int, ...], dtype: torch.dtype
+) -> OrderEvent:
+    """An event of random parameters whose two outcomes both have a fair chance."""
+    full = batch_shape + shape
+    loc, scale = torch.randn(full, dtype=dtype), 0.5 + torch.rand(full, dtype=dtype)
+    # With K costs and G alternatives this quantile gives Pr(y = 1) = 1/2.
+    alternatives = shape[0] if len(shape) == 2 else 1
+    p = (1.0 - 0.5 ** (1.0 / alternatives)) ** (1.0 / shape[-1])
+    spread = 0.3 * torch.randn(full, dtype=dtype)
+    distribution = getattr(dist, family)(loc, scale)
+    revenue = distribution.icdf(torch.full(full, p, dtype=dtype)) + spread
+    return OrderEvent(distribution.to_event(len(shape)), revenue)
+
+
+def by_rejection(event: OrderEvent, outcome: float, count: int) -> Tensor:
+    """Draws of p(c | y) for an event without batch: those of p(c) that agree."""
+    draws = event.cost.sample((12 * count,))
+    draws = draws[event.given_cost(draws).mean == outcome]
+    assert len(draws) >= count
+    return draws[:count]
+
+
+@families
+@outcomes
+@shapes
+@dtypes
+def test_weights_with_the_cost_drawn_equal_the_collapsed_weights(
+    dtype: torch.dtype, shape: tuple[int, ...], outcome: float, family: str, gumbel: type
+) -> None:
+    event = order_event(family, (5,), shape, dtype)
+    y = torch.full((5,), outcome, dtype=dtype)
+    posterior = event.cost_posterior(y)
+    c = posterior.sample((20,))
+    explicit = event.cost.log_prob(c) + event.given_cost(c).log_prob(y) - posterior.log_prob(c)
+    collapsed = event.log_prob(y).expand(20, 5)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(explicit, collapsed, rtol=0, atol=tolerance)
+
+
+@families
+@outcomes
+@pytest.mark.parametrize("shape", [(1,), (2,), (4,), (4, 1), (2, 2), (4, 4)], ids=str)
+def test_draws_agree_with_rejection_sampling(
+    shape: tuple[int, ...], outcome: float, family: str, gumbel: type
+) -> None:
+    event = order_event(family, (), shape, torch.float64)
+    draws = event.cost_posterior(torch.tensor(outcome)).sample((DRAWS,))
+    r = event.revenue
+    assert agreement(draws - r, by_rejection(event, outcome, DRAWS) - r) > DIFFERENT
+
+
+def truncated(event: OrderEvent, low: Tensor, high: Tensor) -> Tensor:
+    """Draws of the costs between these quantiles, by the quantile function."""
+    uniform = torch.rand(low.shape, dtype=torch.float64)
+    return event.cost.base_dist.icdf(low + (high - low) * uniform)
+
+
+def ignoring_the_outcome(event: OrderEvent, outcome: float, count: int) -> Tensor:
+    return event.cost.sample((count,))
+
+
+def every_cost_on_one_side(event: OrderEvent, outcome: float, count: int) -> Tensor:
+    at = event.cost.base_dist.cdf(event.revenue).expand(count, *event.revenue.shape)
+    zero, one = torch.zeros_like(at), torch.ones_like(at)
+    return truncated(event, zero, at) if outcome else truncated(event, at, one)
+
+
+def first_one_chosen_uniformly(event: OrderEvent, outcome: float, count: int) -> Tensor:
+    """The first miss of y = 0, or the alternative that hits of y = 1, without its weights."""
+    at = event.cost.base_dist.cdf(event.revenue).expand(count, *event.revenue.shape)
+    over = at.shape[1]
+    order = torch.arange(over).reshape(over, *(1,) * (at.dim() - 2))
+    first = torch.randint(over, (count,)).reshape(-1, *(1,) * (at.dim() - 1))
+    if outcome:
+        return truncated(event, torch.zeros_like(at), torch.where(order == first, at, 1.0))
+    low = torch.where(order == first, at, 0.0)
+    return truncated(event, low, torch.where(order < first, at, 1.0))
+
+
+def margins_alone(event: OrderEvent, outcome: float, count: int) -> Tensor:
+    return shuffled(by_rejection(event, outcome, count))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "outcome", "shape"),
+    [
+        (ignoring_the_outcome, 0.0, (4,)),
+        (ignoring_the_outcome, 1.0, (4,)),
+        (ignoring_the_outcome, 0.0, (4, 4)),
+        (ignoring_the_outcome, 1.0, (4, 4)),
+        (every_cost_on_one_side, 0.0, (4,)),
+        (every_cost_on_one_side, 1.0, (2, 2)),
+        (first_one_chosen_uniformly, 0.0, (2,)),
+        (first_one_chosen_uniformly, 0.0, (4,)),
+        (first_one_chosen_uniformly, 1.0, (4, 1)),
+        (margins_alone, 0.0, (2,)),
+        (margins_alone, 1.0, (2, 1)),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_wrong_samplers_do_not_agree_with_rejection_sampling(
+    sampler: Callable[[OrderEvent, float, int], Tensor], outcome: float, shape: tuple[int, ...]
+) -> None:
+    event = order_event("Normal", (), shape, torch.float64)
+    draws, r = sampler(event, outcome, DRAWS), event.revenue
+    assert agreement(draws - r, by_rejection(event, outcome, DRAWS) - r) < DIFFERENT
+
+
+@dtypes
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=["G=1,K=1", "K=3", "G=2,K=2"])
+def test_a_million_draws_all_agree_with_their_outcome(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    rows, draws = 500, 200  # ten times
+    loc, scale = torch.randn(rows, *shape, dtype=dtype), torch.rand(rows, *shape, dtype=dtype) + 0.1
+    u = torch.linspace(-30.0, 30.0, rows, dtype=dtype).reshape(-1, *(1,) * len(shape))
+    revenue = loc + scale * (u + torch.randn(rows, *shape, dtype=dtype)).clamp(-30.0, 30.0)
+    event = OrderEvent(dist.Normal(loc, scale).to_event(len(shape)), revenue)
+    y = (torch.arange(rows) % 2).to(dtype)
+    for _ in range(5):
+        for outcome in (y, 1.0 - y):
+            c = event.cost_posterior(outcome).sample((draws,))
+            assert c.dtype == dtype
+            assert c.isfinite().all()
+            assert (event.given_cost(c).mean == outcome).all()
+
+
+@pytest.mark.parametrize("u", [-30.0, -8.0, 8.0, 30.0], ids="u={:g}".format)
+@outcomes
+def test_draws_in_a_far_tail_have_its_shape(u: float, outcome: float) -> None:
+    loc, scale = torch.tensor([2.0], dtype=torch.float64), torch.tensor([0.5], dtype=torch.float64)
+    event = OrderEvent(dist.Normal(loc, scale).to_event(1), loc + scale * u)
+    c = event.cost_posterior(torch.tensor(outcome)).sample((20_000,)).squeeze(-1)
+    sign = 1.0 if outcome else -1.0
+    standard = (c - loc) / scale
+    at_draw, at_revenue = (torch.special.log_ndtr(sign * t) for t in (standard, torch.tensor(u)))
+    assert stats.kstest((at_draw - at_revenue).exp().numpy(), "uniform").pvalue > DIFFERENT
+
+
+@families
+@outcomes
+def test_density_of_one_cost_is_the_truncated_density(
+    outcome: float, family: str, gumbel: type
+) -> None:
+    event = order_event(family, (), (1,), torch.float64)
+    c = event.cost_posterior(torch.tensor(outcome)).sample((100,))
+    below = event.cost.base_dist.cdf(event.revenue)
+    mass = below if outcome else 1.0 - below
+    got = event.cost_posterior(torch.tensor(outcome)).log_prob(c)
+    torch.testing.assert_close(got, event.cost.log_prob(c) - mass.log(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("outcome", [0.0, 0.3, 1.0], ids="y={:g}".format)
+@pytest.mark.parametrize("shape", [(2,), (2, 1)], ids=["K=2", "G=2"])
+def test_density_integrates_to_one(shape: tuple[int, ...], outcome: float) -> None:
+    event = order_event("Normal", (), shape, torch.float64)
+    posterior = event.cost_posterior(torch.tensor(outcome, dtype=torch.float64))
+    nodes, weights = (torch.tensor(v) for v in np.polynomial.legendre.leggauss(60))
+    axes, sizes = [], []
+    for loc, revenue in zip(
+        event.cost.base_dist.loc.flatten(), event.revenue.flatten(), strict=True
+    ):
+        # The density jumps at the revenue, so each side has nodes of its own.
+        ends = torch.stack([torch.minimum(loc - 12, revenue - 1), revenue])
+        ends = torch.stack([ends, torch.stack([revenue, torch.maximum(loc + 12, revenue + 1)])])
+        half, middle = (ends[:, 1:] - ends[:, :1]) / 2, ends.mean(1, keepdim=True)
+        axes.append((middle + half * nodes).flatten())
+        sizes.append((half * weights).flatten())
+    grid = torch.cartesian_prod(*axes).reshape(-1, *shape)
+    volume = torch.cartesian_prod(*sizes).prod(-1)
+    total = (posterior.log_prob(grid).exp() * volume).sum()
+    assert total.item() == pytest.approx(1.0, abs=1e-9)
+
+
+def test_uncertain_outcome_mixes_the_two_posteriors() -> None:
+    event = order_event("Normal", (), (2, 2), torch.float64)
+    chance = torch.tensor(0.3, dtype=torch.float64)
+    posterior = event.cost_posterior(chance)
+    draws = posterior.sample((20_000,))
+    happened = event.given_cost(draws).mean == 1.0
+    assert happened.double().mean().item() == pytest.approx(0.3, abs=0.015)
+    for outcome in (0.0, 1.0):
+        of_outcome = draws[happened == bool(outcome)]
+        assert agreement(of_outcome, by_rejection(event, outcome, len(of_outcome))) > DIFFERENT
+    certain = [event.cost_posterior(torch.tensor(y)).log_prob(draws).exp() for y in (0.0, 1.0)]
+    mixture = 0.7 * certain[0] + 0.3 * certain[1]
+    torch.testing.assert_close(posterior.log_prob(draws).exp(), mixture)
+
+
+def test_cost_that_contradicts_the_outcome_has_density_zero() -> None:
+    event = OrderEvent(dist.Normal(torch.zeros(2), 1.0).to_event(1), torch.zeros(2))
+    hit, miss = torch.tensor([-1.0, -1.0]), torch.tensor([-1.0, 0.0])
+    assert event.cost_posterior(torch.tensor(1.0)).log_prob(miss).item() == -math.inf
+    assert event.cost_posterior(torch.tensor(0.0)).log_prob(hit).item() == -math.inf
+    assert event.cost_posterior(torch.tensor(1.0)).log_prob(hit).isfinite()
+    assert event.cost_posterior(torch.tensor(0.0)).log_prob(miss).isfinite()
+
+
+@pytest.mark.parametrize("outcome_shape", [(), (5,), (4, 5)], ids=str)
+@pytest.mark.parametrize("sample_shape", [(), (3,), (2, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K", "G,K"])
+def test_shapes_are_those_of_any_distribution(
+    sample_shape: tuple[int, ...], outcome_shape: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    cost = dist.Normal(torch.zeros(shape), 1.0).to_event(len(shape))
+    event = OrderEvent(cost, torch.randn(5, *shape))
+    posterior = event.cost_posterior(torch.ones(outcome_shape))
+    batch_shape = torch.broadcast_shapes((5,), outcome_shape)
+    assert (posterior.batch_shape, posterior.event_shape) == (batch_shape, shape)
+    c = posterior.sample(torch.Size(sample_shape))
+    assert c.shape == sample_shape + batch_shape + shape
+    log_p = posterior.log_prob(c)
+    assert log_p.shape == sample_shape + batch_shape
+
+    wide = posterior.expand((7, *batch_shape))
+    assert wide.sample(torch.Size(sample_shape)).shape == (*sample_shape, 7, *batch_shape, *shape)
+    value = c.unsqueeze(len(sample_shape)).expand(*sample_shape, 7, *batch_shape, *shape)
+    torch.testing.assert_close(wide.log_prob(value).movedim(len(sample_shape), 0)[3], log_p)
+    hidden = posterior.mask(torch.tensor(False))
+    assert torch.equal(hidden.log_prob(c), torch.zeros_like(log_p))
+    assert posterior.to_event(1).log_prob(c).shape == sample_shape + batch_shape[:-1]
+
+
+def test_explicit_program_with_the_posterior_as_guide_has_the_collapsed_bound() -> None:
+    loc, r, y = torch.randn(6, 3), torch.randn(6, 3) + 1.0, torch.tensor([0.0, 1.0] * 3)
+
+    def event() -> OrderEvent:
+        return OrderEvent(dist.Normal(loc, 1.0).to_event(1), r)
+
+    def model() -> None:
+        with pyro.plate("data", 6):
+            c = pyro.sample("c", event().cost)
+            pyro.sample("y", OrderEvent(c, r), obs=y)
+
+    def guide() -> None:
+        with pyro.plate("data", 6):
+            pyro.sample("c", event().cost_posterior(y))
+
+    elbo = pyro.infer.Trace_ELBO(16, vectorize_particles=True, max_plate_nesting=1)
+    collapsed = -event().log_prob(y).sum().item()
+    assert elbo.loss(model, guide) == pytest.approx(collapsed, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
+    ids=["deepcopy", "pickle"],
+)
+def test_copies_draw_the_same_costs(
+    duplicate: Callable[[CostPosterior], CostPosterior],
+) -> None:
+    posterior = order_event("Normal", (4,), (2, 3), torch.float32).cost_posterior(torch.zeros(4))
+    draws = []
+    for same in (posterior, duplicate(posterior)):
+        torch.manual_seed(1)
+        draws.append(same.sample((5,)))
+    assert torch.equal(*draws)
+    assert torch.equal(duplicate(posterior).log_prob(draws[0]), posterior.log_prob(draws[0]))
+
+
+def test_type_and_device_come_from_the_event() -> None:
+    for dtype in (torch.float32, torch.float64):
+        posterior = order_event("Laplace", (3,), (2,), dtype).cost_posterior(torch.ones(3))
+        c = posterior.sample()
+        assert c.dtype == posterior.log_prob(c).dtype == dtype
+    loc = torch.zeros(4, 2, 3, device="meta")
+    cost = dist.Normal(loc, torch.ones_like(loc), validate_args=False).to_event(2)
+    event = OrderEvent(cost, loc, validate_args=False)
+    c = event.cost_posterior(torch.ones(4, device="meta")).sample((2,))
+    assert (c.device.type, c.shape) == ("meta", (2, 4, 2, 3))
+
+
+def test_revenue_that_is_random_or_cost_that_is_known_has_no_posterior() -> None:
+    cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
+    for event in (OrderEvent(torch.zeros(2), torch.ones(2)), OrderEvent(cost, cost)):
+        with pytest.raises(ValueError, match="a distribution as its cost and a tensor as its rev"):
+            event.cost_posterior(torch.tensor(1.0))
+
+
+def test_outcome_is_checked_and_the_check_can_be_left_out() -> None:
+    cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
+    event = OrderEvent(cost, torch.zeros(2))
+    for strange in (1.5, -0.1, math.nan):
+        with pytest.raises(ValueError, match=r"outcome must lie in \[0, 1\]"):
+            event.cost_posterior(torch.tensor(strange))
+    with pytest.raises(ValueError, match="value argument"):
+        event.cost_posterior(torch.tensor(1.0)).log_prob(torch.tensor([0.0, math.nan]))
+    OrderEvent(cost, torch.zeros(2), validate_args=False).cost_posterior(torch.tensor(1.5))

@@ -1,0 +1,104 @@
+"""A deferred distribution costs nothing until it is asked, and then is the distribution itself."""
+
+from __future__ import annotations
+
+import math
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+
+from pyro_gcm.distributions.deferred import Deferred
+
+
+class Counted:
+    """A builder that counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.loc = torch.randn(5, 3)
+
+    def __call__(self) -> dist.TorchDistribution:
+        self.calls += 1
+        return dist.Normal(self.loc, 2.0).to_event(1)
+
+
+@pytest.fixture
+def build() -> Counted:
+    return Counted()
+
+
+@pytest.fixture
+def deferred(build: Counted) -> Deferred:
+    return Deferred(build, torch.Size([5]), torch.Size([3]))
+
+
+def test_hidden_site_is_never_built(build: Counted, deferred: Deferred) -> None:
+    def model() -> None:
+        with pyro.plate("data", 5):
+            pyro.sample("x", deferred, obs=torch.zeros(5, 3))
+            pyro.sample("y", dist.Normal(0.0, 1.0), obs=torch.zeros(5))
+
+    hidden = pyro.poutine.block(model, hide=["x"])
+    with pyro.plate("particles", 7, dim=-2):
+        trace = pyro.poutine.trace(hidden).get_trace()
+    trace.compute_log_prob()
+    assert "x" not in trace.nodes
+    elbo = pyro.infer.Trace_ELBO(4, vectorize_particles=True, max_plate_nesting=1)
+    assert elbo.loss(hidden, lambda: None) == pytest.approx(2.5 * math.log(2.0 * math.pi))
+    assert build.calls == 0
+
+
+def test_shapes_and_expansion_do_not_build(build: Counted, deferred: Deferred) -> None:
+    wide = deferred.expand((7, 5))
+    assert (deferred.batch_shape, deferred.event_shape) == ((5,), (3,))
+    assert (wide.batch_shape, wide.event_shape) == ((7, 5), (3,))
+    assert deferred.has_rsample
+    assert build.calls == 0
+
+
+def test_each_question_builds_once(build: Counted, deferred: Deferred) -> None:
+    value = torch.zeros(5, 3)
+    for number, ask in enumerate(
+        [
+            lambda: deferred.log_prob(value),
+            lambda: deferred.sample(),
+            lambda: deferred.rsample((2,)),
+            lambda: deferred.support,
+            lambda: pyro.sample("x", deferred),
+        ],
+        start=1,
+    ):
+        ask()
+        assert build.calls == number
+
+
+def test_draws_and_densities_are_those_of_the_distribution(
+    build: Counted, deferred: Deferred
+) -> None:
+    value = torch.randn(5, 3)
+    itself = build()
+    assert torch.equal(deferred.log_prob(value), itself.log_prob(value))
+    assert torch.equal(deferred.expand((7, 5)).log_prob(value), itself.log_prob(value).expand(7, 5))
+    assert deferred.support.event_dim == 1
+    assert deferred.expand((7, 5)).sample((2,)).shape == (2, 7, 5, 3)
+
+    draws = []
+    for one in (deferred, itself):
+        torch.manual_seed(3)
+        draws.append(one.rsample((2,)))
+    assert torch.equal(*draws)
+
+
+def test_gradient_reaches_what_was_built(build: Counted, deferred: Deferred) -> None:
+    build.loc.requires_grad_()
+    deferred.rsample().sum().backward()
+    assert torch.equal(build.loc.grad, torch.ones(5, 3))
+
+
+def test_distribution_without_reparametrised_draws_is_sampled() -> None:
+    p = torch.full((5,), 0.5)
+    deferred = Deferred(lambda: dist.Bernoulli(p), torch.Size([5]), torch.Size())
+    assert deferred.sample((2,)).shape == (2, 5)
+    assert pyro.sample("x", deferred).unique().tolist() in ([0.0], [1.0], [0.0, 1.0])

@@ -1,0 +1,134 @@
+"""Cost families: both tails exact, quantiles that invert them, and families of one's own."""
+
+from __future__ import annotations
+
+import math
+
+import pyro.distributions as dist
+import pytest
+import torch
+from mpmath import mpf
+from mpmath_reference import event_log_probs, standardized, tails, worst_error
+from torch import Tensor
+
+from pyro_gcm.distributions import OrderEvent, cost_family, register_cost_family
+from pyro_gcm.distributions.families import base_distribution, resolve_cost_family, tail_log_probs
+
+POINTS = [-40.0, -8.3, -1.0, -1e-9, 0.0, 1e-9, 0.4, 5.0, 40.0]
+families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
+
+
+@families
+def test_both_tails_are_exact(family: str, gumbel: type) -> None:
+    d = getattr(dist, family)(torch.tensor(0.7), torch.tensor(2.5))
+    value = torch.tensor([0.7 + 2.5 * u for u in POINTS])
+    u = [standardized(v, d.loc.item(), 2.5) for v in value.tolist()]
+    log_p, log_q = tail_log_probs(d, value)
+    assert log_p.dtype == log_q.dtype == torch.float64
+    exact = [tails(family, v) for v in u]
+    assert worst_error(log_p.tolist(), [t.log_p for t in exact], 1e-290) < 1e-12
+    assert worst_error(log_q.tolist(), [t.log_q for t in exact], 1e-290) < 1e-12
+
+
+@families
+@pytest.mark.parametrize("event_dim", [1, 2])
+def test_infinite_values_are_certain_and_have_gradient_zero(
+    family: str, event_dim: int, gumbel: type
+) -> None:
+    value = torch.tensor([[-math.inf, math.inf, 0.3]], requires_grad=True)
+    loc = torch.zeros(1, 3, requires_grad=True)
+    d = getattr(dist, family)(loc, torch.ones(1, 3)).to_event(event_dim)
+    log_p, log_q = tail_log_probs(d, value)
+    assert log_p[0, :2].tolist() == [-math.inf, 0.0]
+    assert log_q[0, :2].tolist() == [0.0, -math.inf]
+    (log_p.exp() + log_q[0, 2]).sum().backward()
+    for leaf in (value, loc):
+        assert leaf.grad[0, :2].tolist() == [0.0, 0.0]
+        assert leaf.grad[0, 2].isfinite()
+
+
+@families
+def test_quantile_inverts_both_tails(family: str, gumbel: type) -> None:
+    loc, scale = torch.tensor(-3.0, dtype=torch.float64), torch.tensor(0.2, dtype=torch.float64)
+    d = getattr(dist, family)(loc, scale)
+    lowest = -5.0 if family == "Gumbel" else -37.0
+    value = loc + scale * torch.linspace(lowest, 37.0, 149, dtype=torch.float64)
+    again = cost_family(type(d)).quantile(d, *tail_log_probs(d, value))
+    torch.testing.assert_close(again, value, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("loc", [0.0, 1e6, -1e6], ids="loc={:g}".format)
+def test_bisection_finds_quantiles_to_the_last_bits(loc: float, gumbel: type) -> None:
+    d = dist.Gumbel(torch.tensor(loc, dtype=torch.float64), torch.tensor(3.0))
+    log_p = torch.tensor([-700.0, -5.0, -math.log(2.0), -1e-3, -1e-200], dtype=torch.float64)
+    log_q = torch.log(-torch.expm1(log_p))
+    closed_form = d.loc - d.scale * torch.log(-log_p)
+    quantile = cost_family(dist.Gumbel).quantile(d, log_p, log_q)
+    torch.testing.assert_close(quantile, closed_form, rtol=1e-14, atol=1e-12)
+
+
+@pytest.mark.parametrize("outcome", [0, 1], ids=["y=0", "y=1"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+def test_registered_family_serves_order_events(
+    dtype: torch.dtype, outcome: int, gumbel: type
+) -> None:
+    revenue = torch.empty(30, 2, 3, dtype=dtype).uniform_(-4.0, 40.0)
+    cost = dist.Gumbel(torch.zeros(2, 3, dtype=dtype), torch.ones(2, 3, dtype=dtype)).to_event(2)
+    event = OrderEvent(cost, revenue)
+    y = torch.tensor(outcome, dtype=dtype)
+    exact = [
+        event_log_probs("Gumbel", [[mpf(v) for v in row] for row in rows])[outcome]
+        for rows in revenue.tolist()
+    ]
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-12
+    assert worst_error(event.log_prob(y).tolist(), exact, 1e-30) <= tolerance
+    c = event.cost_posterior(y).sample((200,))
+    assert (event.given_cost(c).mean == y).all()
+
+
+def test_quantile_of_ones_own_is_used(registry: None) -> None:
+    asked = []
+
+    def quantile(d: dist.Distribution, log_p: Tensor, log_q: Tensor) -> Tensor:
+        asked.append(log_p.shape)
+        return log_p.exp()
+
+    register_cost_family(
+        dist.Uniform, lambda d, v: v.log(), lambda d, v: torch.log1p(-v), quantile, name="uniform"
+    )
+    cost = dist.Uniform(torch.zeros(2), torch.ones(2)).to_event(1)
+    event = OrderEvent(cost, torch.tensor([0.5, 0.25]))
+    assert event.mean.item() == pytest.approx(0.125)
+    c = event.cost_posterior(torch.tensor(1.0)).sample((1000,))
+    assert asked == [(1000, 2)]
+    assert c.amax(0).tolist() == pytest.approx([0.5, 0.25], abs=0.01)
+
+
+def test_subclass_is_served_by_its_base_class() -> None:
+    class Named(dist.Normal):
+        pass
+
+    assert cost_family(Named) is cost_family(dist.Normal)
+
+
+def test_family_is_found_by_its_name_or_class(gumbel: type) -> None:
+    assert resolve_cost_family("normal") is dist.Normal
+    assert resolve_cost_family("logistic") is dist.Logistic
+    assert resolve_cost_family("laplace") is dist.Laplace
+    assert resolve_cost_family("gumbel") is resolve_cost_family(gumbel) is dist.Gumbel
+
+
+def test_unknown_families_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"cost_family='cauchy' is unknown; known names: \['lap"):
+        resolve_cost_family("cauchy")
+    with pytest.raises(TypeError, match=r"Cauchy is not a registered .* \(known: .*Normal.*\)"):
+        resolve_cost_family(dist.Cauchy)
+    with pytest.raises(TypeError, match="distribution must be a class, got 'normal'"):
+        register_cost_family("normal", lambda d, v: v, lambda d, v: v)
+
+
+def test_base_distribution_looks_under_independence_and_expansion() -> None:
+    base = dist.Gumbel(torch.zeros(3), torch.ones(3))
+    assert type(base_distribution(base.to_event(1).expand((4,)))) is dist.Gumbel
+    with pytest.raises(ValueError, match="must have independent coordinates"):
+        base_distribution(dist.Dirichlet(torch.ones(3)))

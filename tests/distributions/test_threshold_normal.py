@@ -1,0 +1,275 @@
+"""Gaussian responses: the explicit program and the closed form are one distribution."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from mpmath import mp, mpf
+from mpmath_reference import event_log_probs, normal_quantile, worst_error
+from samplers import DIFFERENT, agreement
+from scipy import integrate, stats
+from torch import Tensor
+
+from pyro_gcm.distributions import OrderEvent, ThresholdNormal
+
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
+shapes = pytest.mark.parametrize("shape", [(1,), (4,), (4, 1), (2, 3), (4, 4)], ids=str)
+
+
+def response(
+    shape: tuple[int, ...],
+    batch_shape: tuple[int, ...] = (),
+    family: str = "Normal",
+    dtype: torch.dtype = torch.float64,
+) -> ThresholdNormal:
+    """A response of random parameters whose event is neither rare nor sure."""
+    full = batch_shape + shape
+    loc, scale = torch.randn(full, dtype=dtype), 0.5 + torch.rand(full, dtype=dtype)
+    distribution = getattr(dist, family)(loc, scale)
+    alternatives = shape[0] if len(shape) == 2 else 1
+    p = (1.0 - 0.5 ** (1.0 / alternatives)) ** (1.0 / shape[-1])
+    revenue = distribution.icdf(torch.full(full, p, dtype=dtype)) + 0.2
+    return ThresholdNormal(
+        OrderEvent(distribution.to_event(len(shape)), revenue),
+        threshold_loc=torch.randn(batch_shape, dtype=dtype),
+        threshold_scale=0.5 + torch.rand(batch_shape, dtype=dtype),
+        scale=0.5 + torch.rand(batch_shape, dtype=dtype),
+    )
+
+
+def costs_on_each_side(event: OrderEvent) -> tuple[Tensor, Tensor]:
+    """A cost that every revenue misses and one that every revenue exceeds."""
+    return event.revenue + 0.1, event.revenue - 0.1
+
+
+@shapes
+def test_density_averaged_over_both_events_is_the_closed_form(shape: tuple[int, ...]) -> None:
+    p_y = response(shape)
+    hit = p_y.event.cost.base_dist.cdf(p_y.event.revenue).prod(-1)
+    p = 1.0 - (1.0 - hit).prod(-1) if len(shape) == 2 else hit
+    y = p_y.mean + p_y.scale * torch.linspace(-9.0, 9.0, 37, dtype=torch.float64)
+    miss_cost, hit_cost = costs_on_each_side(p_y.event)
+    average = (1.0 - p) * p_y.given_cost(miss_cost).log_prob(y).exp()
+    average = average + p * p_y.given_cost(hit_cost).log_prob(y).exp()
+    torch.testing.assert_close(average.log(), p_y.log_prob(y), rtol=1e-12, atol=1e-12)
+
+
+def test_density_integrated_over_one_cost_is_the_closed_form() -> None:
+    p_y = response((1,))
+    cut = p_y.event.revenue.item()
+    for y in (-3.0, -0.5, 0.4, 2.0):
+        value = torch.tensor(y, dtype=torch.float64)
+
+        def integrand(c: float, value: Tensor = value) -> float:
+            cost = torch.tensor([c], dtype=torch.float64)
+            log_p = p_y.event.cost.log_prob(cost) + p_y.given_cost(cost).log_prob(value)
+            return log_p.exp().item()
+
+        total = sum(integrate.quad(integrand, a, b)[0] for a, b in [(-20.0, cut), (cut, 20.0)])
+        assert math.log(total) == pytest.approx(p_y.log_prob(value).item(), abs=1e-8)
+
+
+@shapes
+def test_draws_through_explicit_costs_are_gaussian_again(shape: tuple[int, ...]) -> None:
+    p_y = response(shape)
+    c = p_y.event.cost.sample((20_000,))
+    y = p_y.given_cost(c).sample()
+    assert y.shape == (20_000,)
+    normal = stats.norm(p_y.mean.item(), p_y.scale.item())
+    assert stats.kstest(y.numpy(), normal.cdf).pvalue > DIFFERENT
+    assert stats.kstest(p_y.sample((20_000,)).numpy(), normal.cdf).pvalue > DIFFERENT
+    # Of one event alone they are not, so the test above has something to see.
+    happened = p_y.event.given_cost(c).mean == 1.0
+    assert stats.kstest(y[happened].numpy(), normal.cdf).pvalue < DIFFERENT
+
+
+@pytest.mark.parametrize("outcome", [False, True], ids=["missed", "hit"])
+def test_draws_given_the_event_are_those_on_its_side_of_the_threshold(outcome: bool) -> None:
+    p_y = response((2, 3))
+    t = dist.Normal(p_y.threshold_loc, p_y.threshold_scale).sample((60_000,))
+    y = p_y.sample((60_000,))
+    by_rejection = y[(y > t) == outcome][:20_000, None]
+    cost = costs_on_each_side(p_y.event)[outcome]
+    assert agreement(p_y.given_cost(cost).sample((20_000,))[:, None], by_rejection) > DIFFERENT
+
+
+@dtypes
+@pytest.mark.parametrize("u", [-40.0, -12.5, -1.0, 0.0, 3.0, 40.0], ids="u={:g}".format)
+def test_mean_is_the_formula_of_appendix_d3_in_both_tails(u: float, dtype: torch.dtype) -> None:
+    scale, threshold_scale, threshold_loc = (torch.tensor(v, dtype=dtype) for v in (0.7, 1.3, 5.0))
+    cost = dist.Normal(torch.zeros(2, dtype=dtype), 1.0).to_event(1)
+    event = OrderEvent(cost, torch.full((2,), u, dtype=dtype))
+    p_y = ThresholdNormal(event, threshold_loc, threshold_scale, scale)
+    log_zero, log_one = event_log_probs("Normal", [[mpf(u), mpf(u)]])
+    smaller, sign = (log_one, 1) if log_one < log_zero else (log_zero, -1)
+    with mp.workdps(60):
+        quantile = sign * normal_quantile(smaller, start=-max(1.0, abs(u)))
+        spread = mp.hypot(mpf(scale.item()), mpf(threshold_scale.item()))
+        mean = spread * quantile + mpf(threshold_loc.item())
+    tolerance = 1e-6 if dtype == torch.float32 else 1e-13
+    assert worst_error([p_y.mean.item()], [mean], floor=1.0) < tolerance
+    assert p_y.variance.item() == pytest.approx(0.49)
+
+
+def test_probability_above_the_threshold_is_that_of_the_event() -> None:
+    p_y = response((2, 3), (200,))
+    spread = torch.hypot(p_y.scale, p_y.threshold_scale)
+    above = dist.Normal(torch.zeros(()), 1.0).cdf((p_y.mean - p_y.threshold_loc) / spread)
+    torch.testing.assert_close(above, p_y.event.mean, rtol=1e-12, atol=0)
+
+
+@families
+@shapes
+@dtypes
+def test_weights_with_the_cost_drawn_equal_the_collapsed_weights(
+    dtype: torch.dtype, shape: tuple[int, ...], family: str, gumbel: type
+) -> None:
+    p_y = response(shape, (6,), family, dtype)
+    y = p_y.sample()
+    posterior = p_y.cost_posterior(y)
+    c = posterior.sample((30,))
+    explicit = p_y.event.cost.log_prob(c) + p_y.given_cost(c).log_prob(y) - posterior.log_prob(c)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    collapsed = p_y.log_prob(y).expand(30, 6)
+    torch.testing.assert_close(explicit, collapsed, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("distance", [-40.0, -9.0, 6.0, 12.0], ids="a={:g}".format)
+def test_weights_are_equal_however_far_y_lies_from_the_threshold(distance: float) -> None:
+    p_y = response((2,))
+    y = p_y.threshold_loc + distance * p_y.threshold_scale
+    posterior = p_y.cost_posterior(y)
+    for c in costs_on_each_side(p_y.event):
+        joint = p_y.event.cost.log_prob(c) + p_y.given_cost(c).log_prob(y)
+        weight = joint - posterior.log_prob(c)
+        torch.testing.assert_close(weight, p_y.log_prob(y), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 2)], ids=["K=2", "G=2,K=2"])
+@pytest.mark.parametrize("shift", [-0.8, 0.6], ids=["low y", "high y"])
+def test_costs_given_y_agree_with_rejection_sampling(shape: tuple[int, ...], shift: float) -> None:
+    p_y = response(shape)
+    y = p_y.threshold_loc + shift * p_y.threshold_scale
+    prior = p_y.event.cost.sample((80_000,))
+    likelihood = p_y.given_cost(prior).log_prob(y)
+    kept = torch.rand(80_000) < (likelihood - likelihood.max()).exp()
+    draws = p_y.cost_posterior(y).sample((10_000,))
+    assert agreement(draws, prior[kept][:10_000]) > DIFFERENT
+    assert agreement(draws, prior[:10_000]) < DIFFERENT
+
+
+def test_mean_never_falls_when_a_revenue_rises() -> None:
+    p_y = response((3, 2), (500,))
+    event = p_y.event
+    more = event.revenue + torch.rand_like(event.revenue).round() * 1e-3
+    raised = OrderEvent(event.cost, more)
+    high = ThresholdNormal(raised, p_y.threshold_loc, p_y.threshold_scale, p_y.scale)
+    assert (high.mean >= p_y.mean).all()
+    assert (high.mean > p_y.mean).any()
+
+
+@pytest.mark.parametrize("explicit", [False, True], ids=["collapsed", "given cost"])
+def test_gradients_pass_gradcheck(explicit: bool) -> None:
+    revenue = torch.randn(3, 2, dtype=torch.float64)
+    loc = torch.randn(3, 2, dtype=torch.float64)
+    rest = [torch.rand(3, dtype=torch.float64) + 0.5 for _ in range(4)]
+    cost = revenue - torch.tensor([[0.5], [0.5], [-0.5]])
+
+    def log_prob(revenue: Tensor, loc: Tensor, *rest: Tensor) -> Tensor:
+        y, *parameters = rest
+        event = OrderEvent(dist.Normal(loc, 1.0).to_event(1), revenue)
+        p_y = ThresholdNormal(event, *parameters)
+        return (p_y.given_cost(cost) if explicit else p_y).log_prob(y)
+
+    leaves = [t.requires_grad_() for t in (revenue, loc, *rest)]
+    assert torch.autograd.gradcheck(log_prob, leaves)
+
+
+@pytest.mark.parametrize("explicit", [False, True], ids=["collapsed", "given cost"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K", "G,K"])
+def test_shapes_are_those_of_any_distribution(shape: tuple[int, ...], explicit: bool) -> None:
+    p_y = response(shape, (4, 1))
+    if explicit:
+        p_y = p_y.given_cost(p_y.event.cost.sample())
+    wide = p_y.expand((2, 4, 5))
+    y = torch.randn(5, dtype=torch.float64)
+    assert p_y.batch_shape == p_y.mean.shape == p_y.variance.shape == (4, 1)
+    assert wide.batch_shape == wide.mean.shape == wide.variance.shape == (2, 4, 5)
+    assert p_y.log_prob(y).shape == (4, 5)
+    assert torch.equal(wide.log_prob(y.expand(2, 4, 5)), p_y.log_prob(y).expand(2, 4, 5))
+    for sample_shape in [(), (3,), (2, 1)]:
+        assert p_y.sample(torch.Size(sample_shape)).shape == (*sample_shape, 4, 1)
+        assert wide.sample(torch.Size(sample_shape)).shape == (*sample_shape, 2, 4, 5)
+    hidden = p_y.mask(torch.tensor(False))
+    assert torch.equal(hidden.log_prob(y), torch.zeros(4, 5, dtype=torch.float64))
+    assert p_y.to_event(1).log_prob(y[:1]).shape == (4,)
+
+
+def test_marginalize_undoes_given_cost() -> None:
+    p_y = response((2, 3), (4,))
+    c = p_y.event.cost.sample()
+    y = torch.randn(4, dtype=torch.float64)
+    again = p_y.given_cost(c).marginalize(p_y.event.cost)
+    assert again.cost is None
+    assert torch.equal(again.log_prob(y), p_y.log_prob(y))
+    assert not torch.equal(p_y.given_cost(c).log_prob(y), p_y.log_prob(y))
+
+
+@dtypes
+def test_type_comes_from_the_event(dtype: torch.dtype) -> None:
+    p_y = response((2,), (3,), dtype=dtype)
+    given = p_y.given_cost(p_y.event.cost.sample())
+    for one in (p_y, given):
+        assert {one.sample().dtype, one.mean.dtype, one.log_prob(one.sample()).dtype} == {dtype}
+    assert p_y.cost_posterior(p_y.sample()).sample().dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
+    ids=["deepcopy", "pickle"],
+)
+def test_copies_give_the_same_bits(
+    duplicate: Callable[[ThresholdNormal], ThresholdNormal],
+) -> None:
+    p_y = response((2, 3), (4,))
+    y = torch.randn(4, dtype=torch.float64)
+    for one in (p_y, p_y.given_cost(p_y.event.cost.sample())):
+        assert torch.equal(duplicate(one).log_prob(y), one.log_prob(y))
+
+
+def test_validation_can_be_left_out() -> None:
+    p_y = response((2,))
+    event, parameters = p_y.event, (p_y.threshold_loc, p_y.threshold_scale, p_y.scale)
+    nan = torch.tensor(math.nan, dtype=torch.float64)
+    for checked in (p_y, p_y.expand((3,)), p_y.given_cost(torch.zeros(2))):
+        with pytest.raises(ValueError, match="value argument"):
+            checked.log_prob(nan)
+    unchecked = ThresholdNormal(event, *parameters, validate_args=False)
+    assert unchecked.given_cost(torch.zeros(2)).log_prob(nan).isnan()
+
+
+def test_response_stands_in_plates_with_vectorised_particles() -> None:
+    y = torch.randn(5)
+
+    def model() -> None:
+        with pyro.plate("data", 5):
+            z = pyro.sample("z", dist.Normal(torch.zeros(2), 1.0).to_event(1))
+            cost = dist.Normal(z, 1.0).to_event(1)
+            c = pyro.sample("c", cost)
+            p_y = ThresholdNormal(OrderEvent(cost, torch.ones(2)), *torch.ones(3))
+            pyro.sample("y", p_y.given_cost(c), obs=y)
+
+    with pyro.plate("particles", 7, dim=-2):
+        trace = pyro.poutine.trace(model).get_trace()
+    trace.compute_log_prob()
+    assert trace.nodes["y"]["log_prob"].shape == (7, 5)
+    assert trace.nodes["y"]["log_prob"].isfinite().all()

@@ -1,0 +1,103 @@
+"""Networks that return distributions: right shapes, right parameters, scales that stay above 0."""
+
+from __future__ import annotations
+
+import pyro.distributions as dist
+import pytest
+import torch
+
+from pyro_gcm.nets.conditional import Conditional, mlp, positive
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(20250721)
+
+
+families = pytest.mark.parametrize(
+    "family",
+    [dist.Normal, dist.StudentT, dist.Gumbel, dist.Laplace, dist.LogNormal, dist.Beta],
+    ids=lambda family: family.__name__,
+)
+
+
+@families
+@pytest.mark.parametrize("event_shape", [(4,), (2, 3)], ids=["K", "G,K"])
+@pytest.mark.parametrize("batch_shape", [(), (7,), (5, 7)], ids=str)
+def test_shapes_are_those_of_the_context_and_of_the_event(
+    batch_shape: tuple[int, ...], event_shape: tuple[int, ...], family: type
+) -> None:
+    net = Conditional(family, 3, event_shape)
+    d = net(torch.randn(*batch_shape, 3))
+    assert (d.batch_shape, d.event_shape) == (batch_shape, event_shape)
+    assert isinstance(d.base_dist, family)
+    value = d.sample((2,))
+    assert value.shape == (2, *batch_shape, *event_shape)
+    assert d.log_prob(value).shape == (2, *batch_shape)
+
+
+@families
+@pytest.mark.parametrize("size", [1.0, 1e4], ids=["usual context", "huge context"])
+def test_every_parameter_meets_its_constraint(family: type, size: float) -> None:
+    d = Conditional(family, 3, (4,))(size * torch.randn(200, 3))
+    for name, constraint in family.arg_constraints.items():
+        assert constraint.check(getattr(d.base_dist, name)).all()
+
+
+def test_parameter_with_another_constraint_goes_through_its_own_transform() -> None:
+    class Level(dist.Uniform):
+        """A family with a parameter in (0, 1)."""
+
+        arg_constraints = {"low": torch.distributions.constraints.unit_interval}
+
+        def __init__(self, low: torch.Tensor) -> None:
+            super().__init__(low, 2.0)
+
+    net = Conditional(Level, 3, (4,))
+    torch.nn.init.zeros_(net.net[-1].weight)
+    torch.nn.init.constant_(net.net[-1].bias, 1.5)
+    level = net(torch.randn(50, 3)).base_dist.low
+    torch.testing.assert_close(level, torch.tensor(1.5).sigmoid().expand(50, 4))
+
+
+def test_every_parameter_depends_on_the_context_and_learns() -> None:
+    net = Conditional(dist.StudentT, 3, (2,))
+    d = net(torch.randn(50, 3)).base_dist
+    for parameter in (d.df, d.loc, d.scale):
+        assert (parameter.std(0) > 0.0).all()
+        net.zero_grad()
+        parameter.sum().backward(retain_graph=True)
+        assert all((p.grad != 0.0).any() for p in net.parameters())
+
+
+def test_row_is_the_same_alone_and_in_a_batch_of_any_shape() -> None:
+    net = Conditional(dist.Normal, 3, (2, 4)).double()
+    context = torch.randn(5, 6, 3, dtype=torch.float64)
+    whole = net(context).base_dist
+    alone = net(context[2, 4]).base_dist
+    torch.testing.assert_close(alone.loc, whole.loc[2, 4])
+    torch.testing.assert_close(alone.scale, whole.scale[2, 4])
+
+
+def test_scale_has_a_floor_and_starts_where_it_should() -> None:
+    raw = torch.tensor([-1e30, -100.0, 0.0, 100.0], requires_grad=True)
+    scale = positive(raw)
+    assert scale.tolist() == pytest.approx([0.05, 0.05, 1.0, 100.5], rel=1e-2)
+    assert (scale >= 0.05).all()
+    assert positive(torch.zeros(()), at_zero=0.3).item() == pytest.approx(0.3)
+    assert (positive(torch.linspace(-9.0, 9.0, 100)).diff() > 0.0).all()
+    scale.sum().backward()
+    assert raw.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("hidden", "widths"),
+    [(16, [3, 16, 16, 2]), ((), [3, 2]), ((8,), [3, 8, 2]), ([8, 4, 2], [3, 8, 4, 2, 2])],
+    ids=str,
+)
+def test_perceptron_has_the_hidden_layers_asked_for(
+    hidden: int | tuple[int, ...] | list[int], widths: list[int]
+) -> None:
+    layers = [m for m in mlp(3, 2, hidden) if isinstance(m, torch.nn.Linear)]
+    assert [layers[0].in_features, *(layer.out_features for layer in layers)] == widths
+    assert mlp(3, 2, hidden)(torch.randn(5, 3)).shape == (5, 2)

@@ -39,9 +39,7 @@ def train_gcm(
     data: tuple[Tensor, Tensor, Tensor], options: dict[str, Any], seed: int, callback: Callback
 ) -> Predict:
     """GCM with a quantile response."""
-    model = GCM(
-        1, 1, response="quantile", hidden=32, revenue_map=options["revenue_map"], seed=seed
-    )
+    model = GCM(1, 1, response="quantile", hidden=32, revenue_map=options["revenue_map"], seed=seed)
     sgd = options["optimizer"] == "sgd"
     fit(
         model,
@@ -76,7 +74,7 @@ def train_mlp(
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
     for step, batch in enumerate(order.split(options["batch_size"]), start=1):
         optimizer.zero_grad()
-        model.loss(x[batch], level[batch], y[batch]).backward()  # type: ignore[no-untyped-call]
+        model.loss(x[batch], level[batch], y[batch]).backward()
         optimizer.step()
         if not sgd:
             schedule.step()

@@ -11,9 +11,7 @@ X_RANGE = (-1.5, 1.5)
 
 def median(x: Tensor) -> Tensor:
     """Median of y given x."""
-    return (
-        0.3 * torch.sin(2 * (x + 0.8)) + 0.4 * torch.sin(3 * (x - 1.3)) + 0.3 * torch.sin(5 * x)
-    )
+    return 0.3 * torch.sin(2 * (x + 0.8)) + 0.4 * torch.sin(3 * (x - 1.3)) + 0.3 * torch.sin(5 * x)
 
 
 def spread(x: Tensor) -> Tensor:

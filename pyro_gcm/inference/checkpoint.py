@@ -35,7 +35,7 @@ class Checkpoint:
         return True
 
     def save(self) -> None:
-        """Write the state; an interruption leaves the old file or the new one, never half of one."""
+        """Write the state; an interruption leaves the old file or the new one, whole."""
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Views of an explicit order-event program: costs marginalised, costs recovered, y given x and r."""
+"""Views of an explicit program: costs marginalised, costs recovered, y given x and r."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def collapse(model: Program, *, cost: str = "c", outcome: str = "y") -> Program:
 def uncollapse(model: Program, *, cost: str = "c", outcome: str = "y") -> Program:
     """The program with the costs drawn after y, exactly from p(c | z, r, y).
 
-    The joint distribution is that of the explicit program, factorised as p(y | z, r) p(c | z, r, y):
-    what `Predictive` has to run to see costs that agree with an observed y.
+    The joint distribution is that of the explicit program, as p(y | z, r) p(c | z, r, y): what
+    `Predictive` has to run to see costs that agree with an observed y.
     """
     return _wrap(UncollapseMessenger(cost, outcome), model)
 
@@ -93,8 +93,8 @@ class CollapseMessenger(Messenger):
         if msg["name"] == self.cost:
             if msg["is_observed"]:
                 raise RuntimeError(
-                    f"site '{self.cost}' is observed and cannot be integrated out: run the explicit "
-                    "program, without collapse"
+                    f"site '{self.cost}' is observed and cannot be integrated out: run the "
+                    "explicit program, without collapse"
                 )
             self._cost_fn = msg["fn"]
             self._placeholder = torch.full((), math.nan).expand(msg["fn"].shape())

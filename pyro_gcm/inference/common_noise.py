@@ -21,7 +21,7 @@ BLOCK_ROWS = 64
 class CommonNoise(nn.Module):
     """Standard normal base noise from a scrambled Sobol sequence, the same at every call.
 
-    :param num_samples: draws kept in the buffer `noise`, [num_samples, dim]; powers of two are best.
+    :param num_samples: draws kept in the buffer `noise`, [num_samples, dim]; best a power of 2.
     :param dim: dimension of z.
     :param seed: seed of the scrambling.
     """

@@ -134,7 +134,7 @@ class ImportanceWeightedELBO(ELBO):
         """Minus the bound; its gradient is added to the parameters (for `pyro.infer.SVI`)."""
         loss = self.differentiable_loss(model, guide, *args, **kwargs)
         if loss.requires_grad:
-            loss.backward(retain_graph=self.retain_graph)  # type: ignore[no-untyped-call]
+            loss.backward(retain_graph=self.retain_graph)
         return loss.detach()
 
 

@@ -13,7 +13,7 @@ _announces = ContextVar("announces_parameters", default=True)
 
 
 def announce(name: str, module: nn.Module) -> None:
-    """`pyro.module`, so that `pyro.infer.SVI` finds the parameters; nothing inside `unannounced`."""
+    """`pyro.module`, so that `pyro.infer.SVI` finds the parameters; not inside `unannounced`."""
     if _announces.get():
         pyro.module(name, module)
 

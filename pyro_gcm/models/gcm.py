@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyro
@@ -28,19 +28,11 @@ from pyro_gcm.inference.common_noise import (
 )
 from pyro_gcm.inference.cost_guard import CostGuard
 from pyro_gcm.inference.parameter_store import announce
-from pyro_gcm.models.responses import RESPONSES, Response
-from pyro_gcm.nets import (
-    AmortizedGuide,
-    Conditional,
-    Identity,
-    PositiveLinear,
-    Probit,
-    StandardNormal,
-    Standardizer,
-)
+from pyro_gcm.models.parts import guide_part, prior_part, response_part, revenue_map_part
+from pyro_gcm.models.responses import Response
+from pyro_gcm.nets import Conditional, Identity, Standardizer, StandardNormal
 
 _names = itertools.count()
-_REVENUE_MAPS = ("identity", "positive_linear", "probit")
 
 
 class GCM(nn.Module):
@@ -119,15 +111,15 @@ class GCM(nn.Module):
         plain = self.cost_shape == (self.r_dim,)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            self.response = _part("response", response, RESPONSES, self.x_dim, hidden)
-            self.z_prior = _prior(prior, self.x_dim, self.z_dim, hidden)
+            self.response = response_part(response, self.x_dim, hidden)
+            self.z_prior = prior_part(prior, self.x_dim, self.z_dim, hidden)
             self.reads_x = not isinstance(self.z_prior, StandardNormal)
-            self.z_guide = _guide(guide, self.reads_x, self.x_dim, self.z_dim, hidden)
+            self.z_guide = guide_part(guide, self.reads_x, self.x_dim, self.z_dim, hidden)
             self.cost_net = Conditional(
                 resolve_cost_family(cost_family), self.z_dim, self.cost_shape, hidden
             )
             default_map = self.response.revenue_map if plain else "positive_linear"
-            self.revenue_map = _revenue_map(
+            self.revenue_map = revenue_map_part(
                 revenue_map or default_map, self.r_dim, self.cost_shape, plain
             )
             self.w_prior = StandardNormal(self.r_dim)
@@ -300,7 +292,6 @@ class GCM(nn.Module):
         x, revenues = self._covariates(x), self._revenues("revenues", revenues)
         noise = self._noise(num_samples)
         mapped = in_blocks(self._mapped, revenues)
-        event_dim = len(self.cost_shape)
 
         def block(x: Tensor) -> Tensor:
             x, cost = self._encode(x, noise, dims=1)  # batch [N, b, 1]
@@ -310,7 +301,6 @@ class GCM(nn.Module):
             ]
             return torch.cat(parts, dim=-1)
 
-        assert mapped.dim() == 1 + event_dim
         return in_blocks(block, x).to(noise.dtype)
 
     @torch.no_grad()
@@ -351,7 +341,9 @@ class GCM(nn.Module):
     def _latent(self, x: Tensor, noise: Tensor) -> Tensor:
         """Draws of z for a block of rows, [N, b, D], from a distribution that reads x alone."""
         x = self.x_standardizer(x)
-        z = self.z_prior(x) if self.reads_x else self.z_guide(x, None, None)
+        # With prior N(0, I) it is the guide that has seen x (paper, section 3.3).
+        source: Any = self.z_prior if self.reads_x else self.z_guide
+        z = source(x) if self.reads_x else source(x, None, None)
         return latent_draws(z, noise, self.seed)
 
     def _encode(self, x: Tensor, noise: Tensor, dims: int = 0) -> tuple[Tensor, Any]:
@@ -367,47 +359,3 @@ def _in_units(standard: Any, standardizer: Standardizer) -> Any:
     """A distribution of standardised columns in the units of the data."""
     affine = dist.transforms.AffineTransform(standardizer.loc, standardizer.scale, event_dim=1)
     return dist.TransformedDistribution(standard, [affine])
-
-
-def _part(argument: str, value: Any, table: dict[str, Callable[..., Any]], *args: Any) -> Any:
-    if isinstance(value, nn.Module):
-        return value
-    one_of(argument, value, list(table))
-    return table[value](*args)
-
-
-def _prior(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
-    if isinstance(prior, nn.Module):
-        return prior
-    one_of("prior", prior, ["conditional", "standard"])
-    if prior == "standard":
-        return StandardNormal(z_dim)
-    return Conditional(dist.Normal, x_dim, (z_dim,), hidden)
-
-
-def _guide(guide: Any, reads_x: bool, x_dim: int, z_dim: int, hidden: Any) -> nn.Module | None:
-    if isinstance(guide, nn.Module):
-        return guide
-    guide = guide or ("prior" if reads_x else "amortised")
-    one_of("guide", guide, ["prior", "amortised"])
-    if guide == "amortised":
-        return AmortizedGuide(x_dim, z_dim, hidden)
-    if not reads_x:
-        raise ValueError("guide='prior' with prior='standard' would never read x: use 'amortised'")
-    return None
-
-
-def _revenue_map(
-    revenue_map: Any, r_dim: int, cost_shape: tuple[int, ...], plain: bool
-) -> nn.Module:
-    if isinstance(revenue_map, nn.Module):
-        return revenue_map
-    one_of("revenue_map", revenue_map, _REVENUE_MAPS)
-    if revenue_map == "positive_linear":
-        return PositiveLinear(r_dim, cost_shape)
-    if not plain:
-        raise ValueError(
-            f"revenue_map={revenue_map!r} needs one alternative with a cost for each of the "
-            f"{r_dim} revenues, got costs of shape {cost_shape}: use 'positive_linear'"
-        )
-    return Identity() if revenue_map == "identity" else Probit()

@@ -55,7 +55,7 @@ class Response(nn.Module):
         raise NotImplementedError
 
     def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """What `GCM.predict` averages over z, float64, increasing in the probability of the event."""
+        """What `GCM.predict` averages over z, float64, increasing in the event's probability."""
         raise NotImplementedError
 
 

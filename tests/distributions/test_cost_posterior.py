@@ -30,7 +30,10 @@ shapes = pytest.mark.parametrize(
 
 
 def order_event(
-    family: str, batch_shape: tuple[int, ...], shape: tuple[int, ...], dtype: torch.dtype
+    family: str,
+    batch_shape: tuple[int, ...],
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
 ) -> OrderEvent:
     """An event of random parameters whose two outcomes both have a fair chance."""
     full = batch_shape + shape
@@ -57,7 +60,11 @@ def by_rejection(event: OrderEvent, outcome: float, count: int) -> Tensor:
 @shapes
 @dtypes
 def test_weights_with_the_cost_drawn_equal_the_collapsed_weights(
-    dtype: torch.dtype, shape: tuple[int, ...], outcome: float, family: str, gumbel: type
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    outcome: float,
+    family: str,
+    gumbel: type,
 ) -> None:
     event = order_event(family, (5,), shape, dtype)
     y = torch.full((5,), outcome, dtype=dtype)
@@ -131,7 +138,9 @@ def margins_alone(event: OrderEvent, outcome: float, count: int) -> Tensor:
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_wrong_samplers_do_not_agree_with_rejection_sampling(
-    sampler: Callable[[OrderEvent, float, int], Tensor], outcome: float, shape: tuple[int, ...]
+    sampler: Callable[[OrderEvent, float, int], Tensor],
+    outcome: float,
+    shape: tuple[int, ...],
 ) -> None:
     event = order_event("Normal", (), shape, torch.float64)
     draws, r = sampler(event, outcome, DRAWS), event.revenue
@@ -144,7 +153,10 @@ def test_a_million_draws_all_agree_with_their_outcome(
     shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
     rows, draws = 500, 200  # ten times
-    loc, scale = torch.randn(rows, *shape, dtype=dtype), torch.rand(rows, *shape, dtype=dtype) + 0.1
+    loc, scale = (
+        torch.randn(rows, *shape, dtype=dtype),
+        torch.rand(rows, *shape, dtype=dtype) + 0.1,
+    )
     u = torch.linspace(-30.0, 30.0, rows, dtype=dtype).reshape(-1, *(1,) * len(shape))
     revenue = loc + scale * (u + torch.randn(rows, *shape, dtype=dtype)).clamp(-30.0, 30.0)
     event = OrderEvent(dist.Normal(loc, scale).to_event(len(shape)), revenue)
@@ -157,10 +169,31 @@ def test_a_million_draws_all_agree_with_their_outcome(
             assert (event.given_cost(c).mean == outcome).all()
 
 
+@dtypes
+@outcomes
+def test_draw_at_the_very_edge_stays_on_its_side(
+    outcome: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = order_event("Normal", (2000,), (1,), dtype)
+    nearly_one = 1.0 - 2.0**-53
+
+    def rand(*shape: object, **options: object) -> Tensor:
+        return torch.full(*shape, nearly_one, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "rand", rand)
+        c = event.cost_posterior(torch.tensor(outcome)).sample()
+    torch.testing.assert_close(c, event.revenue)
+    assert (event.given_cost(c).mean == outcome).all()
+
+
 @pytest.mark.parametrize("u", [-30.0, -8.0, 8.0, 30.0], ids="u={:g}".format)
 @outcomes
 def test_draws_in_a_far_tail_have_its_shape(u: float, outcome: float) -> None:
-    loc, scale = torch.tensor([2.0], dtype=torch.float64), torch.tensor([0.5], dtype=torch.float64)
+    loc, scale = (
+        torch.tensor([2.0], dtype=torch.float64),
+        torch.tensor([0.5], dtype=torch.float64),
+    )
     event = OrderEvent(dist.Normal(loc, scale).to_event(1), loc + scale * u)
     c = event.cost_posterior(torch.tensor(outcome)).sample((20_000,)).squeeze(-1)
     sign = 1.0 if outcome else -1.0
@@ -232,7 +265,9 @@ def test_cost_that_contradicts_the_outcome_has_density_zero() -> None:
 @pytest.mark.parametrize("sample_shape", [(), (3,), (2, 1)], ids=str)
 @pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K", "G,K"])
 def test_shapes_are_those_of_any_distribution(
-    sample_shape: tuple[int, ...], outcome_shape: tuple[int, ...], shape: tuple[int, ...]
+    sample_shape: tuple[int, ...],
+    outcome_shape: tuple[int, ...],
+    shape: tuple[int, ...],
 ) -> None:
     cost = dist.Normal(torch.zeros(shape), 1.0).to_event(len(shape))
     event = OrderEvent(cost, torch.randn(5, *shape))
@@ -245,7 +280,12 @@ def test_shapes_are_those_of_any_distribution(
     assert log_p.shape == sample_shape + batch_shape
 
     wide = posterior.expand((7, *batch_shape))
-    assert wide.sample(torch.Size(sample_shape)).shape == (*sample_shape, 7, *batch_shape, *shape)
+    assert wide.sample(torch.Size(sample_shape)).shape == (
+        *sample_shape,
+        7,
+        *batch_shape,
+        *shape,
+    )
     value = c.unsqueeze(len(sample_shape)).expand(*sample_shape, 7, *batch_shape, *shape)
     torch.testing.assert_close(wide.log_prob(value).movedim(len(sample_shape), 0)[3], log_p)
     hidden = posterior.mask(torch.tensor(False))
@@ -315,6 +355,8 @@ def test_outcome_is_checked_and_the_check_can_be_left_out() -> None:
     for strange in (1.5, -0.1, math.nan):
         with pytest.raises(ValueError, match=r"outcome must lie in \[0, 1\]"):
             event.cost_posterior(torch.tensor(strange))
+    unchecked = dist.Normal(torch.zeros(2), 1.0, validate_args=False).to_event(1)
+    posterior = OrderEvent(unchecked, torch.zeros(2)).cost_posterior(torch.tensor(1.0))
     with pytest.raises(ValueError, match="value argument"):
-        event.cost_posterior(torch.tensor(1.0)).log_prob(torch.tensor([0.0, math.nan]))
+        posterior.log_prob(torch.tensor([0.0, math.nan]))
     OrderEvent(cost, torch.zeros(2), validate_args=False).cost_posterior(torch.tensor(1.5))

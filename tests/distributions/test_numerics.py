@@ -21,7 +21,19 @@ from pyro_gcm.distributions.numerics import (
 
 LOG_PROBABILITIES = [
     *(-(10.0**k) for k in (12, 9, 6, 4, 3)),
-    *(-750.0, -600.5, -599.5, -100.0, -10.0, -1.0, -0.7, -math.log(2.0), -0.6931, -0.5, -0.1),
+    *(
+        -750.0,
+        -600.5,
+        -599.5,
+        -100.0,
+        -10.0,
+        -1.0,
+        -0.7,
+        -math.log(2.0),
+        -0.6931,
+        -0.5,
+        -0.1,
+    ),
     *(-(10.0**-k) for k in (3, 9, 17, 100, 300)),
 ]
 POINTS = [0.0, 1e-8, 0.3, 1.0, 2.5, 8.3, 37.6, 40.0, 1e3, 1e5]
@@ -71,7 +83,9 @@ def test_probit_has_the_digits_of_the_smaller_probability(log_p: float, side: fl
 def test_certain_probabilities_have_infinite_quantiles_and_no_gradient() -> None:
     log_p = torch.tensor([-math.inf, 0.0], dtype=torch.float64, requires_grad=True)
     log_q = torch.tensor([0.0, -math.inf], dtype=torch.float64, requires_grad=True)
-    assert ndtri_exp(log_p).tolist() == [-math.inf, math.inf]
+    from_one = ndtri_exp(log_p)
+    assert from_one.tolist() == [-math.inf, math.inf]
+    assert torch.autograd.grad(from_one.sum(), log_p)[0].tolist() == [0.0, 0.0]
     quantiles = probit(log_p, log_q)
     assert quantiles.tolist() == [-math.inf, math.inf]
     quantiles.sum().backward()
@@ -124,7 +138,12 @@ def test_log1mexp_at_its_ends() -> None:
 def test_certain_and_impossible_events_get_no_gradient_and_spoil_no_other() -> None:
     impossible, certain = (-math.inf, 0.0), (0.0, -math.inf)
     fair = (-math.log(2.0), -math.log(2.0))
-    rows = [[impossible, impossible], [impossible, fair], [certain, fair], [certain, impossible]]
+    rows = [
+        [impossible, impossible],
+        [impossible, fair],
+        [certain, fair],
+        [certain, impossible],
+    ]
     pairs = torch.tensor(rows, dtype=torch.float64)
     log_hit = pairs[..., 0].requires_grad_()
     at_least_one = log_any(log_hit, pairs[..., 1])

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import pyro
 import pytest
 import torch
-from torch import Tensor
+from toy_rows import Rows
 
-
-class Rows(NamedTuple):
-    """x, r and y of a data set."""
-
-    x: Tensor
-    r: Tensor
-    y: Tensor
+# A second conftest.py cannot be collected for doctests: the module name is taken.
+collect_ignore = ["conftest.py"]
 
 
 @pytest.fixture(autouse=True)

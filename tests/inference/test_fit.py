@@ -1,0 +1,332 @@
+"""Training: it trains everything it should, touches nothing else, and says no in plain words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
+from torch import Tensor, nn
+from toy_rows import QUICK, Rows, same, weights
+
+from pyro_gcm import GCM, fit
+from pyro_gcm.inference import ImportanceWeightedELBO
+
+
+def bound_object(kind: Any) -> Any:
+    return kind(num_particles=8, max_plate_nesting=1, vectorize_particles=True)
+
+
+@pytest.mark.parametrize("guide", ["prior", "amortised"])
+@pytest.mark.parametrize(
+    "elbo",
+    ["iwae", "elbo", "mean_field", "renyi"]
+    + [
+        bound_object(k)
+        for k in (ImportanceWeightedELBO, Trace_ELBO, TraceMeanField_ELBO, RenyiELBO)
+    ]
+    + [
+        ImportanceWeightedELBO(4, alpha=0.5, max_plate_nesting=1),
+        Trace_ELBO(num_particles=2),
+    ],
+    ids=lambda elbo: elbo if isinstance(elbo, str) else f"{type(elbo).__name__} object",
+)
+def test_every_bound_trains_every_parameter(elbo: Any, guide: str, toy: Rows) -> None:
+    model = GCM(3, 2, guide=guide)
+    before = weights(model)
+    result = fit(model, *toy, elbo=elbo, **{**QUICK, "epochs": 8}, learning_rate=0.02)
+    loss = result.history.loss
+    assert loss.iloc[-1] < loss.iloc[0] - 0.05
+    assert loss.iloc[-1] < 0.65
+    after = weights(model)
+    trained = model.trained_parameters()
+    assert not [name for name in trained if torch.equal(before[name], after[name])]
+    for name, _ in model.named_parameters():
+        if name not in trained:  # the generative halves are not part of p(y | x, r)
+            assert name.startswith("r_decoder.")
+            assert torch.equal(before[name], after[name])
+
+
+@pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
+@pytest.mark.parametrize(
+    "options", [{}, {"alternatives": 2, "costs": 3}], ids=["plain", "alternatives"]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+def test_every_kind_of_model_trains_in_its_own_precision(
+    dtype: torch.dtype, options: dict[str, Any], response: str, toy: Rows
+) -> None:
+    x, r, y = toy
+    if response != "binary":
+        y = 1000.0 + 100.0 * (x[:, 0] + 0.3 * y)
+    if response == "quantile":
+        r = torch.rand(len(x), 1)
+    model = GCM(3, r.shape[1], response=response, **options).to(dtype)
+    result = fit(model, x, r, y, **{**QUICK, "epochs": 6}, learning_rate=0.02)
+    assert result.history.loss.iloc[-1] < result.history.loss.iloc[0]
+    assert {value.dtype for value in model.state_dict().values()} == {dtype}
+    assert model.predict(x, r).dtype == dtype
+
+
+@pytest.mark.parametrize("family", ["normal", "logistic", "laplace"])
+@pytest.mark.parametrize("alternatives", [1, 2])
+def test_every_cost_family_trains(family: str, alternatives: int, toy: Rows) -> None:
+    model = GCM(3, 2, cost_family=family, alternatives=alternatives)
+    loss = fit(model, *toy, **{**QUICK, "epochs": 8}, learning_rate=0.02).history.loss
+    assert loss.iloc[-1] < min(0.66, loss.iloc[0])
+
+
+class Laplace(nn.Module):
+    """x -> independent Laplace, as prior or (with r and y) as guide."""
+
+    def __init__(self, in_dim: int = 3) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_dim, 4)
+
+    def forward(self, *context: Tensor | None) -> Any:
+        given = [c if c.dim() == 2 else c[:, None] for c in context if c is not None]
+        return dist.Laplace(self.linear(torch.cat(given, -1)), 1.0).to_event(1)
+
+
+def test_prior_of_the_user_is_trained(toy: Rows) -> None:
+    model = GCM(3, 2, prior=Laplace())
+    before = weights(model)
+    loss = fit(model, *toy, **{**QUICK, "epochs": 8}, learning_rate=0.03).history.loss
+    assert loss.iloc[-1] < loss.iloc[0] - 0.03
+    assert not torch.equal(before["z_prior.linear.weight"], model.z_prior.linear.weight)
+
+
+def test_guide_of_the_user_reads_x_r_and_y_and_is_trained(toy: Rows) -> None:
+    model = GCM(3, 2, guide=Laplace(3 + 2 + 1))
+    before = weights(model)
+    loss = fit(model, *toy, **{**QUICK, "epochs": 8}, learning_rate=0.03).history.loss
+    assert loss.iloc[-1] < loss.iloc[0] - 0.03
+    change = model.z_guide.linear.weight - before["z_guide.linear.weight"]
+    assert (change.abs().sum(0) > 0).all()
+
+
+class Squash(nn.Module):
+    """An increasing revenue map of one's own: softsign of a positive multiple."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_rate = nn.Parameter(torch.zeros(2))
+
+    def forward(self, r: Tensor) -> Tensor:
+        return nn.functional.softsign(r * self.log_rate.exp())
+
+
+def test_revenue_map_of_the_user_is_trained(toy: Rows) -> None:
+    model = GCM(3, 2, revenue_map=Squash())
+    fit(model, *toy, **QUICK)
+    assert (model.revenue_map.log_rate != 0).all()
+
+
+# Options
+
+
+def test_history_has_a_row_for_each_epoch(toy: Rows) -> None:
+    result = fit(GCM(3, 2), *toy, **{**QUICK, "epochs": 4})
+    history = result.history
+    assert list(history) == ["epoch", "step", "loss", "learning_rate", "seconds"]
+    assert history.epoch.tolist() == [1, 2, 3, 4]
+    assert history.step.tolist() == [4, 8, 12, 16]
+    assert (history.seconds > 0).all()
+    assert (result.best_epoch, result.stopped_early) == (4, False)
+
+
+def test_learning_rate_falls_to_zero_by_default(toy: Rows) -> None:
+    rates = fit(GCM(3, 2), *toy, **{**QUICK, "epochs": 4}, learning_rate=0.5).history.learning_rate
+    wanted = [0.25 * (1.0 + math.cos(math.pi * k / 4)) for k in range(4)]
+    assert rates.tolist() == pytest.approx(wanted)
+
+
+def test_learning_rate_stays_without_a_schedule(toy: Rows) -> None:
+    rates = fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, schedule=None).history.learning_rate
+    assert rates.tolist() == [0.02] * 3
+
+
+def test_schedule_of_the_user_knows_the_steps_and_runs_after_each(toy: Rows) -> None:
+    asked = []
+
+    def halve(optimizer: torch.optim.Optimizer, steps: int) -> Any:
+        asked.append(steps)
+        return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    history = fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, schedule=halve).history
+    assert asked == [12]
+    assert history.learning_rate.tolist() == pytest.approx([0.02, 0.02 / 2**4, 0.02 / 2**8])
+
+
+def test_optimizer_of_the_user_makes_the_steps(toy: Rows) -> None:
+    made = []
+
+    def sgd(parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
+        made.append(torch.optim.SGD(parameters, lr=lr, momentum=0.9))
+        return made[-1]
+
+    model = GCM(3, 2)
+    loss = fit(model, *toy, **{**QUICK, "epochs": 8}, optimizer=sgd, learning_rate=0.2).history.loss
+    assert loss.iloc[-1] < loss.iloc[0] - 0.05
+    assert len(made[0].param_groups[0]["params"]) == len(model.trained_parameters())
+
+
+def largest_step(toy: Rows, clip_norm: float | None) -> float:
+    """Length of the first step of plain gradient descent with learning rate 1."""
+    model = GCM(3, 2)
+    parameters = model.trained_parameters()
+    start = {name: p.detach().clone() for name, p in parameters.items()}
+    fit(
+        model, *toy, **{**QUICK, "epochs": 1, "batch_size": 200}, clip_norm=clip_norm,
+        learning_rate=1.0, optimizer=torch.optim.SGD, schedule=None,
+    )  # fmt: skip
+    return math.sqrt(sum((p - start[n]).square().sum().item() for n, p in parameters.items()))
+
+
+def test_gradient_is_clipped_to_the_norm_and_left_alone_without_one(toy: Rows) -> None:
+    free = largest_step(toy, None)
+    assert free > 0.02
+    assert largest_step(toy, 0.01) == pytest.approx(0.01, rel=1e-3)
+    assert largest_step(toy, 100.0) == free
+
+
+def test_units_are_learned_from_the_training_rows(toy: Rows) -> None:
+    model = GCM(3, 2, response="continuous")
+    y = 1000.0 + 100.0 * toy.x[:, 0]
+    fit(model, toy.x, toy.r, y, **QUICK)
+    torch.testing.assert_close(model.r_standardizer.loc, toy.r.mean(0))
+    torch.testing.assert_close(model.r_standardizer.scale, toy.r.std(0, correction=0))
+    torch.testing.assert_close(model.response.standardizer.loc, y.mean(0, keepdim=True))
+    held_out = GCM(3, 2)
+    fit(held_out, *toy, **QUICK, validation=0.5)
+    assert not torch.allclose(held_out.r_standardizer.loc, toy.r.mean(0))
+
+
+def test_units_are_left_alone_without_standardisation(toy: Rows) -> None:
+    model = GCM(3, 2, response="continuous")
+    fit(model, *toy, **QUICK, standardize=False)
+    for part in (
+        model.x_standardizer,
+        model.r_standardizer,
+        model.response.standardizer,
+    ):
+        assert (part.loc == 0).all()
+        assert (part.scale == 1).all()
+
+
+def test_predictions_do_not_depend_on_the_units_of_the_data(toy: Rows) -> None:
+    x, r, _ = (t.double() for t in toy)
+    y = x[:, 0] + torch.randn(200)
+    other = 7.0 + 3.0 * x, 5.0 + 0.01 * r, 200.0 + 40.0 * y
+    models = [GCM(3, 2, response="continuous").double() for _ in range(2)]
+    for model, rows in zip(models, ((x, r, y), other), strict=True):
+        fit(model, *rows, **QUICK)
+    a, b = models[0].predict(x, r), models[1].predict(*other[:2])
+    assert a.std() > 0.01
+    torch.testing.assert_close(200.0 + 40.0 * a, b, rtol=0, atol=1e-6)
+
+
+def test_best_weights_on_the_validation_part_are_kept(toy: Rows) -> None:
+    model = GCM(3, 2)
+    kept = []
+
+    def remember(step: int) -> None:
+        if step and step % 2 == 0:
+            kept.append(weights(model))
+
+    # A learning rate that makes the loss jump about, so that the last epoch is not the best.
+    result = fit(
+        model, *toy, epochs=12, batch_size=64, num_particles=8, progress=False, validation=0.4,
+        learning_rate=0.5, schedule=None, callback=remember,
+    )  # fmt: skip
+    losses = result.history.validation_loss
+    best = int(losses.idxmin())
+    assert best < 11
+    assert result.best_epoch == best + 1
+    assert same(kept[best], weights(model))
+    assert not same(kept[-1], weights(model))
+
+
+def test_training_stops_when_patience_runs_out(toy: Rows) -> None:
+    result = fit(
+        GCM(3, 2), *toy, **{**QUICK, "epochs": 60}, validation=0.4, patience=2, learning_rate=0.5,
+        schedule=None,
+    )  # fmt: skip
+    assert result.stopped_early
+    assert len(result.history) == result.best_epoch + 2 < 60
+
+
+def test_validation_loss_repeats_its_draws(toy: Rows) -> None:
+    """A model that no longer moves has the same validation loss in every epoch."""
+    result = fit(GCM(3, 2), *toy, **QUICK, validation=0.4, learning_rate=1e-12)
+    assert result.history.validation_loss.nunique() == 1
+    assert result.history.loss.nunique() == 3
+
+
+def test_callback_hears_of_every_step(toy: Rows) -> None:
+    steps: list[int] = []
+    fit(GCM(3, 2), *toy, **QUICK, callback=steps.append)
+    assert steps == list(range(13))
+
+
+@pytest.mark.parametrize("progress", [False, True], ids=["silent", "bar"])
+def test_progress_is_shown_if_asked_for(
+    progress: bool, toy: Rows, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit(GCM(3, 2), *toy, **{**QUICK, "progress": progress})
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert ("fit" in err and "loss" in err) == progress
+    assert bool(err) == progress
+
+
+# What must not happen in silence
+
+
+def test_parameter_that_gets_no_gradient_is_named(toy: Rows) -> None:
+    class Forgetful(Laplace):
+        def __init__(self) -> None:
+            super().__init__()
+            self.forgotten = nn.Parameter(torch.zeros(1))
+
+    with pytest.raises(RuntimeError, match=r"no gradient reached \['z_prior.forgotten'\]"):
+        fit(GCM(3, 2, prior=Forgetful()), *toy, **QUICK)
+    model = GCM(3, 2, prior=Forgetful())
+    model.z_prior.forgotten.requires_grad_(False)
+    fit(model, *toy, **QUICK)
+
+
+def test_loss_that_is_not_finite_is_an_error(toy: Rows) -> None:
+    model = GCM(3, 2, response="continuous")
+    with pytest.raises(RuntimeError, match="the loss is nan in epoch 1: lower learning_rate"):
+        fit(
+            model, *toy, **QUICK, learning_rate=1e30, schedule=None, clip_norm=None,
+            optimizer=torch.optim.SGD,
+        )  # fmt: skip
+
+
+# Nothing stays behind
+
+
+def test_training_leaves_the_global_generators_and_the_parameter_store_alone(
+    toy: Rows,
+) -> None:
+    pyro.param("mine", torch.tensor(3.0))
+    torch.manual_seed(11)
+    np_state = np.random.get_state()[1].copy()
+    state, store = torch.get_rng_state(), dict(pyro.get_param_store().items())
+    for elbo in ("iwae", "renyi"):
+        fit(GCM(3, 2), *toy, **QUICK, elbo=elbo, validation=0.2)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert dict(pyro.get_param_store().items()).keys() == store.keys() == {"mine"}
+    assert (np.random.get_state()[1] == np_state).all()
+
+
+def test_training_leaves_the_rows_alone(toy: Rows) -> None:
+    before = [t.clone() for t in toy]
+    fit(GCM(3, 2), *toy, **QUICK)
+    assert all(torch.equal(a, b) for a, b in zip(before, toy, strict=True))

@@ -46,6 +46,7 @@ def train_gcm(
         *data,
         epochs=1,
         batch_size=options["batch_size"],
+        num_particles=options["num_particles"],
         learning_rate=options["learning_rate"],
         optimizer=torch.optim.SGD if sgd else None,
         schedule=None if sgd else "cosine",
@@ -151,6 +152,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--optimizer", choices=["adam", "sgd"], default="adam")
     parser.add_argument("--learning-rate", type=float, help="0.01 for adam, 0.1 for sgd")
     parser.add_argument("--revenue-map", choices=["identity", "probit"], default="probit")
+    parser.add_argument("--num-particles", type=int, default=8, help="draws of z a row and step")
     parser.add_argument("--iterations", type=int, default=5000)
     parser.add_argument("--batch-size", type=int, default=20)
     parser.add_argument("--test-rows", type=int, default=1000)
@@ -167,6 +169,7 @@ def main(arguments: argparse.Namespace) -> None:
         "optimizer": arguments.optimizer,
         "learning_rate": rate,
         "revenue_map": arguments.revenue_map,
+        "num_particles": arguments.num_particles,
         "iterations": arguments.iterations,
         "batch_size": arguments.batch_size,
         "test_rows": arguments.test_rows,

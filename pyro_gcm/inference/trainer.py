@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -102,6 +103,15 @@ class Trainer:
         else:
             self.scheduler = schedule and schedule(self.optimizer, total_steps)
         self.clip_norm, self.order, self.callback = clip_norm, order, callback
+        self.identity = {
+            "training rows": len(train[0]),
+            "validation rows": len(validation[0]),
+            "checksum of the rows": _checksum([*train, *validation]),
+            "batch_size": batch_size,
+            "seed": seed,
+            "steps": total_steps,
+            "learning_rate": learning_rate,
+        }
         self.step, self.epoch = 0, 0
         self.rows: list[dict[str, float]] = []
         self.best_loss, self.best_epoch = math.inf, 0
@@ -209,7 +219,7 @@ class Trainer:
         """Everything that the next epoch depends on."""
         cuda = self.train[0].device.type == "cuda"
         return {
-            "shape": [len(self.train[0]), len(self.validation[0]), self.batch_size, self.seed],
+            "identity": self.identity,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler and self.scheduler.state_dict(),
@@ -224,12 +234,14 @@ class Trainer:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
-        mine = [len(self.train[0]), len(self.validation[0]), self.batch_size, self.seed]
-        if state["shape"] != mine:
-            raise ValueError(
-                "checkpoint is of another run: [training rows, validation rows, batch_size, seed] "
-                f"are {state['shape']} there and {mine} here"
-            )
+        mine, theirs = self.identity, state["identity"]
+        if theirs != mine:
+            other = [
+                f"{name} is {theirs.get(name)} there, {mine[name]} here"
+                for name in mine
+                if theirs.get(name) != mine[name]
+            ]
+            raise ValueError("checkpoint is of another run: " + ", ".join(other))
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
@@ -240,6 +252,13 @@ class Trainer:
         torch.set_rng_state(state["rng"].cpu())
         if state["cuda_rng"] is not None:
             torch.cuda.set_rng_state(state["cuda_rng"].cpu(), self.train[0].device)
+
+
+def _checksum(columns: list[Tensor]) -> int:
+    total = 0
+    for column in columns:
+        total = zlib.crc32(column.cpu().contiguous().numpy().tobytes(), total)
+    return total
 
 
 class _DensitiesCancel(Messenger):

@@ -132,6 +132,12 @@ class GCM(nn.Module):
         self.r_standardizer = Standardizer(self.r_dim)
         self.noise = CommonNoise(num_samples, self.z_dim, seed)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Pyro's store leaves weak references on parameters, and sets them again when it needs them.
+        for parameter in self.parameters():
+            parameter.__dict__.pop("unconstrained", None)
+        return self.__dict__.copy()
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)

@@ -260,16 +260,21 @@ def test_validation_can_be_left_out() -> None:
 def test_response_stands_in_plates_with_vectorised_particles() -> None:
     y = torch.randn(5)
 
-    def model() -> None:
+    def p_y(z: Tensor) -> ThresholdNormal:
+        event = OrderEvent(dist.Normal(z, 1.0).to_event(1), torch.ones(2))
+        return ThresholdNormal(event, *torch.ones(3))
+
+    def model(y: Tensor | None = None) -> Tensor:
         with pyro.plate("data", 5):
             z = pyro.sample("z", dist.Normal(torch.zeros(2), 1.0).to_event(1))
-            cost = dist.Normal(z, 1.0).to_event(1)
-            c = pyro.sample("c", cost)
-            p_y = ThresholdNormal(OrderEvent(cost, torch.ones(2)), *torch.ones(3))
-            pyro.sample("y", p_y.given_cost(c), obs=y)
+            c = pyro.sample("c", p_y(z).event.cost)
+            return pyro.sample("y", p_y(z).given_cost(c), obs=y)
 
     with pyro.plate("particles", 7, dim=-2):
-        trace = pyro.poutine.trace(model).get_trace()
+        assert model().shape == (7, 5)
+        trace = pyro.poutine.trace(model).get_trace(y)
     trace.compute_log_prob()
-    assert trace.nodes["y"]["log_prob"].shape == (7, 5)
-    assert trace.nodes["y"]["log_prob"].isfinite().all()
+    z, c = (trace.nodes[name]["value"] for name in "zc")
+    alone = p_y(z).given_cost(c).log_prob(y)
+    assert alone.shape == (7, 5)
+    assert torch.equal(trace.nodes["y"]["log_prob"], alone)

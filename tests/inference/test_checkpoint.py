@@ -1,0 +1,155 @@
+"""A run that was interrupted goes on as if it had not been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from toy_rows import Rows, same, weights
+
+from pyro_gcm import GCM, FitResult, fit
+from pyro_gcm.inference.checkpoint import Checkpoint
+
+OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
+
+
+def stop_at(step: int) -> Callable[[int], None]:
+    def callback(done: int) -> None:
+        if done == step:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def without_time(result: FitResult) -> pd.DataFrame:
+    return result.history.drop(columns="seconds")
+
+
+def momentum(parameters: Any, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=lr, momentum=0.9)
+
+
+def halving(optimizer: torch.optim.Optimizer, steps: int) -> Any:
+    return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+
+@pytest.mark.parametrize("step", [5, 9, 12], ids=lambda s: f"after step {s}")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"validation": 0.3, "learning_rate": 0.3},
+        {"elbo": "renyi", "schedule": None},
+        {"optimizer": momentum, "schedule": halving},
+    ],
+    ids=["default", "validation", "renyi", "own optimiser"],
+)
+def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
+    options: dict[str, Any], step: int, toy: Rows, tmp_path: Path
+) -> None:
+    whole = GCM(3, 2)
+    wanted = fit(whole, *toy, **OPTIONS, **options)
+    path = tmp_path / "deep" / "run.pt"
+    with pytest.raises(KeyboardInterrupt):
+        fit(GCM(3, 2), *toy, **OPTIONS, **options, checkpoint=path, callback=stop_at(step))
+    assert path.exists()
+    resumed = GCM(3, 2, seed=9)  # its own weights are replaced
+    steps: list[int] = []
+    torch.manual_seed(99)
+    got = fit(resumed, *toy, **OPTIONS, **options, checkpoint=path, callback=steps.append)
+    assert 0 not in steps
+    pd.testing.assert_frame_equal(without_time(wanted), without_time(got), check_exact=True)
+    assert got.best_epoch == wanted.best_epoch
+    expected = weights(whole)
+    actual = weights(resumed)
+    noise = "noise.noise"  # belongs to the seed of the model, and is restored with it
+    assert torch.equal(expected[noise], actual[noise])
+    assert same(expected, actual)
+    assert not list(path.parent.iterdir())  # nothing left of a complete run
+
+
+def test_checkpoint_changes_no_number(toy: Rows, tmp_path: Path) -> None:
+    with_file, without = GCM(3, 2), GCM(3, 2)
+    fit(with_file, *toy, **OPTIONS, checkpoint=str(tmp_path / "run.pt"))
+    fit(without, *toy, **OPTIONS)
+    assert same(weights(with_file), weights(without))
+
+
+OTHER_RUNS: dict[str, tuple[dict[str, Any], str]] = {
+    "seed": ({"seed": 4}, "seed is 0 there, 4 here"),
+    "batch size": ({"batch_size": 32}, "batch_size is 64 there, 32 here"),
+    "validation": ({"validation": 0.5}, "validation rows is 0 there, 100 here"),
+    "epochs": ({"epochs": 6}, "steps is 20 there, 24 here"),
+    "learning rate": ({"learning_rate": 0.5}, "learning_rate is 0.01 there, 0.5 here"),
+}
+
+
+@pytest.fixture
+def interrupted(toy: Rows, tmp_path: Path) -> Path:
+    path = tmp_path / "run.pt"
+    with pytest.raises(KeyboardInterrupt):
+        fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(8))
+    return path
+
+
+@pytest.mark.parametrize("case", OTHER_RUNS)
+def test_checkpoint_of_a_run_with_other_options_is_refused(
+    case: str, toy: Rows, interrupted: Path
+) -> None:
+    options, message = OTHER_RUNS[case]
+    model = GCM(3, 2)
+    trained = {name: p.clone() for name, p in model.named_parameters()}
+    with pytest.raises(ValueError, match=f"checkpoint is of another run: .*{message}"):
+        fit(model, *toy, **{**OPTIONS, **options}, checkpoint=interrupted)
+    assert interrupted.exists()
+    assert same(trained, dict(model.named_parameters()))
+
+
+@pytest.mark.parametrize("column", ["x", "r", "y"])
+def test_checkpoint_of_a_run_on_other_rows_is_refused(
+    column: str, toy: Rows, interrupted: Path
+) -> None:
+    rows = toy._replace(**{column: toy._asdict()[column].flip(0)})
+    with pytest.raises(ValueError, match="another run: checksum of the rows"):
+        fit(GCM(3, 2), *rows, **OPTIONS, checkpoint=interrupted)
+
+
+def test_checkpoint_of_another_model_is_refused(toy: Rows, interrupted: Path) -> None:
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        fit(GCM(3, 2, hidden=5), *toy, **OPTIONS, checkpoint=interrupted)
+
+
+def test_file_is_whole_or_old_when_saving_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.pt"
+    loaded: list[dict[str, Any]] = []
+    counter = iter(range(10))
+    saved = Checkpoint(path, lambda: {"n": next(counter)}, loaded.append)
+    assert not saved.restore()
+    saved.save()
+
+    def half(state: Any, target: Path) -> None:
+        target.write_bytes(b"half a file")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", half)
+    with pytest.raises(KeyboardInterrupt):
+        saved.save()
+    assert saved.restore()
+    assert loaded == [{"n": 0}]
+    saved.remove()
+    assert not path.exists()
+
+
+def test_no_path_means_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    saved = Checkpoint(None, dict, lambda state: None)
+    saved.save()
+    assert not saved.restore()
+    saved.remove()
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,392 @@
+"""Predictions: the same numbers in every call, close to the integral, in the units of the data."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyro
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, fit
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.inference import conditional
+
+responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
+alternatives = pytest.mark.parametrize(
+    "options", [{}, {"alternatives": 2, "costs": 3}], ids=["plain", "alternatives"]
+)
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+
+
+def rows(count: int, response: str = "binary", dtype: torch.dtype = torch.float32) -> Any:
+    """x [count, 3] and r, far from unit scale unless it is a level."""
+    x, r = torch.randn(count, 3, dtype=dtype), torch.rand(count, 2, dtype=dtype)
+    return x, r[:, :1].clamp(1e-3, 1 - 1e-3) if response == "quantile" else 60.0 + 20.0 * r
+
+
+def trained(response: str = "binary", dtype: torch.dtype = torch.float32, **options: Any) -> GCM:
+    g = torch.Generator().manual_seed(2)
+    x, r = torch.randn(200, 3, generator=g), torch.rand(200, 2, generator=g)
+    y = 300.0 + 50.0 * (x[:, 0] + 4.0 * (r.sum(1) - 1.0) + torch.randn(200, generator=g))
+    y = (y > 300.0).float() if response == "binary" else y
+    r = r[:, :1] if response == "quantile" else 60.0 + 20.0 * r
+    model = GCM(3, r.shape[1], response=response, **options).to(dtype)
+    fit(model, x, r, y, epochs=10, batch_size=64, num_particles=8, progress=False)
+    return model
+
+
+@responses
+@alternatives
+@dtypes
+def test_a_row_has_one_prediction_whatever_is_predicted_with_it(
+    dtype: torch.dtype, options: dict[str, Any], response: str
+) -> None:
+    model = trained(response, dtype, **options, num_samples=32)
+    x, r = rows(200, response, dtype)
+    wanted = model.predict(x, r)
+    assert wanted.shape == (200,)
+    assert torch.equal(model.predict(x, r), wanted)
+    for row in (0, 5, 63, 64, 130, 199):
+        assert torch.equal(model.predict(x[row : row + 1], r[row : row + 1]), wanted[row : row + 1])
+    for size in (2, 7, 65, 128):
+        parts = zip(x.split(size), r.split(size), strict=True)
+        assert torch.equal(torch.cat([model.predict(*part) for part in parts]), wanted)
+    order = torch.randperm(200)
+    assert torch.equal(model.predict(x[order], r[order]), wanted[order])
+    torch.manual_seed(99)
+    assert torch.equal(model.predict(x.T.contiguous().T, r), wanted)
+
+
+@responses
+@alternatives
+@dtypes
+def test_surface_is_the_prediction_of_every_pair_of_rows(
+    dtype: torch.dtype, options: dict[str, Any], response: str
+) -> None:
+    model = trained(response, dtype, **options, num_samples=32)
+    x, _ = rows(67, response, dtype)
+    _, r = rows(41, response, dtype)
+    wanted = model.predict(x.repeat_interleave(41, 0), r.repeat(67, 1)).reshape(67, 41)
+    assert torch.equal(model.surface(x, r), wanted)
+    for count in (1, 7, 8, 9):  # whole and partial blocks of revenues
+        assert torch.equal(model.surface(x[:3], r[:count]), wanted[:3, :count])
+
+
+@responses
+@alternatives
+def test_surface_rises_across_separate_calls(options: dict[str, Any], response: str) -> None:
+    model = trained(response, **options, num_samples=32)
+    x, _ = rows(20, response)
+    _, r = rows(301, response)
+    r = r.sort(0).values
+    wanted = torch.empty(20, 301)
+    wanted[:, ::2] = model.surface(x, r[::2])
+    wanted[:, 1::2] = model.surface(x.flip(0), r[1::2].flip(0)).flip(0, 1)
+    assert (wanted.diff(dim=1) >= 0).all()
+    assert (wanted[:, -1] > wanted[:, 0]).all()
+
+
+@pytest.mark.parametrize(
+    "clone",
+    [
+        copy.deepcopy,
+        lambda m: pickle.loads(pickle.dumps(m)),
+        lambda m: loaded(m, GCM(3, 2, seed=8)),
+    ],
+    ids=["copy", "pickle", "state_dict"],
+)
+def test_prediction_survives_being_saved(clone: Callable[[GCM], GCM]) -> None:
+    model = trained()
+    x, r = rows(70)
+    assert torch.equal(clone(model).predict(x, r), model.predict(x, r))
+
+
+def loaded(source: GCM, target: GCM) -> GCM:
+    target.load_state_dict(source.state_dict())
+    return target
+
+
+def binary_reference(model: GCM, x: Tensor, r: Tensor, draws: int) -> Tensor:
+    """Pr(y = 1 | x, r) from so many draws of z, without blocks or grids."""
+    q = model.z_prior(model.x_standardizer(x)).base_dist
+    z = q.loc + q.scale * model.noise(draws).unsqueeze(1)
+    event = OrderEvent(model.cost_net(z), model.revenue_map(model.r_standardizer(r)))
+    return event.log_probs64()[1].exp().mean(0)
+
+
+def test_more_samples_change_predictions_little_and_for_the_better() -> None:
+    model = trained(dtype=torch.float64, hidden=8)
+    x, r = rows(30, dtype=torch.float64)
+    with torch.no_grad():
+        wanted = binary_reference(model, x, r, 2**16)
+    assert wanted.std() > 0.1
+    errors = {n: (model.predict(x, r, num_samples=n) - wanted).abs() for n in (32, 128, 1024)}
+    assert torch.equal(model.predict(x, r), model.predict(x, r, num_samples=128))
+    assert errors[1024].max() < 1e-3
+    assert errors[1024].mean() < 0.5 * errors[128].mean()
+    assert errors[128].mean() < 0.5 * errors[32].mean()
+    assert errors[128].max() < 0.01
+
+
+def test_prediction_is_the_average_over_z_of_the_probability() -> None:
+    model = trained(dtype=torch.float64)
+    x, r = rows(90, dtype=torch.float64)
+    with torch.no_grad():
+        wanted = binary_reference(model, x, r, 128)
+    # The grid of the revenues is 2^-40 standard deviations wide.
+    torch.testing.assert_close(model.predict(x, r), wanted, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+@alternatives
+def test_prediction_is_the_mean_of_the_program(options: dict[str, Any], response: str) -> None:
+    model = trained(response, **options, num_samples=1024)
+    x, r = rows(6, response)
+    draws = 20_000
+    with torch.no_grad(), pyro.plate("draws", draws, dim=-2):
+        y = conditional(model)(x, r)
+    assert y.shape == (draws, 6)
+    error = (y.mean(0) - model.predict(x, r)).abs()
+    assert (error < 4.0 * y.std(0) / draws**0.5).all()
+
+
+def test_quantile_prediction_has_its_level_below_it() -> None:
+    model = trained("quantile", prior="conditional")
+    x, r = rows(6, "quantile")
+    z = torch.zeros(4)  # given z, the prediction is the level's quantile of y
+    program = poutine.condition(conditional(model), {"z": z.expand(6, 4)})
+    with torch.no_grad(), pyro.plate("draws", 20_000, dim=-2):
+        y = program(x, r)
+    event = OrderEvent(model.cost_net(z.expand(6, 4)), model.revenue_map(r))
+    with torch.no_grad():
+        below = (y < model.response.predict(event, model.x_standardizer(x))).float().mean(0)
+    assert ((below - r[:, 0]).abs() < 4.0 * (r * (1 - r))[:, 0].sqrt() / 20_000**0.5).all()
+
+
+@dtypes
+def test_distribution_of_costs_is_the_prediction_of_a_plain_model(dtype: torch.dtype) -> None:
+    model = trained(dtype=dtype)
+    x, r = rows(150, dtype=dtype)
+    cost = model.cost(x)
+    assert (cost.batch_shape, cost.event_shape) == ((150,), (2,))
+    tolerance = 1e-11 if dtype == torch.float64 else 1e-6
+    torch.testing.assert_close(cost.cdf(r), model.predict(x, r), rtol=0, atol=tolerance)
+    assert cost.mean.dtype == dtype
+
+
+def test_draws_of_the_costs_have_the_mean_and_the_distribution_that_they_say() -> None:
+    model = trained(num_samples=64)
+    x, r = rows(5)
+    cost = model.cost(x)
+    draws = cost.sample((40_000,))
+    assert draws.shape == (40_000, 5, 2)
+    error = draws.std(0) / 200.0
+    assert ((draws.mean(0) - cost.mean).abs() < 4.5 * error).all()
+    torch.testing.assert_close(draws.var(0), cost.variance, rtol=0.05, atol=0)
+    share = (draws < r).all(-1).float().mean(0)
+    assert ((share - cost.cdf(r)).abs() < 4.5 * 0.5 / 200.0).all()
+    # In the units of the revenues, which lie between 60 and 80.
+    assert cost.mean.min() > 20.0
+    assert cost.mean.max() < 120.0
+
+
+def test_costs_behind_a_map_are_in_the_units_of_the_map() -> None:
+    model = trained(alternatives=2, costs=3)
+    cost = model.cost(torch.zeros(4, 3))
+    assert (cost.batch_shape, cost.event_shape) == ((4,), (2, 3))
+    assert cost.mean.abs().max() < 20.0
+
+
+# Inputs
+
+
+@responses
+@alternatives
+@dtypes
+def test_revenues_a_million_times_outside_give_finite_predictions(
+    dtype: torch.dtype, options: dict[str, Any], response: str
+) -> None:
+    model = trained(response, dtype, **options, num_samples=32)
+    x, _ = rows(40, response, dtype)
+    if response == "quantile":
+        ends = [torch.full((40, 1), level, dtype=dtype) for level in (1e-30, 1 - 1e-7)]
+    else:
+        ends = [torch.full((40, 2), value, dtype=dtype) for value in (-2e7, 2e7)]
+    low, high = (model.predict(x, end) for end in ends)
+    assert low.isfinite().all()
+    assert high.isfinite().all()
+    assert (high > low).all()
+    if response == "binary":
+        assert (low == 0.0).all()
+        assert (high == 1.0).all()
+    assert model.predict(1e6 * x, ends[0]).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda t: t.double(),
+        lambda t: t.numpy(),
+        lambda t: t.tolist(),
+        lambda t: pd.DataFrame(t.numpy()),
+        lambda t: np.asfortranarray(t.numpy())[::-1][::-1],
+        lambda t: t.clone().requires_grad_(),
+        lambda t: torch.stack([t, t], -1).flatten(1)[:, ::2],
+    ],
+    ids=["float64", "numpy", "lists", "frame", "strided numpy", "requires_grad", "strided"],
+)
+def test_the_same_rows_in_another_form_have_the_same_predictions(
+    form: Callable[[Tensor], Any],
+) -> None:
+    model = trained()
+    x, r = rows(20)
+    torch.testing.assert_close(
+        model.predict(form(x), form(r)), model.predict(x, r), rtol=0, atol=1e-6
+    )
+    assert not model.predict(form(x), form(r)).requires_grad
+    torch.testing.assert_close(model.surface(form(x), form(r)), model.surface(x, r))
+    assert torch.equal(model.cost(form(x).astype(np.float32) if 0 else x).mean, model.cost(x).mean)
+
+
+def test_integers_are_numbers() -> None:
+    model = trained()
+    x = torch.randint(-2, 3, (20, 3))
+    r = torch.randint(60, 80, (20, 2))
+    assert torch.equal(model.predict(x, r), model.predict(x.float(), r.float()))
+
+
+BAD: dict[str, tuple[Callable[[GCM, Tensor, Tensor], Any], str]] = {
+    "x columns": (lambda m, x, r: m.predict(x[:, :2], r), "x has 2 columns.* x_dim=3"),
+    "r columns": (lambda m, x, r: m.predict(x, r[:, :1]), "r has 1 columns.* r_dim=2"),
+    "rows": (lambda m, x, r: m.predict(x, r[:3]), "row counts differ: x has 8, r has 3"),
+    "no rows": (lambda m, x, r: m.predict(x[:0], r[:0]), "x has no rows, at least one is needed"),
+    "one dimension": (lambda m, x, r: m.predict(x[0], r[:1]), r"x must have shape \[rows, 3\]"),
+    "NaN": (lambda m, x, r: m.predict(x, r * torch.nan), "r must be finite, got 16 NaN"),
+    "device": (lambda m, x, r: m.predict(x, r.to("meta")), "r is on device meta, the model is on"),
+    "string": (lambda m, x, r: m.predict("x", r), "x must be a numeric array or tensor, got str"),
+    "num_samples": (lambda m, x, r: m.predict(x, r, num_samples=0), "num_samples must be an integ"),
+    "surface": (lambda m, x, r: m.surface(x, r[:, :1]), "revenues has 1 columns.* r_dim=2"),
+    "surface row": (lambda m, x, r: m.surface(x, r[0]), r"revenues must have shape \[rows, 2\]"),
+    "cost": (lambda m, x, r: m.cost(x[:, :1]), "x has 1 columns, the model was built for x_dim=3"),
+    "cost device": (lambda m, x, r: m.cost(x.to("meta")), "x is on device meta, the model is on"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_rows_that_cannot_be_predicted_are_refused_by_name(case: str) -> None:
+    call, message = BAD[case]
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(GCM(3, 2), *rows(8))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -3.0])
+def test_levels_outside_the_unit_interval_are_refused(level: float) -> None:
+    model = GCM(3, 1, response="quantile")
+    for predict in (model.predict, model.surface):
+        with pytest.raises(ValueError, match="must lie strictly between 0 and 1"):
+            predict(torch.zeros(2, 3), torch.tensor([[0.5], [level]]))
+
+
+# Priors of the user
+
+
+class Prior(nn.Module):
+    """x -> a distribution of z around a linear map of x."""
+
+    def __init__(self, build: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.linear, self.build = nn.Linear(3, 4), build
+
+    def forward(self, x: Tensor) -> Any:
+        return self.build(self.linear(x))
+
+
+class FromNoise(dist.Normal):
+    """A distribution that says how it is driven by base noise."""
+
+    def rsample_from(self, noise: Tensor) -> Tensor:
+        return self.loc + noise.sinh()
+
+
+def full_normal(loc: Tensor) -> Any:
+    return dist.MultivariateNormal(loc, scale_tril=torch.eye(4) + 0.1 * torch.ones(4, 4).tril())
+
+
+STRICT = {
+    "rsample_from": lambda loc: FromNoise(loc, 1.0),
+    "normal": lambda loc: dist.Normal(loc, 2.0).to_event(1),
+    "full normal": full_normal,
+    "laplace": lambda loc: dist.Laplace(loc, 1.0).to_event(1),
+    "uniform": lambda loc: dist.Uniform(loc, loc + 1.0).to_event(1),
+}
+
+
+@pytest.mark.parametrize("kind", STRICT)
+def test_prior_that_base_noise_can_drive_gives_strict_predictions(kind: str) -> None:
+    model = GCM(3, 2, prior=Prior(STRICT[kind]))
+    x, r = rows(100)
+    r = (r - 70.0) / 6.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wanted = model.predict(x, r)
+        assert torch.equal(model.predict(x[3:4], r[3:4]), wanted[3:4])
+        assert (model.predict(x, r + torch.tensor([0.1, 0.0])) > wanted).all()
+
+
+@pytest.mark.parametrize("kind", STRICT)
+def test_draws_by_base_noise_follow_the_prior(kind: str) -> None:
+    model = GCM(3, 2, prior=Prior(STRICT[kind]))
+    x = torch.randn(3, 3)
+    z = model._latent(x, model.noise(4096))
+    assert z.shape == (4096, 3, 4)
+    q = model.z_prior(x)
+    if kind == "rsample_from":
+        torch.testing.assert_close(z.mean(0), q.loc, rtol=0, atol=0.02)
+        return
+    torch.testing.assert_close(z.mean(0), q.mean, rtol=0, atol=0.02)
+    torch.testing.assert_close(z.var(0), q.variance, rtol=0.05, atol=0)
+    draws = q.sample((20_000,))
+    covariance, wanted = (torch.cov(sample[:, 0].T) for sample in (z, draws))
+    torch.testing.assert_close(covariance, wanted, rtol=0.05, atol=0.05)
+
+
+def test_prior_without_a_quantile_function_predicts_by_seeded_draws_and_says_so() -> None:
+    model = GCM(3, 2, prior=Prior(lambda loc: dist.StudentT(5.0, loc, 1.0).to_event(1)))
+    x, r = rows(30)
+    r = (r - 70.0) / 6.0
+    state = torch.get_rng_state()
+    with pytest.warns(UserWarning, match="StudentT offers neither rsample_from.* not exactly mono"):
+        first = model.predict(x, r)
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.warns(UserWarning, match="seeded Monte Carlo"):
+        second = model.predict(x, r)
+    assert torch.equal(first, second)
+
+
+def test_standard_prior_predicts_with_its_amortised_guide() -> None:
+    model = GCM(3, 2, prior="standard")
+    x, r = rows(30)
+    r = (r - 70.0) / 6.0
+    q = model.z_guide(x, None, None).base_dist
+    z = q.loc + q.scale * model.noise().unsqueeze(1)
+    wanted = OrderEvent(model.cost_net(z), r).mean.mean(0)
+    torch.testing.assert_close(model.predict(x, r), wanted, rtol=0, atol=1e-6)
+
+
+def test_posterior_guide_does_not_enter_a_prediction() -> None:
+    class Explosive(nn.Module):
+        def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
+            raise AssertionError("a prediction must not read r or y through the guide")
+
+    model = GCM(3, 2, guide=Explosive())
+    assert model.predict(*rows(3)).isfinite().all()

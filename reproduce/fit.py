@@ -24,7 +24,7 @@ from reproduce.results import RESULTS, Tables, clear_parts, cores, run_parts, ve
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "compas": {"model": {}, "fit": {"epochs": 30}},
     "auto_mpg": {"model": {"hidden": [32]}, "fit": {"epochs": 60, "batch_size": 64}},
-    "adult": {"model": {}, "fit": {"epochs": 8, "batch_size": 512}},
+    "adult": {"model": {"hidden": 32}, "fit": {"epochs": 15, "batch_size": 512}},
 }
 
 

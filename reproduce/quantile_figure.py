@@ -34,7 +34,7 @@ def draw_curves(curves: pd.DataFrame, path: Path) -> None:
     grid = torch.linspace(*simulation.X_RANGE, 121)
     for row, step in zip(axes, steps, strict=True):
         for ax, method in zip(row, methods, strict=True):
-            ax.scatter(x[:, 0], y, s=3, color="0.8", linewidths=0, label="data")
+            ax.scatter(x[:, 0], y, s=4, color="0.65", linewidths=0, label="data")
             for level in simulation.LEVELS:
                 truth = simulation.quantile(grid, level)
                 ax.plot(grid, truth, color="0.3", linewidth=0.8, linestyle=":", label="true")

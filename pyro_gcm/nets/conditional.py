@@ -56,9 +56,13 @@ class Conditional(nn.Module):
         super().__init__()
         self.family: Any = family
         self.event_shape = tuple(event_shape)
-        self.constraints = dict(family.arg_constraints)  # type: ignore[attr-defined]
         size = math.prod(self.event_shape)
         self.net = mlp(in_dim, len(self.constraints) * size, hidden)
+
+    @property
+    def constraints(self) -> dict[str, Any]:
+        """Constraint of each parameter, off the class: those of a copied model would be copies."""
+        return dict(self.family.arg_constraints)
 
     def forward(self, context: Tensor) -> Any:
         """The distribution, of batch shape `context.shape[:-1]`."""

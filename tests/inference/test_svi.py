@@ -17,6 +17,7 @@ from toy_rows import Rows, weights
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
 
+# The last has no differentiable loss.
 BOUNDS = [ImportanceWeightedELBO, Trace_ELBO, TraceMeanField_ELBO, RenyiELBO]
 bounds = pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.__name__)
 
@@ -116,10 +117,8 @@ def test_svi_trains_on_mini_batches(toy: Rows) -> None:
     assert sum(losses[-4:]) < sum(losses[:4])
 
 
-@bounds
+@pytest.mark.parametrize("bound", BOUNDS[:3], ids=lambda bound: bound.__name__)
 def test_a_torch_optimiser_trains_the_bound_as_a_module(bound: Any, toy: Rows) -> None:
-    if bound is RenyiELBO:
-        pytest.skip("Pyro's RenyiELBO has no differentiable loss")
     model = GCM(3, 2)
     before = weights(model)
     elbo = bound(num_particles=8, max_plate_nesting=1, vectorize_particles=True)

@@ -112,7 +112,8 @@ def test_paper_figures_are_those_of_table_1():
 def test_both_optimisers_train_both_methods():
     options = {
         "setting": "test", "optimizer": "sgd", "learning_rate": 0.1, "revenue_map": "identity",
-        "num_particles": 4, "iterations": 20, "batch_size": 20, "test_rows": 50, "stages": [0, 20], "figure_seed": 0,
+        "num_particles": 4, "iterations": 20, "batch_size": 20, "test_rows": 50, "stages": [0, 20],
+        "figure_seed": 0,
     }  # fmt: skip
     for method in quantile.METHODS:
         tables = quantile.run(method, 0, options)

@@ -1,0 +1,99 @@
+"""Parts are named, passed as modules, or refused with the names that there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro.distributions as dist
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm import GCM
+from pyro_gcm.models.responses import Binary
+from pyro_gcm.nets import Conditional, Identity, PositiveLinear, Probit, StandardNormal
+
+UNKNOWN = {
+    "prior": ("uniform", r"\['conditional', 'standard'\], got 'uniform'"),
+    "guide": ("flow", r"\['prior', 'amortised'.*\], got 'flow'"),
+    "response": ("count", r"\['binary', 'continuous', 'quantile'\], got 'count'"),
+    "revenue_map": ("square", r"\['identity', 'positive_linear', 'probit'\], got 'square'"),
+}
+
+
+@pytest.mark.parametrize("argument", UNKNOWN)
+def test_unknown_name_is_refused_with_the_known_ones(argument: str) -> None:
+    value, message = UNKNOWN[argument]
+    with pytest.raises(ValueError, match=f"{argument} must be one of {message}"):
+        GCM(3, 2, **{argument: value})
+
+
+def test_unknown_cost_family_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"cost_family='cauchy' is unknown; .*'laplace'"):
+        GCM(3, 2, cost_family="cauchy")
+    with pytest.raises(TypeError, match="Gamma is not a registered cost family"):
+        GCM(3, 2, cost_family=dist.Gamma)
+
+
+@pytest.mark.parametrize("argument", ["prior", "guide", "response", "revenue_map"])
+@pytest.mark.parametrize("value", [3, dist.Normal, lambda x: x], ids=["int", "class", "function"])
+def test_part_of_another_kind_is_refused_by_name(value: Any, argument: str) -> None:
+    with pytest.raises(ValueError, match=f"{argument} must be one of"):
+        GCM(3, 2, **{argument: value})
+
+
+def test_parts_that_do_not_fit_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="guide='prior' with prior='standard' would never read x"):
+        GCM(3, 2, prior="standard", guide="prior")
+    with pytest.raises(ValueError, match=r"revenue_map='identity' needs one alt.* shape \(5,\)"):
+        GCM(3, 2, costs=5, revenue_map="identity")
+    with pytest.raises(ValueError, match=r"revenue_map='probit' needs one .* shape \(2, 2\)"):
+        GCM(3, 2, alternatives=2, revenue_map="probit")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, Identity),
+        ({"costs": 2}, Identity),
+        ({"costs": 3}, PositiveLinear),
+        ({"alternatives": 2}, PositiveLinear),
+        ({"revenue_map": "probit"}, Probit),
+        ({"revenue_map": "positive_linear"}, PositiveLinear),
+        ({"r_dim": 1, "response": "quantile"}, Probit),
+        ({"r_dim": 1, "response": "quantile", "costs": 3}, PositiveLinear),
+    ],
+    ids=str,
+)
+def test_revenue_map_follows_the_shape_of_the_costs(options: dict[str, Any], kind: type) -> None:
+    assert isinstance(GCM(3, **{"r_dim": 2, **options}).revenue_map, kind)
+
+
+def test_prior_of_a_standard_model_is_the_standard_normal() -> None:
+    assert isinstance(GCM(3, 2, prior="standard").z_prior, StandardNormal)
+    assert isinstance(GCM(3, 2).z_prior, Conditional)
+
+
+def test_modules_are_used_as_they_are() -> None:
+    class Mine(nn.Module):
+        def forward(self, x: Tensor, *rest: Any) -> Any:
+            return dist.Normal(x[:, :2], 1.0).to_event(1)
+
+    prior, guide, response = Mine(), Mine(), Binary()
+    revenue_map = PositiveLinear(2, (2,))
+    model = GCM(
+        3, 2, prior=prior, guide=guide, response=response, revenue_map=revenue_map, z_dim=2
+    )  # fmt: skip
+    assert model.z_prior is prior
+    assert model.z_guide is guide
+    assert model.response is response
+    assert model.revenue_map is revenue_map
+    assert model.reads_x
+    p = model.predict(torch.randn(4, 3), torch.randn(4, 2))
+    assert ((p > 0) & (p < 1)).all()
+
+
+def test_a_named_part_and_its_object_are_one_model() -> None:
+    x, r = torch.randn(4, 3), torch.randn(4, 2)
+    named, passed = GCM(3, 2, response="binary"), GCM(3, 2, response=Binary())
+    assert torch.equal(named.predict(x, r), passed.predict(x, r))

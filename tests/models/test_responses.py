@@ -1,0 +1,90 @@
+"""Responses: what they accept, their units, and one of the user's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, fit
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.models.responses import RESPONSES, Binary, Continuous, Quantile, Response
+
+
+def test_binary_takes_zeros_and_ones_only() -> None:
+    Binary().check_outcome(torch.tensor([0.0, 1.0, 1.0]))
+    with pytest.raises(
+        ValueError, match=r"y must be 0 or 1 for response='binary', got \[-1.0, 0.5\]"
+    ):
+        Binary().check_outcome(torch.tensor([0.0, 0.5, 1.0, -1.0]))
+
+
+def test_binary_lists_a_few_of_many_strange_values() -> None:
+    with pytest.raises(ValueError, match=r"got \[2.0, 3.0, 4.0, 5.0, 6.0\]$"):
+        Binary().check_outcome(torch.arange(2.0, 1000.0))
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 7.0])
+def test_quantile_levels_lie_inside_the_unit_interval(level: float) -> None:
+    with pytest.raises(ValueError, match=f"r must lie strictly between 0 and 1.*{level:g}"):
+        Quantile(3).check_revenue(torch.tensor([[0.5], [level]]))
+    Quantile(3).check_revenue(torch.tensor([[1e-30], [0.5], [1.0 - 1e-7]]))
+
+
+@pytest.mark.parametrize("kind", [Continuous, Quantile])
+def test_outcomes_are_standardised_for_a_guide_and_returned_in_their_units(kind: Any) -> None:
+    response = kind(3)
+    y = 40.0 + 6.0 * torch.randn(500)
+    response.learn_unit(y)
+    standard = response.standardized(y)
+    assert standard.mean().item() == pytest.approx(0.0, abs=1e-5)
+    assert standard.std(correction=0).item() == pytest.approx(1.0, abs=1e-5)
+    loc, scale, *_ = response._curve(torch.zeros(1, 3))
+    assert 20.0 < loc.item() < 60.0
+    assert 1.0 < scale.item() < 30.0
+
+
+def test_binary_outcomes_have_no_unit() -> None:
+    response = Binary()
+    response.learn_unit(torch.tensor([3.0]))
+    assert not list(response.parameters())
+    assert torch.equal(response.standardized(torch.ones(2)), torch.ones(2))
+
+
+def test_only_quantile_levels_have_a_distribution_of_their_own() -> None:
+    assert Binary().revenue() is None
+    assert Continuous(3).revenue() is None
+    levels = Quantile(3).revenue().sample((1000,))
+    assert levels.shape == (1000, 1)
+    assert ((levels > 0) & (levels < 1)).all()
+
+
+class Reversed(Binary):
+    """y = 1 where the order event does not happen, coded as 0 and 1 the other way round."""
+
+    def check_outcome(self, y: Tensor) -> None:
+        super().check_outcome(1.0 - y)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        return 2.0 + super().predict(event, x)
+
+
+def test_response_of_the_user_decides_what_a_prediction_is() -> None:
+    x, r = torch.randn(60, 3), torch.randn(60, 2)
+    y = (r[:, 0] > 0).float()
+    models = GCM(3, 2, response=Reversed()), GCM(3, 2)
+    for model in models:
+        fit(model, x, r, y, epochs=2, num_particles=4, progress=False)
+    mine, plain = (model.predict(x, r) for model in models)
+    torch.testing.assert_close(mine, 2.0 + plain)
+
+
+def test_every_named_response_is_a_response() -> None:
+    for kind in RESPONSES.values():
+        assert isinstance(kind(3, 8), Response)
+    with pytest.raises(NotImplementedError):
+        Response().predict(None, torch.zeros(1))
+    with pytest.raises(NotImplementedError):
+        Response().distribution(None, torch.zeros(1), torch.zeros(1))

@@ -1,0 +1,168 @@
+"""Checks of user input: the argument's name, what came and what was wanted."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from pyro_gcm import _validation as check
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.tensor([[1.0, 2.0], [3.0, 4.0]]),
+        np.array([[1, 2], [3, 4]]),
+        np.array([[1, 2], [3, 4]], dtype=object),
+        [[1.0, 2.0], [3.0, 4.0]],
+        pd.DataFrame({"a": [1.0, 3.0], "b": [2, 4]}),
+        pd.DataFrame({"a": pd.array([1, 3], dtype="Int64"), "b": pd.array([2, 4], dtype="Int8")}),
+        np.array([[3.0, 4.0], [1.0, 2.0]])[::-1],
+        np.array([[2.0, 1.0], [4.0, 3.0]], dtype=np.float32)[:, ::-1],
+    ],
+    ids=["tensor", "ints", "objects", "lists", "frame", "nullable frame", "reversed", "mirrored"],
+)
+def test_every_form_of_numbers_is_one_matrix(value: Any) -> None:
+    matrix = check.matrix("x", value, 2, "x_dim", CPU)
+    assert matrix.dtype in (torch.float32, torch.float64)
+    assert matrix.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_array_of_the_user_is_neither_changed_nor_required_to_be_writable() -> None:
+    array = np.arange(4.0).reshape(2, 2)
+    array.flags.writeable = False
+    tensor = check.as_tensor("x", array)
+    tensor += 1.0
+    assert array.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_floating_point_keeps_its_type(dtype: torch.dtype) -> None:
+    assert check.as_tensor("x", torch.zeros(2, dtype=dtype)).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint8, torch.bool])
+def test_integers_become_float64(dtype: torch.dtype) -> None:
+    big = torch.ones(2, dtype=dtype)
+    assert check.as_tensor("x", big).dtype == torch.float64
+    exact = 2**40 + 1
+    assert check.as_tensor("x", [exact]).item() == exact
+
+
+def test_gradients_do_not_flow_through_data() -> None:
+    assert not check.as_tensor("x", torch.zeros(2, requires_grad=True)).requires_grad
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("rows.csv", "x must be a numeric array or tensor, got str"),
+        ([["a", "b"]], "x must be a numeric array or tensor, got list"),
+        (np.array(["1.5", "2"], dtype=object), "x must be a numeric array or tensor, got ndarray"),
+        (pd.DataFrame({"a": ["u", "v"]}), "x must be a numeric array or tensor, got DataFrame"),
+        (None, "x must be a numeric array or tensor, got NoneType"),
+        ([[1.0], [1.0, 2.0]], "x must be a numeric array or tensor, got list"),
+        (np.array(["2020-01-01"], dtype="datetime64[D]"), "x must be a numeric array"),
+        (np.array([1j]), "x must be real, got dtype torch.complex128"),
+        (torch.ones(2, 2).to_sparse(), "x must be dense, got layout torch.sparse_coo"),
+    ],
+    ids=[
+        "path",
+        "strings",
+        "numerals",
+        "frame",
+        "none",
+        "ragged",
+        "dates",
+        "complex",
+        "sparse",
+    ],
+)
+def test_what_is_no_number_is_a_type_error(value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        check.as_tensor("x", value)
+
+
+def test_tensor_on_another_device_is_refused_with_both_names() -> None:
+    with pytest.raises(ValueError, match="x is on device meta, the model is on cpu"):
+        check.as_tensor("x", torch.zeros(2, device="meta"), CPU)
+    with pytest.raises(ValueError, match="x is on device meta, where tensors have no values"):
+        check.as_tensor("x", torch.zeros(2, device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (torch.zeros(3, 5), "x has 5 columns, the model was built for x_dim=2"),
+        (torch.zeros(3), r"x must have shape \[rows, 2\], got shape \(3,\)"),
+        (torch.zeros(3, 2, 1), r"x must have shape \[rows, 2\], got shape \(3, 2, 1\)"),
+        (torch.tensor(1.0), r"x must have shape \[rows, 2\], got shape \(\)"),
+        (torch.zeros(0, 2), "x has no rows, at least one is needed"),
+        (torch.tensor([[0.0, 1.0], [math.nan, -math.inf]]), "finite, got 2 NaN .* first in row 1"),
+    ],
+    ids=["columns", "vector", "cube", "scalar", "no rows", "not finite"],
+)
+def test_matrix_of_another_shape_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check.matrix("x", value, 2, "x_dim")
+
+
+def test_vector_is_a_column_or_a_row_of_numbers() -> None:
+    assert check.vector("y", [1, 0]).tolist() == [1.0, 0.0]
+    assert check.vector("y", torch.zeros(4, 1)).shape == (4,)
+    assert check.vector("y", pd.DataFrame({"label": [1, 0]})).tolist() == [1.0, 0.0]
+    for wrong in (torch.zeros(4, 2), torch.zeros(1, 4), torch.tensor(1.0)):
+        with pytest.raises(ValueError, match=r"y must have shape \[rows\], got shape"):
+            check.vector("y", wrong)
+    with pytest.raises(ValueError, match=r"y must be finite, got 1 NaN.* in row 1"):
+        check.vector("y", pd.Series([1, None], dtype="Int64"))
+    with pytest.raises(ValueError, match="y has no rows"):
+        check.vector("y", [])
+
+
+def test_row_counts_are_listed_when_they_differ() -> None:
+    check.same_rows(x=torch.zeros(3, 1), y=torch.zeros(3))
+    check.same_rows()
+    with pytest.raises(ValueError, match="row counts differ: x has 3, r has 3, y has 4"):
+        check.same_rows(x=torch.zeros(3, 1), r=torch.zeros(3, 2), y=torch.zeros(4))
+
+
+def test_one_of_lists_the_names() -> None:
+    check.one_of("prior", "a", ["a", "b"])
+    with pytest.raises(ValueError, match=r"prior must be one of \['a', 'b'\], got 'c'"):
+        check.one_of("prior", "c", ["a", "b"])
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3.0)], ids=repr)
+def test_whole_numbers_are_integers(value: Any) -> None:
+    result = check.positive_int("size", value)
+    assert (result, type(result)) == (3, int)
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, 2.5, "3", None, True, math.nan, math.inf, [3], 3j], ids=repr
+)
+def test_other_sizes_are_refused_by_name(value: Any) -> None:
+    with pytest.raises(ValueError, match="size must be an integer of at least 1, got"):
+        check.positive_int("size", value)
+
+
+def test_integers_may_start_elsewhere() -> None:
+    assert check.positive_int("seed", 0, minimum=0) == 0
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got -1"):
+        check.positive_int("seed", -1, minimum=0)
+
+
+def test_positive_numbers_are_finite_and_above_zero() -> None:
+    assert check.positive("rate", 2) == 2.0
+    assert check.positive("rate", np.float32(0.5)) == 0.5
+    for wrong in (0, -0.1, math.nan, math.inf, "1", None, True):
+        with pytest.raises(ValueError, match="rate must be a number above 0, got"):
+            check.positive("rate", wrong)

@@ -163,7 +163,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> None:
     """Run, print the table, write the CSV files and the figure."""
     rate = arguments.learning_rate or {"adam": 0.01, "sgd": 0.1}[arguments.optimizer]
-    setting = f"{arguments.optimizer}, {arguments.revenue_map} map"
+    setting = (
+        f"{arguments.optimizer} {rate:g}, {arguments.revenue_map} map, "
+        f"{arguments.num_particles} draws"
+    )
     options = {
         "setting": setting,
         "optimizer": arguments.optimizer,

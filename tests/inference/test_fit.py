@@ -330,3 +330,16 @@ def test_training_leaves_the_rows_alone(toy: Rows) -> None:
     before = [t.clone() for t in toy]
     fit(GCM(3, 2), *toy, **QUICK)
     assert all(torch.equal(a, b) for a, b in zip(before, toy, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("response", "elbo"), [("binary", "iwae"), ("continuous", "iwae"), ("quantile", "elbo")]
+)
+def test_bound_that_suits_the_response_is_the_default(response: str, elbo: str, toy: Rows) -> None:
+    r = torch.rand(200, 1) if response == "quantile" else toy.r
+    by_default, named, other = (GCM(3, r.shape[1], response=response) for _ in range(3))
+    fit(by_default, toy.x, r, toy.y, **QUICK)
+    fit(named, toy.x, r, toy.y, **QUICK, elbo=elbo)
+    fit(other, toy.x, r, toy.y, **QUICK, elbo="elbo" if elbo == "iwae" else "iwae")
+    assert same(weights(by_default), weights(named))
+    assert not same(weights(by_default), weights(other))

@@ -121,6 +121,8 @@ def test_loss_and_gradients_equal_the_hand_written_bound_per_datum(
     loss = elbo.differentiable_loss(toy.model, toy.guide)
     log_w = toy.log_weights()
     assert log_w.shape == (num_particles, rows)
+    # A column of weights belongs to one row: every particle has the rows of the first.
+    assert all(torch.equal(index, toy.drawn[0][0]) for index, _ in toy.drawn)
     same_loss_and_gradients(toy, loss, -(FULL / rows) * bound(log_w, alpha))
 
 

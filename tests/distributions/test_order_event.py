@@ -1,9 +1,8 @@
-"""Order events: exact in both tails, and distributions that Pyro can use anywhere."""
+"""`OrderEvent` is a distribution as Pyro wants it."""
 
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 import pickle
 from collections.abc import Callable
@@ -13,213 +12,23 @@ import pyro.distributions as dist
 import pytest
 import torch
 from mpmath import mp, mpf
-from mpmath_reference import event_gradients, event_log_probs, standardized, worst_error
+from order_event_cases import (
+    TOLERANCE,
+    dtypes,
+    exact_inputs,
+    families,
+    hard_revenues,
+    independent,
+    largest_errors,
+    order_event,
+    outcomes,
+    random_parameters,
+    shapes,
+)
 from pyro.infer import Trace_ELBO, TraceEnum_ELBO, config_enumerate
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent
-
-TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
-GRADIENT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
-# Below this size the error is absolute.
-FLOOR = {torch.float32: 1e-30, torch.float64: 1e-290}
-
-dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
-outcomes = pytest.mark.parametrize("outcome", [0.0, 1.0], ids=["y=0", "y=1"])
-families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace"])
-SIZES = [(1, 1), (1, 2), (1, 16), (2, 2), (4, 1), (3, 5), (4, 16)]
-shapes = pytest.mark.parametrize(
-    ("alternatives", "costs"), SIZES, ids=[f"G={g},K={k}" for g, k in SIZES]
-)
-
-
-def independent(family: str, loc: Tensor, scale: Tensor, event_dim: int = 1):
-    return getattr(dist, family)(loc, scale).to_event(event_dim)
-
-
-def order_event(family: str, loc: Tensor, scale: Tensor, revenue: Tensor) -> OrderEvent:
-    """The event for [B, G, K]; one alternative is given as the model gives it, without G."""
-    if loc.shape[-2] == 1:
-        loc, scale, revenue = (t.squeeze(-2) for t in (loc, scale, revenue))
-        return OrderEvent(independent(family, loc, scale), revenue)
-    return OrderEvent(independent(family, loc, scale, 2), revenue)
-
-
-def hard_revenues(rows: int, alternatives: int, costs: int) -> Tensor:
-    """Standardised revenues [rows, G, K] from -40 to 40 in all mixtures of signs and sizes.
-
-    They come from 161 float32 numbers, so that the reference is computed once for each.
-    """
-    pool = torch.cat([torch.linspace(-40.0, 40.0, 81), 3.0 * torch.randn(80)])
-    shape = (rows, alternatives, costs)
-    mixed = torch.randint(len(pool), shape)
-    kind = torch.arange(rows) % 5
-    ends = torch.where(torch.rand(shape) < 0.5, pool[mixed].abs().clamp(max=40.0), pool[mixed])
-    return torch.stack(
-        [
-            pool[mixed],
-            ends,  # mostly certain
-            -ends,  # mostly impossible
-            pool[81 + mixed % 80],  # around the centre
-            pool[mixed[:, :1, :1]].expand(shape),  # all equal
-        ]
-    )[kind, torch.arange(rows)]
-
-
-def exact_inputs(loc: Tensor, scale: Tensor, revenue: Tensor) -> list[list[list[mpf]]]:
-    """Standardised revenues [B][G][K] from the very numbers in the tensors."""
-    return [
-        [
-            [standardized(*triple) for triple in zip(*row, strict=True)]
-            for row in zip(*event, strict=True)
-        ]
-        for event in zip(revenue.tolist(), loc.tolist(), scale.tolist(), strict=True)
-    ]
-
-
-def random_parameters(shape: torch.Size, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    return 5.0 * torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype).exp()
-
-
-def largest_errors(event: OrderEvent, family: str, u: list, outcome: float) -> float:
-    got = event.log_prob(torch.tensor(outcome, dtype=event.dtype))
-    assert got.dtype == event.dtype
-    exact = [event_log_probs(family, rows)[int(outcome)] for rows in u]
-    return worst_error(got.tolist(), exact, FLOOR[event.dtype])
-
-
-def test_reference_is_the_literal_product_and_complement() -> None:
-    u = [[mpf(-20), mpf(3)], [mpf(30), mpf(-12)]]
-    with mp.workdps(700):
-        p_zero = mp.fprod(1 - mp.fprod(mp.ncdf(v) for v in row) for row in u)
-        literal = mp.log(p_zero), mp.log(1 - p_zero)
-        for got, want in zip(event_log_probs("Normal", u), literal, strict=True):
-            assert abs(got - want) < abs(want) * mpf(10) ** -50
-
-
-@shapes
-@outcomes
-@dtypes
-def test_log_prob_has_all_digits_in_both_tails(
-    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
-) -> None:
-    revenue = hard_revenues(60, alternatives, costs).to(dtype)
-    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
-    event = order_event("Normal", loc, scale, revenue)
-    u = exact_inputs(loc, scale, revenue)
-    assert largest_errors(event, "Normal", u, outcome) <= TOLERANCE[dtype]
-
-
-@families
-@outcomes
-@dtypes
-def test_log_prob_has_all_digits_for_every_family_and_unit(
-    dtype: torch.dtype, outcome: float, family: str
-) -> None:
-    u = hard_revenues(25, 2, 3).to(dtype)
-    loc, scale = random_parameters(u.shape, dtype)
-    revenue = loc + scale * u  # rounded: the reference starts from the rounded numbers
-    event = order_event(family, loc, scale, revenue)
-    exact = exact_inputs(loc, scale, revenue)
-    assert largest_errors(event, family, exact, outcome) <= TOLERANCE[dtype]
-
-
-@outcomes
-def test_float32_is_lifted_whatever_the_dimension_of_the_revenue(
-    outcome: float,
-) -> None:
-    revenue = torch.tensor(9.1)  # float32 arithmetic would lose 2 digits at Phi(-9.1)
-    event = OrderEvent(independent("Normal", torch.zeros(2), torch.ones(2)), revenue)
-    exact = [[[mpf(revenue.item())] * 2]]
-    assert largest_errors(event.expand((1,)), "Normal", exact, outcome) <= 1e-6
-
-
-@shapes
-@outcomes
-@dtypes
-def test_gradient_has_its_digits_in_both_tails(
-    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
-) -> None:
-    revenue = hard_revenues(30, alternatives, costs).to(dtype).requires_grad_()
-    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
-    event = order_event("Normal", loc, scale, revenue)
-    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
-    exact = [
-        slope
-        for u in exact_inputs(loc, scale, revenue)
-        for row in event_gradients("Normal", u)[int(outcome)]
-        for slope in row
-    ]
-    assert revenue.grad.isfinite().all()
-    error = worst_error(revenue.grad.flatten().tolist(), exact, FLOOR[dtype])
-    assert error <= GRADIENT_TOLERANCE[dtype]
-
-
-@families
-@outcomes
-@dtypes
-def test_gradient_reaches_location_and_scale_with_its_digits(
-    dtype: torch.dtype, outcome: float, family: str
-) -> None:
-    u = hard_revenues(15, 2, 3).to(dtype)
-    loc, scale = random_parameters(u.shape, dtype)
-    revenue = loc + scale * u
-    leaves = [t.requires_grad_() for t in (revenue, loc, scale)]
-    event = order_event(family, loc, scale, revenue)
-    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
-    exact = exact_inputs(loc, scale, revenue)
-    by_revenue, by_loc, by_scale = [], [], []
-    with mp.workdps(60):
-        for standard, scales in zip(exact, scale.tolist(), strict=True):
-            slopes = itertools.chain(*event_gradients(family, standard)[int(outcome)])
-            pairs = zip(itertools.chain(*standard), itertools.chain(*scales), strict=True)
-            for slope, (v, unit) in zip(slopes, pairs, strict=True):
-                by_revenue.append(slope / mpf(unit))
-                by_loc.append(-slope / mpf(unit))
-                by_scale.append(-v * slope / mpf(unit))
-    for leaf, want in zip(leaves, (by_revenue, by_loc, by_scale), strict=True):
-        error = worst_error(leaf.grad.flatten().tolist(), want, FLOOR[dtype])
-        assert error <= GRADIENT_TOLERANCE[dtype]
-
-
-@families
-@dtypes
-@pytest.mark.parametrize("alternatives", [1, 2])
-def test_infinite_revenue_is_exact_and_has_gradient_zero(
-    dtype: torch.dtype, family: str, alternatives: int
-) -> None:
-    values = itertools.product([-math.inf, -2.0, 0.5, math.inf], repeat=2 * alternatives)
-    revenue = torch.tensor(list(values), dtype=dtype).reshape(-1, alternatives, 2)
-    revenue.requires_grad_()
-    loc, scale = (t.requires_grad_() for t in random_parameters(revenue.shape, dtype))
-    event = order_event(family, loc, scale, revenue)
-    log_probs = torch.stack([event.log_prob(torch.tensor(y, dtype=dtype)) for y in (0.0, 1.0)])
-    exact = [event_log_probs(family, u) for u in exact_inputs(loc, scale, revenue)]
-    wanted = [pair[y] for y in (0, 1) for pair in exact]
-    assert worst_error(log_probs.flatten().tolist(), wanted, FLOOR[dtype]) <= TOLERANCE[dtype]
-    for log_prob in log_probs:
-        gradients = torch.autograd.grad(log_prob.sum(), (revenue, loc, scale), retain_graph=True)
-        for gradient in gradients:
-            assert gradient.isfinite().all()
-            assert (gradient[revenue.isinf()] == 0.0).all()
-        assert (gradients[0][revenue.isfinite()] != 0.0).any()
-
-
-@families
-@outcomes
-@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=["K=1", "K=3", "G=2,K=2"])
-def test_first_and_second_derivatives_pass_gradcheck(
-    family: str, outcome: float, shape: tuple[int, ...]
-) -> None:
-    revenue = torch.randn(2, *shape, dtype=torch.float64, requires_grad=True)
-    loc, scale = (t.requires_grad_() for t in random_parameters(torch.Size(shape), torch.float64))
-
-    def log_prob(revenue: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-        cost = independent(family, loc, scale, len(shape))
-        return OrderEvent(cost, revenue).log_prob(torch.tensor(outcome))
-
-    assert torch.autograd.gradcheck(log_prob, (revenue, loc, scale))
-    assert torch.autograd.gradgradcheck(log_prob, (revenue, loc, scale))
 
 
 @families

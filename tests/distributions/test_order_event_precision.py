@@ -1,0 +1,163 @@
+"""`OrderEvent` has all its digits, and so have its gradients."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from mpmath import mp, mpf
+from mpmath_reference import event_gradients, event_log_probs, worst_error
+from order_event_cases import (
+    FLOOR,
+    GRADIENT_TOLERANCE,
+    TOLERANCE,
+    dtypes,
+    exact_inputs,
+    families,
+    hard_revenues,
+    independent,
+    largest_errors,
+    order_event,
+    outcomes,
+    random_parameters,
+    shapes,
+)
+from torch import Tensor
+
+from pyro_gcm.distributions import OrderEvent
+
+
+def test_reference_is_the_literal_product_and_complement() -> None:
+    u = [[mpf(-20), mpf(3)], [mpf(30), mpf(-12)]]
+    with mp.workdps(700):
+        p_zero = mp.fprod(1 - mp.fprod(mp.ncdf(v) for v in row) for row in u)
+        literal = mp.log(p_zero), mp.log(1 - p_zero)
+        for got, want in zip(event_log_probs("Normal", u), literal, strict=True):
+            assert abs(got - want) < abs(want) * mpf(10) ** -50
+
+
+@shapes
+@outcomes
+@dtypes
+def test_log_prob_has_all_digits_in_both_tails(
+    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
+) -> None:
+    revenue = hard_revenues(60, alternatives, costs).to(dtype)
+    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
+    event = order_event("Normal", loc, scale, revenue)
+    u = exact_inputs(loc, scale, revenue)
+    assert largest_errors(event, "Normal", u, outcome) <= TOLERANCE[dtype]
+
+
+@families
+@outcomes
+@dtypes
+def test_log_prob_has_all_digits_for_every_family_and_unit(
+    dtype: torch.dtype, outcome: float, family: str
+) -> None:
+    u = hard_revenues(25, 2, 3).to(dtype)
+    loc, scale = random_parameters(u.shape, dtype)
+    revenue = loc + scale * u  # rounded: the reference starts from the rounded numbers
+    event = order_event(family, loc, scale, revenue)
+    exact = exact_inputs(loc, scale, revenue)
+    assert largest_errors(event, family, exact, outcome) <= TOLERANCE[dtype]
+
+
+@outcomes
+def test_float32_is_lifted_whatever_the_dimension_of_the_revenue(
+    outcome: float,
+) -> None:
+    revenue = torch.tensor(9.1)  # float32 arithmetic would lose 2 digits at Phi(-9.1)
+    event = OrderEvent(independent("Normal", torch.zeros(2), torch.ones(2)), revenue)
+    exact = [[[mpf(revenue.item())] * 2]]
+    assert largest_errors(event.expand((1,)), "Normal", exact, outcome) <= 1e-6
+
+
+@shapes
+@outcomes
+@dtypes
+def test_gradient_has_its_digits_in_both_tails(
+    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
+) -> None:
+    revenue = hard_revenues(30, alternatives, costs).to(dtype).requires_grad_()
+    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
+    event = order_event("Normal", loc, scale, revenue)
+    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
+    exact = [
+        slope
+        for u in exact_inputs(loc, scale, revenue)
+        for row in event_gradients("Normal", u)[int(outcome)]
+        for slope in row
+    ]
+    assert revenue.grad.isfinite().all()
+    error = worst_error(revenue.grad.flatten().tolist(), exact, FLOOR[dtype])
+    assert error <= GRADIENT_TOLERANCE[dtype]
+
+
+@families
+@outcomes
+@dtypes
+def test_gradient_reaches_location_and_scale_with_its_digits(
+    dtype: torch.dtype, outcome: float, family: str
+) -> None:
+    u = hard_revenues(15, 2, 3).to(dtype)
+    loc, scale = random_parameters(u.shape, dtype)
+    revenue = loc + scale * u
+    leaves = [t.requires_grad_() for t in (revenue, loc, scale)]
+    event = order_event(family, loc, scale, revenue)
+    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
+    exact = exact_inputs(loc, scale, revenue)
+    by_revenue, by_loc, by_scale = [], [], []
+    with mp.workdps(60):
+        for standard, scales in zip(exact, scale.tolist(), strict=True):
+            slopes = itertools.chain(*event_gradients(family, standard)[int(outcome)])
+            pairs = zip(itertools.chain(*standard), itertools.chain(*scales), strict=True)
+            for slope, (v, unit) in zip(slopes, pairs, strict=True):
+                by_revenue.append(slope / mpf(unit))
+                by_loc.append(-slope / mpf(unit))
+                by_scale.append(-v * slope / mpf(unit))
+    for leaf, want in zip(leaves, (by_revenue, by_loc, by_scale), strict=True):
+        error = worst_error(leaf.grad.flatten().tolist(), want, FLOOR[dtype])
+        assert error <= GRADIENT_TOLERANCE[dtype]
+
+
+@families
+@dtypes
+@pytest.mark.parametrize("alternatives", [1, 2])
+def test_infinite_revenue_is_exact_and_has_gradient_zero(
+    dtype: torch.dtype, family: str, alternatives: int
+) -> None:
+    values = itertools.product([-math.inf, -2.0, 0.5, math.inf], repeat=2 * alternatives)
+    revenue = torch.tensor(list(values), dtype=dtype).reshape(-1, alternatives, 2)
+    revenue.requires_grad_()
+    loc, scale = (t.requires_grad_() for t in random_parameters(revenue.shape, dtype))
+    event = order_event(family, loc, scale, revenue)
+    log_probs = torch.stack([event.log_prob(torch.tensor(y, dtype=dtype)) for y in (0.0, 1.0)])
+    exact = [event_log_probs(family, u) for u in exact_inputs(loc, scale, revenue)]
+    wanted = [pair[y] for y in (0, 1) for pair in exact]
+    assert worst_error(log_probs.flatten().tolist(), wanted, FLOOR[dtype]) <= TOLERANCE[dtype]
+    for log_prob in log_probs:
+        gradients = torch.autograd.grad(log_prob.sum(), (revenue, loc, scale), retain_graph=True)
+        for gradient in gradients:
+            assert gradient.isfinite().all()
+            assert (gradient[revenue.isinf()] == 0.0).all()
+        assert (gradients[0][revenue.isfinite()] != 0.0).any()
+
+
+@families
+@outcomes
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=["K=1", "K=3", "G=2,K=2"])
+def test_first_and_second_derivatives_pass_gradcheck(
+    family: str, outcome: float, shape: tuple[int, ...]
+) -> None:
+    revenue = torch.randn(2, *shape, dtype=torch.float64, requires_grad=True)
+    loc, scale = (t.requires_grad_() for t in random_parameters(torch.Size(shape), torch.float64))
+
+    def log_prob(revenue: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+        cost = independent(family, loc, scale, len(shape))
+        return OrderEvent(cost, revenue).log_prob(torch.tensor(outcome))
+
+    assert torch.autograd.gradcheck(log_prob, (revenue, loc, scale))
+    assert torch.autograd.gradgradcheck(log_prob, (revenue, loc, scale))

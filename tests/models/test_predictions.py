@@ -353,7 +353,7 @@ def test_draws_by_base_noise_follow_the_prior(kind: str) -> None:
     assert z.shape == (4096, 3, 4)
     q = model.z_prior(x)
     if kind == "rsample_from":
-        torch.testing.assert_close(z.mean(0), q.loc, rtol=0, atol=0.02)
+        torch.testing.assert_close(z, q.loc + model.noise(4096).sinh().unsqueeze(1))
         return
     torch.testing.assert_close(z.mean(0), q.mean, rtol=0, atol=0.02)
     torch.testing.assert_close(z.var(0), q.variance, rtol=0.05, atol=0)
@@ -370,6 +370,7 @@ def test_prior_without_a_quantile_function_predicts_by_seeded_draws_and_says_so(
     with pytest.warns(UserWarning, match="StudentT offers neither rsample_from.* not exactly mono"):
         first = model.predict(x, r)
     assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(99)
     with pytest.warns(UserWarning, match="seeded Monte Carlo"):
         second = model.predict(x, r)
     assert torch.equal(first, second)

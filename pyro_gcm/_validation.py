@@ -37,9 +37,18 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
 
 
 def matrix(
-    name: str, value: ArrayLike, columns: int, argument: str, device: torch.device | None = None
+    name: str,
+    value: ArrayLike,
+    columns: int,
+    argument: str,
+    device: torch.device | None = None,
+    *,
+    missing: bool = False,
 ) -> Tensor:
-    """A finite [rows, columns] tensor; `argument` names the model's size it has to match."""
+    """A finite [rows, columns] tensor; `argument` names the model's size it has to match.
+
+    With `missing`, NaN is a value that is not known.
+    """
     tensor = as_tensor(name, value, device)
     if tensor.dim() != 2:
         raise ValueError(
@@ -49,8 +58,15 @@ def matrix(
         raise ValueError(
             f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
         )
-    _check_rows_and_finite(name, tensor)
+    _check_rows_and_finite(name, tensor, missing)
     return tensor
+
+
+def no_empty_column(name: str, tensor: Tensor) -> None:
+    """An error if a column [rows] of a matrix with missing values has no value at all."""
+    empty = tensor.isnan().all(0)
+    if empty.any():
+        raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
 
 
 def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -94,10 +110,10 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def _check_rows_and_finite(name: str, tensor: Tensor) -> None:
+def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> None:
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
-    bad = ~tensor.isfinite()
+    bad = tensor.isinf() if missing else ~tensor.isfinite()
     if bad.any():
         row = int(bad.nonzero()[0, 0])
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.families import CostFamily, cost_family, register_cost_family
+from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.threshold_normal import ThresholdNormal
@@ -10,6 +11,7 @@ from pyro_gcm.distributions.threshold_quantile import ThresholdQuantile
 __all__ = [
     "CostFamily",
     "CostPosterior",
+    "InfiniteCost",
     "OrderEvent",
     "ThresholdNormal",
     "ThresholdQuantile",

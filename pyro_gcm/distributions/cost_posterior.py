@@ -10,6 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm.distributions.families import CostFamily, base_distribution, cost_family
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class CostPosterior(TorchDistribution):
     For `y = 1` of one alternative every cost is truncated below its revenue. For `y = 0` the first
     coordinate that misses is drawn from the weights of the first-miss identity (`OrderEvent`); the
     costs before it are truncated below their revenue, its own from the revenue upwards, the rest
-    are free. Over alternatives the same is done once more: the first alternative that hits.
+    are free. Over alternatives the same is done once more: the first alternative that hits. The
+    atom of an `InfiniteCost` is one more coordinate, the first: if it misses, the row is infinite.
     Every draw agrees with the outcome after rounding, in float32 as in float64. The density is
 
         log p(c | y, r) = log p(c) + log Pr(y | c, r) - log Pr(y | r).
@@ -100,24 +102,31 @@ class CostPosterior(TorchDistribution):
         outcome = self.outcome.expand(shape[: len(shape) - len(self.event_shape)])
         uniform = torch.rand(outcome.shape, dtype=torch.float64, device=outcome.device)
         happened = uniform < outcome
+        log_hit, log_miss = prepend_atom(cost, log_below, log_above)
         if len(self.event_shape) == 2:
-            log_hit, log_miss = log_below.sum(-1), log_any(log_above, log_below)
-            hit = _first(log_hit, log_miss)  # index of the first alternative that hits
+            # Index of the first alternative that hits.
+            hit = _first(log_hit.sum(-1), log_any(log_miss, log_hit))
             order = torch.arange(shape[-2], device=hit.device)
             state = torch.where(order < hit[..., None], ABOVE, FREE)
             state = torch.where(order == hit[..., None], BELOW, state)
             state = torch.where(happened[..., None], state, ABOVE)
         else:
             state = torch.where(happened, BELOW, ABOVE)
-        sides = _coordinate_sides(state, log_below, log_above)
-        base = base_distribution(cost.expand(self.batch_shape))
+        sides = _coordinate_sides(state, log_hit, log_miss)
+        infinite = None
+        if isinstance(cost, InfiniteCost):
+            atom, sides = sides[..., :1], sides[..., 1:]
+            by_chance = cost.sample_infinite(atom.shape[:-1])[..., None]
+            infinite = torch.where(atom == FREE, by_chance, atom == ABOVE)
+        base = base_distribution(finite_part(cost).expand(self.batch_shape))
         draw = truncated_sample(cost_family(type(base)), base, log_below, log_above, sides)
         draw = draw.to(self.event.dtype)
         revenue = revenue.to(draw.dtype)
         # Rounding to the dtype may cross the revenue: step back to the right side of it.
         highest = torch.nextafter(revenue, revenue.new_tensor(-math.inf))
         draw = torch.where(sides == BELOW, torch.minimum(draw, highest), draw)
-        return torch.where(sides == ABOVE, torch.maximum(draw, revenue), draw)
+        draw = torch.where(sides == ABOVE, torch.maximum(draw, revenue), draw)
+        return draw if infinite is None else draw.masked_fill(infinite, math.inf)
 
 
 def _first(log_hit: Tensor, log_miss: Tensor) -> Tensor:

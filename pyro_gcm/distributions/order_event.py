@@ -13,7 +13,9 @@ from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 from pyro_gcm.distributions.numerics import log_any
+from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
 class OrderEvent(TorchDistribution):
@@ -30,8 +32,9 @@ class OrderEvent(TorchDistribution):
     are tensors the outcome is certain. If one is a distribution of a registered cost family, the
     probability is in closed form. Two distributions are possible in one case: independent Gaussian
     cost and Gaussian revenue of one alternative, whose difference is Gaussian again. An infinite
-    revenue is allowed and gets gradient 0. Log-probabilities keep full relative precision in both
-    tails; they are computed in float64 and returned in the dtype of the arguments.
+    revenue is allowed and gets gradient 0. An `InfiniteCost` keeps Pr(y = 1) below a bound that no
+    revenue passes. Log-probabilities keep full relative precision in both tails; they are computed
+    in float64 and returned in the dtype of the arguments.
 
     Source: paper, equation (py_on_zr) in appendix D.2, for one alternative; the minimum inside a
     maximum of Sill (1997) for several.
@@ -56,9 +59,10 @@ class OrderEvent(TorchDistribution):
         cost_event_dim: int | None = None,
         validate_args: bool | None = None,
     ) -> None:
+        finite_cost = finite_part(cost)
         event_dims = {
             name: _event_dim(name, value)
-            for name, value in (("cost", cost), ("revenue", revenue))
+            for name, value in (("cost", finite_cost), ("revenue", revenue))
             if not isinstance(value, Tensor)
         }
         self.cost_event_dim = cost_event_dim or max(event_dims.values(), default=1)
@@ -73,10 +77,10 @@ class OrderEvent(TorchDistribution):
                 "events are not independent: sample the revenue and pass the draws"
             )
         if len(event_dims) == 2:
-            _gaussian_difference(cost, revenue)
+            _gaussian_difference(finite_cost, revenue)
         self.cost = cost
         self.revenue = revenue
-        self.dtype, self.device = _dtype_and_device(cost, revenue)
+        self.dtype, self.device = _dtype_and_device(finite_cost, revenue)
         shape = broadcast_shape(_full_shape(cost), _full_shape(revenue))
         if len(shape) < self.cost_event_dim:
             raise ValueError(
@@ -107,14 +111,34 @@ class OrderEvent(TorchDistribution):
             validate_args=self._validate_args,
         )
 
-    def marginalize(self, cost: TorchDistribution) -> OrderEvent:
-        """The event with its costs integrated out, for their distribution."""
+    def marginalize(
+        self, cost: TorchDistribution, revenue: TorchDistribution | None = None
+    ) -> OrderEvent:
+        """The event with its costs integrated out, for their distribution; or its revenue too."""
         return OrderEvent(
             cost,
-            self.revenue,
+            self.revenue if revenue is None else revenue,
             cost_event_dim=self.cost_event_dim,
             validate_args=self._validate_args,
         )
+
+    def given_revenue(self, revenue: Tensor) -> OrderEvent:
+        """The event for a draw of a random revenue."""
+        return OrderEvent(
+            self.cost,
+            revenue,
+            cost_event_dim=self.cost_event_dim,
+            validate_args=self._validate_args,
+        )
+
+    def difference(self) -> OrderEvent:
+        """The same event as c - r < 0, for a random revenue; infinite costs stay infinite."""
+        gaussian: Any = _gaussian_difference(finite_part(self.cost), self.revenue)
+        zero = torch.zeros_like(gaussian.loc)
+        gaussian = gaussian.to_event(1)
+        if isinstance(self.cost, InfiniteCost):
+            gaussian = InfiniteCost(gaussian, self.cost.logits)
+        return OrderEvent(gaussian, zero)
 
     def log_probs(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1), each of shape `batch_shape`.
@@ -135,7 +159,7 @@ class OrderEvent(TorchDistribution):
             log_one = self._event().double().log()
             log_zero = (~self._event()).double().log()
         else:
-            log_hit, log_miss = self.coordinate_log_probs()
+            log_hit, log_miss = prepend_atom(self.cost, *self.coordinate_log_probs())
             log_one = log_hit.sum(-1)
             log_zero = log_any(log_miss, log_hit)
             if self.cost_event_dim == 2:
@@ -144,18 +168,25 @@ class OrderEvent(TorchDistribution):
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
 
     def coordinate_log_probs(self) -> tuple[Tensor, Tensor]:
-        """log Pr(c_k < r_k) and log Pr(c_k >= r_k) per coordinate, float64, `[..., (G,) K]`."""
+        """log Pr(c_k < r_k) and log Pr(c_k >= r_k) per coordinate, float64, `[..., (G,) K]`.
+
+        For an `InfiniteCost` those of a finite cost.
+        """
         if isinstance(self.cost, Tensor):  # c < r is "r above c": the revenue's upper tail at c
             log_below, log_above = tail_log_probs(self.revenue, self.cost)
             return log_above, log_below
         if isinstance(self.revenue, Tensor):
-            return tail_log_probs(self.cost, self.revenue)
-        difference = _gaussian_difference(self.cost, self.revenue)  # c - r
+            return tail_log_probs(finite_part(self.cost), self.revenue)
+        difference = _gaussian_difference(finite_part(self.cost), self.revenue)  # c - r
         return tail_log_probs(difference, torch.zeros_like(difference.loc))
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact; the event must have a random cost and a known revenue."""
         return CostPosterior(self, y, validate_args=self._validate_args)
+
+    def revenue_posterior(self, y: Tensor) -> RevenuePosterior:
+        """p(r | y), exact, for a random cost and a random revenue."""
+        return RevenuePosterior(self, y, validate_args=self._validate_args)
 
     def _event(self) -> Tensor:
         below = (self.cost < self.revenue).all(-1)
@@ -199,6 +230,20 @@ class OrderEvent(TorchDistribution):
         support = torch.arange(2.0, dtype=self.dtype, device=self.device)
         support = support.reshape((2,) + (1,) * len(self.batch_shape))
         return support.expand((2, *self.batch_shape)) if expand else support
+
+
+def integrates_over(cost: Any, revenue: Any) -> bool:
+    """Whether `OrderEvent(cost, revenue)` has a closed form for this random revenue.
+
+    That is E_k of the paper's section 3.4: for one alternative of Gaussian costs and a Gaussian
+    revenue with independent coordinates. Not for a revenue that several alternatives share or
+    whose coordinates are correlated; nor for a map of a Gaussian, which is another distribution.
+    """
+    try:
+        OrderEvent(cost, revenue)
+    except ValueError:
+        return False
+    return True
 
 
 def _event_dim(name: str, value: Any) -> int:

@@ -15,7 +15,9 @@ from torch import Tensor
 Program = Callable[..., Any]
 
 
-def collapse(model: Program, *, cost: str = "c", outcome: str = "y") -> Program:
+def collapse(
+    model: Program, *, cost: str = "c", outcome: str = "y", kernel: str | None = None
+) -> Program:
     """The program with its costs integrated out in closed form: what training runs.
 
     Site `cost` disappears and the distribution at site `outcome` is replaced by its marginal over
@@ -25,7 +27,11 @@ def collapse(model: Program, *, cost: str = "c", outcome: str = "y") -> Program:
     :param model: a program with a site `c ~ p(c|z)` and a site `y` whose distribution takes c: an
         `OrderEvent(c, r)`, or any distribution with a `marginalize(cost_distribution)` method. A
         model object stands for its `.model`.
-    :raises RuntimeError: when run, if the two sites are not there or do not belong together.
+    :param kernel: site of a Gaussian revenue with independent coordinates that is integrated out
+        too (E_k in the paper, section 3.4). It must enter y alone and as it is; in the collapsed
+        program it is infinite.
+    :raises RuntimeError: when run, if the sites are not there or do not belong together.
+    :raises ValueError: when run, if there is no closed form for this kernel.
 
     >>> import pyro, pyro.distributions as dist, torch
     >>> from pyro_gcm.distributions import OrderEvent
@@ -36,19 +42,33 @@ def collapse(model: Program, *, cost: str = "c", outcome: str = "y") -> Program:
     >>> trace.log_prob_sum().exp().item()  # Pr(c < 0) of two standard normal costs
     0.25
     """
-    return _wrap(CollapseMessenger(cost, outcome), model)
+    return _wrap(CollapseMessenger(cost, outcome, kernel), model)
 
 
-def uncollapse(model: Program, *, cost: str = "c", outcome: str = "y") -> Program:
+def uncollapse(
+    model: Program, *, cost: str = "c", outcome: str = "y", kernel: str | None = None
+) -> Program:
     """The program with the costs drawn after y, exactly from p(c | z, r, y).
 
     The joint distribution is that of the explicit program, as p(y | z, r) p(c | z, r, y): what
-    `Predictive` has to run to see costs that agree with an observed y.
+    `Predictive` has to run to see costs that agree with an observed y. With `kernel`, as in
+    `collapse`, that site is drawn after y as well, before the costs.
     """
-    return _wrap(UncollapseMessenger(cost, outcome), model)
+    return _wrap(UncollapseMessenger(cost, outcome, kernel), model)
 
 
-def conditional(model: Program) -> Program:
+def given_inputs(model: Program) -> Program:
+    """The program with x and r as inputs: sites x, r and w are kept from every handler outside.
+
+    A latent variable that r depends on is drawn from its distribution given x and r, where its site
+    says so: `infer={"given_inputs": function -> distribution}`, as the kernel k of `IGCM` does.
+
+    :raises RuntimeError: when run without x or r, or with missing values among them.
+    """
+    return _wrap(_HideInputs(("x", "r", "w")), model)
+
+
+def conditional(model: Program, *, kernel: str | None = None) -> Program:
     """p(y | x, r) as a program of its own: x and r inputs, w hidden, c collapsed.
 
     What `fit` trains by default, and what to hand to `pyro.infer.SVI` or any Pyro ELBO together
@@ -56,9 +76,14 @@ def conditional(model: Program) -> Program:
 
         svi = SVI(conditional(gcm.model), gcm.guide, Adam({"lr": 0.01}), Trace_ELBO())
 
-    :raises RuntimeError: when run without x or r.
+    :raises RuntimeError: when run without x or r, or with missing values among them.
     """
-    return _wrap(_HideInputs(), collapse(model))
+    return collapse(given_inputs(model), kernel=kernel)
+
+
+def given_covariates(model: Program) -> Program:
+    """p(y, r | x) as a program of its own: x an input, c collapsed (`IGCM`)."""
+    return collapse(_wrap(_HideInputs(("x",)), model))
 
 
 def _wrap(messenger: Messenger, model: Program) -> Program:
@@ -69,55 +94,68 @@ def _wrap(messenger: Messenger, model: Program) -> Program:
 class CollapseMessenger(Messenger):
     """Handler behind `collapse`."""
 
-    def __init__(self, cost: str = "c", outcome: str = "y") -> None:
+    def __init__(self, cost: str = "c", outcome: str = "y", kernel: str | None = None) -> None:
         super().__init__()
-        self.cost, self.outcome = cost, outcome
+        self.cost, self.outcome, self.kernel = cost, outcome, kernel
+        # What stands for a hidden site. An infinite revenue passes the checks of an order event.
+        self._values = {cost: math.nan} if kernel is None else {cost: math.nan, kernel: math.inf}
 
     def __enter__(self) -> Any:
-        self._cost_fn: TorchDistribution | None = None
-        self._placeholder: Tensor | None = None
+        self._hidden: dict[str, tuple[TorchDistribution, Tensor]] = {}
         return super().__enter__()
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
-        unused = self._placeholder is not None
-        self._placeholder = self._cost_fn = None
+        unused = list(self._hidden)
+        self._hidden = {}
         # First off the stack, or the handler would stay there for every later program.
         result = super().__exit__(exc_type, exc_value, traceback)
         if exc_type is None and unused:
             raise RuntimeError(
-                f"collapse hid site '{self.cost}', but no site '{self.outcome}' came after it"
+                f"collapse hid site '{unused[0]}', but no site '{self.outcome}' came after it"
             )
         return result
 
     def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] == self.cost:
+        name = msg["name"]
+        if name in self._values:
             if msg["is_observed"]:
                 raise RuntimeError(
-                    f"site '{self.cost}' is observed and cannot be integrated out: run the "
+                    f"site '{name}' is observed and cannot be integrated out: run the "
                     "explicit program, without collapse"
                 )
-            self._cost_fn = msg["fn"]
-            self._placeholder = torch.full((), math.nan).expand(msg["fn"].shape())
-            msg["value"], msg["done"], msg["stop"] = self._placeholder, True, True
+            placeholder = torch.full((), self._values[name]).expand(msg["fn"].shape())
+            self._hidden[name] = msg["fn"], placeholder
+            msg["value"], msg["done"], msg["stop"] = placeholder, True, True
             msg["infer"] = {**msg["infer"], "collapsed": True}
-        elif msg["name"] == self.outcome:
+        elif name == self.outcome:
             msg["fn"] = self._marginal(msg["fn"])
 
     def _marginal(self, fn: Any) -> TorchDistribution:
-        if self._cost_fn is None:
-            raise RuntimeError(
-                f"collapse found no site '{self.cost}' before site '{self.outcome}'; "
-                "name the sites with collapse(model, cost=..., outcome=...)"
-            )
-        taken = getattr(fn, "cost", self._placeholder)
-        if not hasattr(fn, "marginalize") or taken is not self._placeholder:
+        for name in self._values:
+            if name not in self._hidden:
+                raise RuntimeError(
+                    f"collapse found no site '{name}' before site '{self.outcome}'; "
+                    "name the sites with collapse(model, cost=..., outcome=...)"
+                )
+        cost, placeholder = self._hidden[self.cost]
+        if not hasattr(fn, "marginalize") or getattr(fn, "cost", placeholder) is not placeholder:
             raise RuntimeError(
                 f"site '{self.outcome}' must take the value of site '{self.cost}' as its cost and "
                 f"have a marginalize method, got {type(fn).__name__}"
             )
-        marginal: TorchDistribution = fn.marginalize(self._cost_fn).expand(fn.batch_shape)
-        self._placeholder = None
-        return marginal
+        if self.kernel is None:
+            marginal: TorchDistribution = fn.marginalize(cost)
+        else:
+            kernel, placeholder = self._hidden[self.kernel]
+            if getattr(fn, "revenue", None) is not placeholder:
+                raise RuntimeError(
+                    f"site '{self.kernel}' has no closed-form average: it must be the revenue of "
+                    f"an OrderEvent at site '{self.outcome}', not go through a map or another "
+                    f"response ({type(fn).__name__}); leave it to be sampled"
+                )
+            marginal = fn.marginalize(cost, kernel)
+        self._hidden = {}
+        return marginal.expand(fn.batch_shape)
 
 
 class UncollapseMessenger(CollapseMessenger):
@@ -133,18 +171,34 @@ class UncollapseMessenger(CollapseMessenger):
         if msg["name"] == self.outcome:
             self._recovering = True
             try:
-                pyro.sample(self.cost, msg["fn"].cost_posterior(msg["value"]))
+                marginal, y = msg["fn"], msg["value"]
+                if self.kernel is not None:
+                    k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
+                    marginal = marginal.given_revenue(k)
+                pyro.sample(self.cost, marginal.cost_posterior(y))
             finally:
                 self._recovering = False
 
 
 class _HideInputs(Messenger):
-    """Keeps x, r and w from every handler outside."""
+    """Keeps inputs from every handler outside."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.names = names
 
     def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] in ("x", "r") and not msg["is_observed"]:
+        name = msg["name"]
+        if name in ("x_missing", "r_missing") and name[0] in self.names:
             raise RuntimeError(
-                f"conditional: '{msg['name']}' is an input of p(y | x, r) and must be given"
+                f"conditional: '{name[0]}' has missing values, which only the joint program "
+                "p(x, r, y) can integrate out"
             )
-        if msg["name"] in ("x", "r", "w"):
+        if name in ("x", "r") and name in self.names and not msg["is_observed"]:
+            raise RuntimeError(
+                f"conditional: '{name}' is an input of p(y | x, r) and must be given"
+            )
+        if name in self.names:
             msg["stop"] = True
+        elif "r" in self.names and "given_inputs" in msg["infer"]:
+            msg["fn"] = msg["infer"]["given_inputs"]().expand(msg["fn"].batch_shape)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from pyro.distributions import MixtureOfDiagNormals
 from torch import Tensor, nn
 
 #: Rows of x, or of revenues, that are evaluated together; shorter blocks are padded.
@@ -46,15 +47,35 @@ class CommonNoise(nn.Module):
         return self._sobol(num_samples).to(self.noise)
 
 
-def latent_draws(distribution: Any, noise: Tensor, seed: int) -> Tensor:
-    """Draws [N, B, D] of z from a distribution of batch shape [B], driven by base noise [N, D].
+class LatentDraws(NamedTuple):
+    """Draws [N, B, D] of z and their weights [N, B], which add up to 1; None for equal weights."""
+
+    z: Tensor
+    weights: Tensor | None = None
+
+
+def latent_draws(distribution: Any, noise: Tensor, seed: int) -> LatentDraws:
+    """Draws of z from a distribution of batch shape [B], driven by base noise [N, D].
+
+    A finite support is enumerated in place of drawing, with the probabilities as weights, and a
+    mixture gives every component its share of the noise. Others are `driven_draws`.
+    """
+    if isinstance(distribution, MixtureOfDiagNormals):
+        return _mixture_draws(distribution, noise)
+    if isinstance(distribution, torch.distributions.OneHotCategorical):
+        support = distribution.enumerate_support()  # [D, B, D]
+        return LatentDraws(support, distribution.log_prob(support).exp())
+    return LatentDraws(driven_draws(distribution, noise.unsqueeze(-2), seed))
+
+
+def driven_draws(distribution: Any, noise: Tensor, seed: int) -> Tensor:
+    """Draws [N, ..., D] driven by standard normal noise [N, ..., D] that broadcasts to the batch.
 
     Uses the distribution's own `rsample_from(noise)` if it has one, location and scale of a
     Gaussian, and the quantile function of other independent distributions. What has none of these
     is sampled with a fixed seed, which is deterministic for one block of rows and no more: then
     neither monotonicity nor equality across batches is promised, and a warning says so.
     """
-    noise = noise.unsqueeze(-2)  # [N, 1, D]
     if hasattr(distribution, "rsample_from"):
         from_noise: Tensor = distribution.rsample_from(noise)
         return from_noise
@@ -83,6 +104,15 @@ def latent_draws(distribution: Any, noise: Tensor, seed: int) -> Tensor:
     return sampled
 
 
+def _mixture_draws(mixture: MixtureOfDiagNormals, noise: Tensor) -> LatentDraws:
+    """The same piece of the noise for each of the C components, weighted by its probability."""
+    components = mixture.locs.shape[-2]
+    share = max(1, len(noise) // components)
+    z = mixture.locs + mixture.coord_scale * noise[:share, None, None, :]  # [N/C, B, C, D]
+    weights = (mixture.probs / share).expand(share, *mixture.probs.shape)
+    return LatentDraws(z.movedim(-2, 1).flatten(0, 1), weights.movedim(-1, 1).flatten(0, 1))
+
+
 def blocks(rows: Tensor) -> Iterator[Tensor]:
     """Consecutive blocks of exactly BLOCK_ROWS rows; the last is padded with its last row."""
     for block in rows.split(BLOCK_ROWS):
@@ -109,11 +139,24 @@ def coarse(values: Tensor) -> Tensor:
     return torch.bitwise_and(values.contiguous().view(torch.int64), ~dropped).view(torch.float64)
 
 
-def pairwise_mean(values: Tensor) -> Tensor:
-    """Mean over dimension 0 by halving: the order of the additions is the same for every layout."""
-    count = len(values)
+def on_grid(values: Tensor) -> Tensor:
+    """`values` in float64 rounded to multiples of 2^-40, next to which later rounding is small."""
+    return coarse(torch.round(values * 2.0**40) / 2.0**40)
+
+
+def pairwise_mean(values: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean over dimension 0 by halving: the order of the additions is the same for every layout.
+
+    Rises with every value, also under weights (which add up to 1): rounding keeps the order of
+    products with one factor and of sums with one term, and the result is held within the values.
+    """
+    count, bounds = len(values), None
+    if weights is not None:
+        bounds = values.amin(0), values.amax(0)
+        values, count = values * weights.to(values.dtype), 1
     while len(values) > 1:
         half = len(values) // 2
         rest = values[2 * half :]
         values = torch.cat([values[:half] + values[half : 2 * half], rest])
-    return values[0] / count
+    mean = values[0] / count
+    return mean if bounds is None else torch.clamp(mean, *bounds)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pyro
 import torch
-from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
+from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._validation import (
     ArrayLike,
     matrix,
+    no_empty_column,
     one_of,
     positive,
     positive_int,
@@ -25,17 +26,19 @@ from pyro_gcm._validation import (
     vector,
 )
 from pyro_gcm.inference.checkpoint import Checkpoint
-from pyro_gcm.inference.collapse import Program, conditional
 from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.temper import temper
 from pyro_gcm.inference.trainer import FitResult, Fittable, Trainer
+from pyro_gcm.inference.training_pair import TrainingPair
 
-_ELBOS: dict[str, Callable[..., ELBO]] = {
+ELBOS: dict[str, Callable[..., ELBO]] = {
     "iwae": ImportanceWeightedELBO,
+    "dreg": partial(ImportanceWeightedELBO, gradient="dreg"),
     "elbo": Trace_ELBO,
     "mean_field": TraceMeanField_ELBO,
     "renyi": RenyiELBO,
+    "enum": TraceEnum_ELBO,
 }
-_OBJECTIVES: dict[str, Callable[[Program], Program]] = {"conditional": conditional}
 
 
 def fit(
@@ -47,6 +50,7 @@ def fit(
     objective: str = "conditional",
     elbo: str | ELBO | None = None,
     num_particles: int = 32,
+    temperature: float = 1.0,
     standardize: bool = True,
     epochs: int = 100,
     batch_size: int = 256,
@@ -67,12 +71,16 @@ def fit(
     The rows are put on the device once and visited in a new random order every epoch. All
     randomness comes from `seed`; torch's global generators are left as they were.
 
-    :param model: a `GCM`; trained in place and moved to the device.
-    :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
-    :param objective: "conditional", log p(y | x, r).
-    :param elbo: "iwae", "elbo", "mean_field", "renyi" or any Pyro ELBO; by default the one that
-        suits the response: "elbo" for quantiles, "iwae" otherwise.
+    :param model: a `GCM` or `IGCM`; trained in place and moved to the device.
+    :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. NaN in x or r is a missing value for a `GCM`
+        under objective "joint".
+    :param objective: "conditional", log p(y | x, r); "joint", log p(x, r, y), needs prior
+        "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper", its loss.
+    :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or any Pyro ELBO; by default
+        the one that suits: "enum" for a categorical prior, "elbo" for quantiles, else "iwae".
     :param num_particles: draws of z for each row and step, unless `elbo` is an object.
+    :param temperature: factor on the log-densities of the latent sites (`inference.temper`); below
+        1 the prior weighs less, as in a beta-VAE.
     :param standardize: learn the units of x, r and y from the training rows.
     :param learning_rate: of the optimiser at the start.
     :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default.
@@ -91,8 +99,9 @@ def fit(
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
         step, or the loss is not finite.
     """
-    one_of("objective", objective, list(_OBJECTIVES))
-    bound = _bound(elbo or model.response.default_elbo, num_particles)
+    pair = model.training_pair(objective)
+    bound = _bound(model, pair, elbo, num_particles)
+    pair = _tempered(pair, positive("temperature", temperature))
     epochs, batch_size = positive_int("epochs", epochs), positive_int("batch_size", batch_size)
     if not 0.0 <= validation < 1.0:
         raise ValueError(f"validation must be a share in [0, 1), got {validation}")
@@ -109,8 +118,8 @@ def fit(
     if schedule is not None and not callable(schedule):
         one_of("schedule", schedule, ["cosine"])
     target = _device(device)
-    data = _training_data(model, x, r, y)
-    if not model.reads_x:
+    data = _training_data(model, x, r, y, missing=objective == "joint")
+    if objective == "conditional" and not model.reads_x and temperature == 1.0:
         warnings.warn(
             "prior='standard' under the conditional objective is the paper's literal loss: its "
             "optimum ignores x, so predictions follow r alone. Use prior='conditional' to learn "
@@ -134,10 +143,11 @@ def fit(
             if model.response.standardizes_revenue:
                 model.r_standardizer.learn(train[1])
             model.response.learn_unit(train[2])
+        model.objective = objective
         model.to(target)
         trainer = Trainer(
             model=model,
-            program=_OBJECTIVES[objective](model.model),
+            pair=pair,
             parameters=model.trained_parameters(objective),
             bound=bound,
             train=[column.to(target) for column in train],
@@ -156,15 +166,58 @@ def fit(
         return trainer.run(epochs, patience, saved, progress)
 
 
-def _bound(elbo: str | ELBO, num_particles: int) -> ELBO:
-    if isinstance(elbo, ELBO):
-        return elbo
-    one_of("elbo", elbo, list(_ELBOS))
+def _bound(
+    model: Fittable, pair: TrainingPair, elbo: str | ELBO | None, num_particles: int
+) -> ELBO:
+    """The bound that was asked for, if this pair can be trained with it."""
     particles = positive_int("num_particles", num_particles)
-    if elbo == "renyi" and particles < 2:
-        raise ValueError("num_particles must be at least 2 for elbo='renyi'")
-    # One plate of rows: told so, Pyro need not run the program once more to find out.
-    return _ELBOS[elbo](num_particles=particles, max_plate_nesting=1, vectorize_particles=True)
+    if pair.loss is not None:
+        if elbo is not None:
+            raise ValueError("elbo must be left out: objective='paper' is a loss of its own")
+        pair.loss.num_particles = particles
+        return pair.loss
+    name = elbo or ("enum" if pair.enumerated else model.response.default_elbo)
+    if isinstance(name, ELBO):
+        bound = name
+    else:
+        one_of("elbo", name, list(ELBOS))
+        if name == "renyi" and particles < 2:
+            raise ValueError("num_particles must be at least 2 for elbo='renyi'")
+        # One plate of rows: told so, Pyro need not run the program once more to find out.
+        bound = ELBOS[name](
+            num_particles=particles if pair.sampled else 1,
+            max_plate_nesting=1,
+            vectorize_particles=True,
+        )
+    if pair.enumerated and not isinstance(bound, TraceEnum_ELBO):
+        raise ValueError(
+            f"elbo={elbo!r} cannot differentiate through draws of a categorical z: use 'enum', "
+            "which sums over it exactly"
+        )
+    if name == "enum" and not pair.enumerated:
+        raise ValueError(
+            "elbo='enum' sums over a finite z, and this prior has none: use prior='categorical', "
+            "or elbo='elbo'"
+        )
+    if getattr(bound, "gradient", "iwae") == "dreg" and pair.shared:
+        raise ValueError(
+            f"elbo='dreg' needs a guide of its own for {', '.join(pair.shared)}: where the guide "
+            "is the program's own distribution it only adds noise to the gradient; use 'iwae', or "
+            "a guide such as 'posterior'"
+        )
+    return bound
+
+
+def _tempered(pair: TrainingPair, temperature: float) -> TrainingPair:
+    if temperature == 1.0:
+        return pair
+    if pair.loss is not None or pair.enumerated:
+        raise ValueError(f"temperature must be 1 for this objective and prior, got {temperature}")
+    sites = ("z", "k", "w")
+    return pair._replace(
+        program=temper(pair.program, temperature, sites=sites),
+        guide=temper(pair.guide, temperature, sites=sites),
+    )
 
 
 def _device(device: str | torch.device) -> torch.device:
@@ -179,14 +232,18 @@ def _device(device: str | torch.device) -> torch.device:
     return resolved
 
 
-def _training_data(model: Fittable, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
+def _training_data(
+    model: Fittable, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, missing: bool
+) -> list[Tensor]:
     """Checked rows on the CPU or the device they came on."""
     data = {
-        "x": matrix("x", x, model.x_dim, "x_dim"),
-        "r": matrix("r", r, model.r_dim, "r_dim"),
+        "x": matrix("x", x, model.x_dim, "x_dim", missing=missing),
+        "r": matrix("r", r, model.r_dim, "r_dim", missing=missing),
         "y": vector("y", y),
     }
     same_rows(**data)
+    for name in ("x", "r"):
+        no_empty_column(name, data[name])
     model.response.check_revenue(data["r"])
     model.response.check_outcome(data["y"])
     return [column.cpu() for column in data.values()]

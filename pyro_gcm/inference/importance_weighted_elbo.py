@@ -14,7 +14,9 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
-_GRADIENTS = ("iwae",)
+from pyro_gcm.inference.dreg import FreshValues, check_dreg, drop_score, weigh_gradients
+
+_GRADIENTS = ("iwae", "dreg")
 
 
 class ImportanceWeightedELBO(ELBO):
@@ -33,11 +35,18 @@ class ImportanceWeightedELBO(ELBO):
 
     :param num_particles: N.
     :param alpha: order of Renyi's bound, not 1.
-    :param gradient: "iwae", the reparametrised gradient of the bound.
+    :param gradient: "iwae", the reparametrised gradient of the bound, or "dreg", the doubly
+        reparametrised one (Tucker et al. 2019): the same mean, and for a guide near the posterior a
+        far smaller standard deviation of the guide's gradient. It is valid where the guide's sites
+        are conditionally independent given the data, each inside all common plates and with a
+        log-density that can be computed from its value alone; and it is for a separate guide, since
+        with guide = prior its standard deviation is larger. The first `differentiable_loss` of an
+        instance checks that, later ones do not.
     :param max_plate_nesting: nesting of the program's plates; guessed by a run when left out.
     :param vectorize_particles: particles as one more plate (default) or one after the other.
-    :raises ValueError: for alpha = 1, no particles, an unknown gradient, or a subsampled plate that
-        is not common to all sites (its scale has no place in a per-datum bound).
+    :raises ValueError: for alpha = 1, no particles, an unknown gradient, "dreg" with an alpha other
+        than 0 or a guide it is not for, or a subsampled plate that is not common to all sites (its
+        scale has no place in a per-datum bound).
     """
 
     def __init__(
@@ -55,8 +64,11 @@ class ImportanceWeightedELBO(ELBO):
             raise ValueError("alpha=1 is the ordinary bound: use Trace_ELBO or TraceMeanField_ELBO")
         if gradient not in _GRADIENTS:
             raise ValueError(f"gradient must be one of {_GRADIENTS}, got {gradient!r}")
+        if gradient == "dreg" and alpha != 0.0:
+            raise ValueError(f"alpha must be 0 with gradient='dreg', got alpha={alpha}")
         self.alpha = alpha
         self.gradient = gradient
+        self._guide_is_checked = False
         super().__init__(
             num_particles=num_particles,
             max_plate_nesting=max_plate_nesting,
@@ -64,10 +76,16 @@ class ImportanceWeightedELBO(ELBO):
         )
 
     def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
+        if self._is_dreg:
+            guide = FreshValues()(guide)
         traces: tuple[Trace, Trace] = get_importance_trace(
             "flat", self.max_plate_nesting, model, guide, args, kwargs
         )
         return traces
+
+    @property
+    def _is_dreg(self) -> bool:
+        return self.gradient == "dreg" and torch.is_grad_enabled()
 
     def log_weights(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
@@ -77,7 +95,9 @@ class ImportanceWeightedELBO(ELBO):
         self, model: Any, guide: Any, args: Any, kwargs: Any, reparametrized: bool = False
     ) -> tuple[Tensor, float]:
         """The log-weights, and the scale of the common plates."""
-        particles, scale = [], 1.0
+        particles, guide_traces, scale = [], [], 1.0
+        sizes: dict[int, int] = {}
+        dreg = reparametrized and self._is_dreg
         if not self.vectorize_particles:
             one = _OneSubsample()
             model, guide = one(model), one(guide)
@@ -86,34 +106,35 @@ class ImportanceWeightedELBO(ELBO):
                 _check_reparametrized(guide_trace)
             frames = _common_frames(model_trace)
             scale = math.prod((f.full_size or f.size) / f.size for f in frames.values())
-            particles.append(self._datum_log_weights(model_trace, guide_trace, frames, scale))
-        if len(particles) == 1:
-            return particles[0], scale
-        return torch.cat(particles), scale
+            sizes = self._sizes(frames)
+            if dreg:
+                if not self._guide_is_checked:
+                    check_dreg(model_trace, guide_trace, frames)
+                    self._guide_is_checked = True
+                drop_score(guide_trace)
+                guide_traces.append(guide_trace)
+            particles.append(_datum_log_weights(model_trace, guide_trace, sizes, scale))
+        # One trace holds all particles, or each trace one.
+        log_w = particles[0] if self._is_vectorized else torch.stack(particles)
+        if dreg:
+            weights = log_w.detach().softmax(0)
+            layout = [sizes.get(d, 1) for d in range(min(sizes, default=0), 0)]
+            for trace, own in zip(
+                guide_traces, [weights] if self._is_vectorized else weights, strict=True
+            ):
+                weigh_gradients(trace, own.reshape(layout), scale)
+        return log_w, scale
 
-    def _datum_log_weights(
-        self, model_trace: Trace, guide_trace: Trace, frames: dict[int, Any], scale: float
-    ) -> Tensor:
-        vectorized = self.vectorize_particles and self.num_particles > 1
-        particle_dim = -int(self.max_plate_nesting) if vectorized else None
-        kept = [*([particle_dim] if particle_dim is not None else []), *sorted(frames)]
-        log_w: Any = 0.0
-        for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
-            for site in _sample_sites(trace):
-                other = [d for d in range(-site["log_prob"].dim(), 0) if d not in kept]
-                log_p = site["log_prob"] / scale
-                log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
-        sizes = {d: f.size for d, f in frames.items()}
-        if particle_dim is not None:
-            sizes[particle_dim] = self.num_particles
-        rank = -min(kept, default=0)
-        # What is further to the left has been summed and has size 1.
-        shape = log_w.shape[max(0, log_w.dim() - rank) :]
-        log_w = log_w.reshape((1,) * (rank - len(shape)) + shape)
-        log_w = log_w.expand([sizes.get(d, 1) for d in range(-rank, 0)])
-        # All other dimensions have size 1 by now.
-        log_w = log_w.reshape([sizes[d] for d in kept])
-        return log_w if vectorized else log_w.unsqueeze(0)
+    @property
+    def _is_vectorized(self) -> bool:
+        return self.vectorize_particles and self.num_particles > 1
+
+    def _sizes(self, frames: dict[int, Any]) -> dict[int, int]:
+        """Sizes of the dimensions that log-weights keep, outermost first."""
+        sizes = {dim: frames[dim].size for dim in sorted(frames)}
+        if self._is_vectorized:
+            sizes = {-int(self.max_plate_nesting): self.num_particles, **sizes}
+        return sizes
 
     def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound, summed over the data, as a tensor to differentiate.
@@ -136,6 +157,25 @@ class ImportanceWeightedELBO(ELBO):
         if loss.requires_grad:
             loss.backward(retain_graph=self.retain_graph)
         return loss.detach()
+
+
+def _datum_log_weights(
+    model_trace: Trace, guide_trace: Trace, sizes: dict[int, int], scale: float
+) -> Tensor:
+    """log w of one trace, with the dimensions in `sizes` and no others."""
+    log_w: Any = 0.0
+    for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
+        for site in _sample_sites(trace):
+            other = [d for d in range(-site["log_prob"].dim(), 0) if d not in sizes]
+            log_p = site["log_prob"] / scale
+            log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
+    rank = -min(sizes, default=0)
+    # What is further to the left has been summed and has size 1.
+    shape = log_w.shape[max(0, log_w.dim() - rank) :]
+    log_w = log_w.reshape((1,) * (rank - len(shape)) + shape)
+    log_w = log_w.expand([sizes.get(d, 1) for d in range(-rank, 0)])
+    # All other dimensions have size 1 by now.
+    return log_w.reshape(list(sizes.values()))
 
 
 class _OneSubsample(Messenger):

@@ -18,26 +18,23 @@ from torch.optim import Optimizer
 from tqdm.auto import tqdm
 
 from pyro_gcm.inference.checkpoint import Checkpoint
-from pyro_gcm.inference.collapse import Program
 from pyro_gcm.inference.parameter_store import unannounced
+from pyro_gcm.inference.training_pair import TrainingPair
 
 
 class Fittable(Protocol):
-    """What `fit` asks of a model: a `GCM`, or anything with the same parts."""
+    """What `fit` asks of a model: a `GCM`, an `IGCM`, or anything with the same parts."""
 
     x_dim: int
     r_dim: int
     reads_x: bool
-    z_guide: Any  # None where the prior itself is the guide
     response: Any
     x_standardizer: Any
     r_standardizer: Any
+    objective: Any  # what it was trained for last
 
-    def model(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
-        """The explicit program."""
-
-    def guide(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
-        """Its guide, without the site c."""
+    def training_pair(self, objective: str) -> TrainingPair:
+        """The program and the guide of an objective; ValueError where it has no meaning."""
 
     def trained_parameters(self, objective: str) -> dict[str, torch.nn.Parameter]:
         """The parameters that an objective trains."""
@@ -73,7 +70,7 @@ class Trainer:
         self,
         *,
         model: Fittable,
-        program: Program,
+        pair: TrainingPair,
         parameters: dict[str, torch.nn.Parameter],
         bound: Any,  # an ELBO, whose losses are not in its base class
         train: list[Tensor],
@@ -89,9 +86,9 @@ class Trainer:
         callback: Callable[[int], None] | None,
     ) -> None:
         self.model, self.bound, self.seed = model, bound, seed
-        self.program, self.guide = program, model.guide
-        if model.z_guide is None:
-            cancel = _DensitiesCancel()
+        self.program, self.guide = pair.program, pair.guide
+        if pair.shared:
+            cancel = _DensitiesCancel(pair.shared)
             self.program, self.guide = cancel(self.program), cancel(self.guide)
         self.parameters = parameters
         self.train, self.validation, self.batch_size = train, validation, batch_size
@@ -262,8 +259,12 @@ def _checksum(columns: list[Tensor]) -> int:
 
 
 class _DensitiesCancel(Messenger):
-    """Where the guide is the prior, p(z|x) / q(z|x) is 1 and need not be computed."""
+    """Where the guide draws from the program's own distribution, p / q is 1 and not computed."""
+
+    def __init__(self, sites: tuple[str, ...]) -> None:
+        super().__init__()
+        self.sites = sites
 
     def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] == "z":
+        if msg["name"] in self.sites:
             msg["fn"] = msg["fn"].mask(False)

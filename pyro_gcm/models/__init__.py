@@ -1,5 +1,6 @@
 """Models as pairs of a Pyro program and its guide."""
 
 from pyro_gcm.models.gcm import GCM
+from pyro_gcm.models.igcm import IGCM
 
-__all__ = ["GCM"]
+__all__ = ["GCM", "IGCM"]

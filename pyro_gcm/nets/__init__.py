@@ -1,16 +1,38 @@
 """Small networks that return distributions, revenue maps and standardisation."""
 
 from pyro_gcm.nets.conditional import Conditional
-from pyro_gcm.nets.latent import AmortizedGuide, StandardNormal
-from pyro_gcm.nets.revenue_maps import Identity, PositiveLinear, Probit
+from pyro_gcm.nets.constant_logits import ConstantLogits
+from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
+from pyro_gcm.nets.flow import ConditionalFlow, FlowDistribution
+from pyro_gcm.nets.guides import AmortizedGuide, PosteriorGuide, RevenueGuide
+from pyro_gcm.nets.latent import (
+    ConditionalCategorical,
+    ConditionalMixture,
+    ConditionalMultivariateNormal,
+    StandardNormal,
+)
+from pyro_gcm.nets.missing import with_missing
+from pyro_gcm.nets.revenue_maps import Bijection, Identity, PositiveLinear, Probit, Sigmoid
 from pyro_gcm.nets.standardizer import Standardizer
 
 __all__ = [
     "AmortizedGuide",
+    "Bijection",
     "Conditional",
+    "ConditionalCategorical",
+    "ConditionalFlow",
+    "ConditionalMixture",
+    "ConditionalMultivariateNormal",
+    "ConstantLogits",
+    "DiagNormalMixture",
+    "FlowDistribution",
     "Identity",
     "PositiveLinear",
+    "PosteriorGuide",
     "Probit",
+    "RevenueGuide",
+    "Sigmoid",
     "StandardNormal",
     "Standardizer",
+    "with_missing",
 ]

@@ -1,4 +1,8 @@
-"""Distributions of z that GCM offers by name."""
+"""Distributions of z: each is a network from a context to a distribution with event shape [D].
+
+Beside them `Conditional(dist.Normal, in_dim, (D,))` is the diagonal normal, and `ConditionalFlow`
+the most flexible. Any of them can be the prior p(z|x) or the network of a guide.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm.nets.conditional import Conditional
+from pyro_gcm._validation import positive_int
+from pyro_gcm.nets.conditional import mlp, positive
+from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
 
 
 class StandardNormal(nn.Module):
@@ -28,13 +34,99 @@ class StandardNormal(nn.Module):
         return dist.Normal(self.loc, self.scale).to_event(1)
 
 
-class AmortizedGuide(nn.Module):
-    """q(z | x), a diagonal normal; it does not read r or y, so predictions may use it."""
+class ConditionalMultivariateNormal(nn.Module):
+    """context [..., in_dim] -> normal distribution of z with full covariance, N(mu(x), L(x) L(x)').
 
-    def __init__(self, x_dim: int, z_dim: int, hidden: int | Sequence[int] = 16) -> None:
+    One perceptron gives the location and the lower triangle L: the diagonal through `positive`, the
+    rest as it comes, small at the start, so that training begins near a diagonal normal.
+
+    :param in_dim: columns of the context.
+    :param dim: dimension D of z.
+    :param hidden: width of the two hidden layers, or the widths of any number.
+
+    >>> ConditionalMultivariateNormal(2, 3)(torch.zeros(5, 2)).covariance_matrix.shape
+    torch.Size([5, 3, 3])
+    """
+
+    def __init__(self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()
-        self.q_z = Conditional(dist.Normal, x_dim, (z_dim,), hidden)
+        self.dim = dim
+        below = dim * (dim - 1) // 2
+        self.net = mlp(in_dim, 2 * dim + below, hidden)
+        with torch.no_grad():
+            for parameter in self.net[-1].parameters():
+                parameter[2 * dim :] *= 0.1
 
-    def forward(self, x: Tensor, r: Tensor | None = None, y: Tensor | None = None) -> Any:
-        """The distribution for standardised x [B, x_dim]."""
-        return self.q_z(x)
+    def forward(self, context: Tensor) -> Any:
+        """The distribution, of batch shape `context.shape[:-1]` and event shape [D]."""
+        raw = self.net(context)
+        loc, diagonal, below = raw.tensor_split([self.dim, 2 * self.dim], dim=-1)
+        scale_tril = torch.diag_embed(positive(diagonal))  # [..., D, D]
+        row, column = torch.tril_indices(self.dim, self.dim, -1, device=raw.device)
+        scale_tril[..., row, column] = below
+        return dist.MultivariateNormal(loc, scale_tril=scale_tril)
+
+
+class ConditionalMixture(nn.Module):
+    """context [..., in_dim] -> mixture of Gaussians, sum_k w_k(x) N(z; mu_k, diag(sigma_k^2)).
+
+    The weights depend on the context, the components are learned and shared by all contexts:
+    z falls into groups, and x says how likely each of them is.
+
+    :param in_dim: columns of the context.
+    :param dim: dimension D of z.
+    :param components: number of components C; their locations start apart from each other.
+    :param hidden: width of the two hidden layers, or the widths of any number.
+    :raises ValueError: for fewer than 1 component.
+
+    >>> ConditionalMixture(2, 3)(torch.zeros(5, 2)).component_logits.shape
+    torch.Size([5, 4])
+    """
+
+    def __init__(
+        self, in_dim: int, dim: int, components: int = 4, hidden: int | Sequence[int] = 16
+    ) -> None:
+        super().__init__()
+        positive_int("components", components)
+        self.net = mlp(in_dim, components, hidden)
+        self.locs = nn.Parameter(1.5 * torch.randn(components, dim))
+        self.raw_scales = nn.Parameter(torch.zeros(components, dim))
+
+    @property
+    def scales(self) -> Tensor:
+        """Standard deviations of the components, [C, D]."""
+        return positive(self.raw_scales)
+
+    def forward(self, context: Tensor) -> DiagNormalMixture:
+        """The distribution, of batch shape `context.shape[:-1]` and event shape [D]."""
+        shape = (*context.shape[:-1], *self.locs.shape)
+        return DiagNormalMixture(
+            self.locs.expand(shape), self.scales.expand(shape), self.net(context)
+        )
+
+
+class ConditionalCategorical(nn.Module):
+    """context [..., in_dim] -> categorical z, one-hot [..., categories] in floating point.
+
+    A latent class: the exact sum over z (Pyro's enumeration) takes the place of sampling, which
+    `enumerates` tells a model.
+
+    :param in_dim: columns of the context.
+    :param categories: number of classes, the dimension D of z.
+    :param hidden: width of the two hidden layers, or the widths of any number.
+    :raises ValueError: for fewer than 2 categories.
+
+    >>> ConditionalCategorical(2, 3)(torch.zeros(5, 2)).enumerate_support(expand=False).shape
+    torch.Size([3, 1, 3])
+    """
+
+    enumerates = True
+
+    def __init__(self, in_dim: int, categories: int, hidden: int | Sequence[int] = 16) -> None:
+        super().__init__()
+        positive_int("categories", categories, minimum=2)
+        self.net = mlp(in_dim, categories, hidden)
+
+    def forward(self, context: Tensor) -> Any:
+        """The distribution, of batch shape `context.shape[:-1]` and event shape [categories]."""
+        return dist.OneHotCategorical(logits=self.net(context))

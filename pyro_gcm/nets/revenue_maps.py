@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.distributions.transforms import Transform
 
 
 class Identity(nn.Module):
@@ -49,3 +50,55 @@ class Probit(nn.Module):
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., m]."""
         return torch.special.ndtri(r.double()).to(r.dtype)
+
+
+class Sigmoid(nn.Module):
+    """h(r) = 1 / (1 + exp(-r)), the bounded map of the paper's appendix C.
+
+    However large the revenue, a cost above 1 stays above it: the probability need not go to 1.
+    Float32 goes through float64: torch's float32 code for single values gives other bits than its
+    code for vectors, so that between two calls h could fall.
+    """
+
+    def forward(self, r: Tensor) -> Tensor:
+        """[..., m] -> [..., m], in (0, 1)."""
+        return torch.sigmoid(r.double()).to(r.dtype)
+
+
+class Bijection(nn.Module):
+    """h(r) from a torch transform: any increasing bijection of one variable, for every revenue.
+
+    It is computed in float64 and rounded to the dtype of r, so that rounding does not make float32
+    values fall. Tensors inside the transform stay on their device.
+
+    :param transform: such as `SigmoidTransform()`, `ExpTransform()` or a `ComposeTransform`. Its
+        `sign` is checked where it has one; a transform without is trusted to increase.
+    :raises TypeError: for what is no `Transform`.
+    :raises ValueError: for a transform that is no bijection, decreases, or mixes columns.
+
+    >>> Bijection(torch.distributions.transforms.ExpTransform())(torch.zeros(2))
+    tensor([1., 1.])
+    """
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__()
+        if not isinstance(transform, Transform):
+            raise TypeError(f"revenue_map must be a torch Transform, got {transform!r}")
+        if not transform.bijective:
+            raise ValueError(f"revenue_map must be a bijection, got {transform!r}")
+        if transform.domain.event_dim != 0 or transform.codomain.event_dim != 0:
+            raise ValueError(f"revenue_map must act on each revenue alone, got {transform!r}")
+        try:
+            sign = torch.as_tensor(transform.sign)
+        except NotImplementedError:
+            sign = torch.tensor(1)
+        if not (sign > 0).all():
+            raise ValueError(
+                f"revenue_map must be increasing, got {transform!r} of sign {sign.tolist()}"
+            )
+        self.transform = transform
+
+    def forward(self, r: Tensor) -> Tensor:
+        """[..., m] -> [..., m]."""
+        mapped: Tensor = self.transform(r.double())
+        return mapped.to(r.dtype)

@@ -23,12 +23,15 @@ class Standardizer(nn.Module):
         self.register_buffer("scale", torch.ones(dim))
 
     def learn(self, values: Tensor) -> None:
-        """Take mean and standard deviation from rows [n, dim]; a constant column keeps scale 1."""
+        """Take mean and standard deviation from rows [n, dim]; a constant column keeps scale 1.
+
+        NaN, a missing value, does not count.
+        """
         values = values.double()
-        scale = values.std(0, correction=0)
-        loc = values.mean(0)
+        loc = values.nanmean(0)
+        scale = (values - loc).square().nanmean(0).sqrt()
         # Rounding leaves a constant column with a spread of a few ulps of its size.
-        constant = scale <= 1e-12 * values.abs().amax(0)
+        constant = scale <= 1e-12 * values.nan_to_num().abs().amax(0)
         self.loc.copy_(loc)
         self.scale.copy_(torch.where(constant, 1.0, scale))
 

@@ -42,6 +42,11 @@ def outcome_site(program: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
     return trace, trace.nodes["y"]
 
 
+def event(model: GCM, z: Tensor, r: Tensor) -> OrderEvent:
+    """The event given z, with its costs integrated out."""
+    return OrderEvent(model.cost_net(z), model.revenue_map(r))
+
+
 def log_event(model: GCM, z: Tensor, r: Tensor) -> Tensor:
     """log Pr(c < h(r) | z) of one alternative by torch's own normal, [B]."""
     cost = model.cost_net(z).base_dist
@@ -90,7 +95,7 @@ def test_collapsed_density_is_the_average_of_the_explicit_one_over_costs(
     _, site = outcome_site(poutine.condition(collapse(model), {"z": z}), x, r, y)
     draws = 40_000
     c = model.cost_net(z).sample((draws,))
-    p_y = model.response.distribution(model._event(model.cost_net(z), r), x, r)
+    p_y = model.response.distribution(event(model, z, r), x, r)
     density = p_y.given_cost(c).log_prob(y).exp().expand(draws, 4)
     error = density.std(0) / math.sqrt(draws)
     assert ((density.mean(0) - site["log_prob"].exp()).abs() <= 4.5 * error + 1e-12).all()
@@ -176,7 +181,7 @@ def test_guide_with_exact_costs_has_the_weights_of_the_collapsed_program(
     def guide(x: Tensor, r: Tensor, y: Tensor) -> None:
         with pyro.plate("data", len(x), dim=-1):
             z = pyro.sample("z", model.z_prior(x))
-            p_y = model.response.distribution(model._event(model.cost_net(z), r), x, r)
+            p_y = model.response.distribution(event(model, z, r), x, r)
             pyro.sample("c", p_y.cost_posterior(y))
 
     elbo = ImportanceWeightedELBO(16, max_plate_nesting=1)

@@ -68,7 +68,8 @@ def test_every_kind_of_model_trains_in_its_own_precision(
     model = GCM(3, r.shape[1], response=response, **options).to(dtype)
     result = fit(model, x, r, y, **{**QUICK, "epochs": 6}, learning_rate=0.02)
     assert result.history.loss.iloc[-1] < result.history.loss.iloc[0]
-    assert {value.dtype for value in model.state_dict().values()} == {dtype}
+    floats = {v.dtype for v in model.state_dict().values() if v.is_floating_point()}
+    assert floats == {dtype}
     assert model.predict(x, r).dtype == dtype
 
 

@@ -93,10 +93,10 @@ BAD_ROWS = {
 
 BAD_OPTIONS = {
     "objective": (
-        {"objective": "joint"},
-        r"objective must be one of \['conditional'.* got 'joint'",
+        {"objective": "marginal"},
+        r"objective must be one of \('conditional', 'joint'\), got 'marginal'",
     ),
-    "elbo": ({"elbo": "vae"}, r"elbo must be one of \['iwae', 'elbo', .* got 'vae'"),
+    "elbo": ({"elbo": "vae"}, r"elbo must be one of \['iwae', 'dreg', .* got 'vae'"),
     "elbo type": ({"elbo": 3}, "elbo must be one of .* got 3"),
     "renyi": (
         {"elbo": "renyi", "num_particles": 1},

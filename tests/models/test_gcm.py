@@ -194,11 +194,12 @@ def test_trained_parameters_leave_out_the_generative_halves() -> None:
     model = GCM(3, 2, prior="standard")
     names = set(model.trained_parameters())
     left_out = {name for name, _ in model.named_parameters()} - names
-    assert {name.split(".")[0] for name in left_out} == {"x_decoder", "r_decoder"}
+    assert {name.split(".")[0] for name in left_out} == {"x_decoder", "r_decoder", "w_guide"}
+    assert set(model.trained_parameters("joint")) == {name for name, _ in model.named_parameters()}
     model.cost_net.requires_grad_(False)
     assert not any(name.startswith("cost_net") for name in model.trained_parameters())
     with pytest.raises(ValueError, match="objective must be one of"):
-        model.trained_parameters("joint")
+        model.trained_parameters("marginal")
 
 
 def test_the_two_halves_of_the_program_can_be_scored_by_hand() -> None:

@@ -14,10 +14,14 @@ from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import Conditional, Identity, PositiveLinear, Probit, StandardNormal
 
 UNKNOWN = {
-    "prior": ("uniform", r"\['conditional', 'standard'\], got 'uniform'"),
-    "guide": ("flow", r"\['prior', 'amortised'.*\], got 'flow'"),
+    "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], got 'uniform'"),
+    "guide": ("flow", r"\['prior', 'amortised', 'amortised_full', .*\], got 'flow'"),
     "response": ("count", r"\['binary', 'continuous', 'quantile'\], got 'count'"),
-    "revenue_map": ("square", r"\['identity', 'positive_linear', 'probit'\], got 'square'"),
+    "p0": ("learned", r"\['constant', 'conditional'\], got 'learned'"),
+    "revenue_map": (
+        "square",
+        r"\['identity', 'positive_linear', 'probit', 'sigmoid'\], got 'square'",
+    ),
 }
 
 

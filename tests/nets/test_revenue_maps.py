@@ -7,8 +7,9 @@ import math
 import mpmath
 import pytest
 import torch
+from torch.distributions import transforms
 
-from pyro_gcm.nets import Identity, PositiveLinear, Probit
+from pyro_gcm.nets import Bijection, Identity, PositiveLinear, Probit, Sigmoid
 
 
 @pytest.fixture(autouse=True)
@@ -91,3 +92,107 @@ def test_probit_reaches_both_ends_and_never_falls() -> None:
     levels = torch.linspace(0.0, 1.0, 10_001)
     assert (Probit()(levels).diff() >= 0.0).all()
     assert (Probit()(levels.double())[1:-1].diff() > 0.0).all()
+
+
+@pytest.mark.parametrize("revenue", [-30.0, -2.0, 0.0, 0.7, 12.0], ids="{:g}".format)
+def test_sigmoid_is_the_logistic_function(revenue: float) -> None:
+    r = torch.tensor([revenue], dtype=torch.float64)
+    assert Sigmoid()(r).item() == pytest.approx(1.0 / (1.0 + math.exp(-revenue)), rel=1e-14)
+    assert Sigmoid()(r.float()).dtype == torch.float32
+
+
+BIJECTIONS = {
+    "sigmoid": transforms.SigmoidTransform(),
+    "exp": transforms.ExpTransform(),
+    "tanh": transforms.TanhTransform(),
+    "softplus": transforms.SoftplusTransform(),
+    "inverse of sigmoid, of sigmoid": transforms.ComposeTransform(
+        [transforms.SigmoidTransform(), transforms.SigmoidTransform().inv]
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "h",
+    [Sigmoid(), *map(Bijection, BIJECTIONS.values())],
+    ids=["Sigmoid", *BIJECTIONS],
+)
+@pytest.mark.parametrize("size", [1.0, 8.0])
+def test_float32_map_never_falls_between_neighbouring_floats(
+    size: float, h: torch.nn.Module
+) -> None:
+    r = torch.empty(1_000_000).uniform_(-size, size)
+    after = torch.nextafter(r, torch.tensor(math.inf))
+    assert (h(after) >= h(r)).all()
+    assert (h(r + 0.01) > h(r))[r.abs() < 5.0].all()
+    # Single values and vectors are computed by different code.
+    assert torch.equal(torch.stack([h(one) for one in r[:2000]]), h(r)[:2000])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", BIJECTIONS)
+def test_bijection_is_the_transform_of_each_revenue(name: str, dtype: torch.dtype) -> None:
+    r = torch.randn(7, 3, dtype=dtype)
+    mapped = Bijection(BIJECTIONS[name])(r)
+    assert mapped.dtype == dtype
+    torch.testing.assert_close(mapped, BIJECTIONS[name](r), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        transforms.AffineTransform(1.0, 2.0),
+        transforms.AffineTransform(0.0, torch.tensor([0.5, 2.0])),
+        transforms.PowerTransform(torch.tensor(3.0)),
+        transforms.ComposeTransform(
+            [transforms.AffineTransform(0.0, -1.0), transforms.AffineTransform(0.0, -3.0)]
+        ),
+    ],
+    ids=["affine", "by column", "power", "decreasing twice"],
+)
+def test_increasing_transform_is_accepted_whatever_its_sign_is_made_of(
+    transform: transforms.Transform,
+) -> None:
+    r = torch.rand(5, 2)
+    assert (Bijection(transform)(r + 0.1) > Bijection(transform)(r)).all()
+
+
+def test_transform_without_a_sign_is_trusted() -> None:
+    class Cubic(transforms.Transform):
+        domain = codomain = torch.distributions.constraints.real
+        bijective = True
+
+        def _call(self, x: torch.Tensor) -> torch.Tensor:
+            return x**3
+
+    assert Bijection(Cubic())(torch.tensor([2.0])).item() == 8.0
+
+
+@pytest.mark.parametrize(
+    ("transform", "reason"),
+    [
+        (transforms.AffineTransform(0.0, -2.0), "increasing, got AffineTransform.* of sign -1"),
+        (transforms.AffineTransform(0.0, 0.0), "increasing, got AffineTransform"),
+        (transforms.AffineTransform(0.0, torch.tensor([1.0, -1.0])), r"sign \[1.0, -1.0\]"),
+        (transforms.PowerTransform(torch.tensor(-1.0)), "increasing, got PowerTransform"),
+        (
+            transforms.ComposeTransform(
+                [transforms.ExpTransform(), transforms.AffineTransform(0.0, -1.0)]
+            ),
+            "increasing, got ComposeTransform",
+        ),
+        (transforms.AbsTransform(), "a bijection, got AbsTransform"),
+        (transforms.StickBreakingTransform(), "each revenue alone, got StickBreakingTransform"),
+    ],
+    ids=["negative", "constant", "one column", "power", "composed", "no bijection", "mixing"],
+)
+def test_transform_that_does_not_increase_is_refused(
+    transform: transforms.Transform, reason: str
+) -> None:
+    with pytest.raises(ValueError, match=f"revenue_map must .*{reason}"):
+        Bijection(transform)
+
+
+def test_what_is_no_transform_is_refused() -> None:
+    with pytest.raises(TypeError, match="revenue_map must be a torch Transform, got <built-in"):
+        Bijection(torch.exp)  # type: ignore[arg-type]

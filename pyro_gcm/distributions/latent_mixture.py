@@ -1,4 +1,4 @@
-"""An equally weighted mixture over draws of a latent variable."""
+"""A mixture over draws of a latent variable, weighted or not."""
 
 from __future__ import annotations
 
@@ -10,20 +10,31 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm.distributions.families import tail_log_probs
+from pyro_gcm.distributions.infinite_cost import finite_part, prepend_atom
 
 
-class EqualMixture(TorchDistribution):
+class LatentMixture(TorchDistribution):
     """p(c | x) as the average of p(c | z_n) over N draws of z, in the units of loc + scale * c.
 
     :param component: independent costs of batch shape [N, ...] and event shape [K] or [G, K].
     :param loc: shift of the units, broadcast against the event shape.
     :param scale: factor of the units, > 0.
+    :param log_weights: of the draws, normalised over dimension 0 of [N, ...]; equal by default.
     """
 
     arg_constraints: dict[str, Any] = {}
 
-    def __init__(self, component: TorchDistribution, loc: Tensor, scale: Tensor) -> None:
+    def __init__(
+        self,
+        component: TorchDistribution,
+        loc: Tensor,
+        scale: Tensor,
+        log_weights: Tensor | None = None,
+    ) -> None:
         self.component, self.loc, self.scale = component, loc, scale
+        if log_weights is None:
+            log_weights = loc.new_tensor(-math.log(component.batch_shape[0]), dtype=torch.float64)
+        self.log_weights = log_weights.expand(component.batch_shape)
         super().__init__(component.batch_shape[1:], component.event_shape, validate_args=False)
 
     @property
@@ -31,7 +42,7 @@ class EqualMixture(TorchDistribution):
         """All of R^K."""
         return constraints.independent(constraints.real, len(self.event_shape))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> EqualMixture:
+    def expand(self, batch_shape: Any, _instance: Any = None) -> LatentMixture:
         """The same mixture with a larger batch shape."""
         count = self.component.batch_shape[0]
         extra = len(batch_shape) - len(self.batch_shape)
@@ -41,7 +52,16 @@ class EqualMixture(TorchDistribution):
                 "number of dimensions must stay"
             )
         component = self.component.expand(torch.Size((count, *batch_shape)))
-        return EqualMixture(component, self.loc, self.scale)
+        log_weights = self.log_weights.expand(component.batch_shape)
+        return LatentMixture(component, self.loc, self.scale, log_weights)
+
+    def _average(self, values: Tensor) -> Tensor:
+        """Weighted mean of `[N, ...] + event_shape` over the draws."""
+        weights = self.log_weights.exp().reshape(
+            *self.log_weights.shape, *(1,) * len(self.event_shape)
+        )
+        # An infinite value of weight 0 does not count.
+        return torch.where(weights > 0, weights * values, 0.0).sum(0).to(self.loc.dtype)
 
     def _standard(self, value: Tensor) -> Tensor:
         """`value` in the units of the components, with room for their dimension."""
@@ -53,27 +73,32 @@ class EqualMixture(TorchDistribution):
         """Log-density, of shape `sample_shape + batch_shape`."""
         log_p = self.component.log_prob(self._standard(value).to(self.loc.dtype))
         over = -1 - len(self.batch_shape)
-        volume = self.scale.expand(self.event_shape).log().sum()
-        mixed: Tensor = torch.logsumexp(log_p, over) - math.log(log_p.shape[over]) - volume
-        return mixed
+        # An infinite cost is an atom, whose probability has no units.
+        volume = torch.where(value.isinf(), 0.0, self.scale.expand(self.event_shape).log())
+        volume = volume.flatten(-len(self.event_shape)).sum(-1)
+        mixed: Tensor = torch.logsumexp(log_p.double() + self.log_weights, over) - volume
+        return mixed.to(self.loc.dtype)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Joint distribution function Pr(every c_k < value_k), `sample_shape + batch_shape`."""
-        log_cdf, _ = tail_log_probs(self.component, self._standard(value))
+        tails = tail_log_probs(finite_part(self.component), self._standard(value))
+        log_cdf, _ = prepend_atom(self.component, *tails)
         joint = log_cdf.flatten(-len(self.event_shape)).sum(-1).exp()
-        return joint.mean(-1 - len(self.batch_shape)).to(self.loc.dtype)
+        over = -1 - len(self.batch_shape)
+        return (joint * self.log_weights.exp()).sum(over).to(self.loc.dtype)
 
     @property
     def mean(self) -> Tensor:
         """Mean cost, `batch_shape + event_shape`."""
-        mean: Tensor = self.component.mean.mean(0)
-        return self.loc + self.scale * mean
+        return self.loc + self.scale * self._average(self.component.mean)
 
     @property
     def variance(self) -> Tensor:
         """Variance of every cost, `batch_shape + event_shape`."""
-        within, means = self.component.variance.mean(0), self.component.mean
-        return self.scale**2 * (within + means.var(0, correction=0))
+        means = self.component.mean
+        # Infinite means have no variance between them.
+        apart = torch.where(means.isinf(), 0.0, means - self._average(means)).square()
+        return self.scale**2 * self._average(self.component.variance + apart)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = ()) -> Tensor:
@@ -81,8 +106,8 @@ class EqualMixture(TorchDistribution):
         shape = self._extended_shape(torch.Size(sample_shape))
         draws: Tensor = self.component.sample(torch.Size(sample_shape))  # [S.., N, B.., K]
         dim = len(torch.Size(sample_shape))
-        count = self.component.batch_shape[0]
         batch = shape[: len(shape) - len(self.event_shape)]
-        chosen = torch.randint(count, batch, device=draws.device)
+        last = self.log_weights.movedim(0, -1).expand(*batch, -1)  # [S.., B.., N]
+        chosen = torch.distributions.Categorical(logits=last).sample()
         index = chosen.reshape(*batch, *(1,) * len(self.event_shape)).expand(shape).unsqueeze(dim)
         return self.loc + self.scale * draws.gather(dim, index).squeeze(dim)

@@ -15,7 +15,7 @@ from samplers import DIFFERENT, agreement
 from scipy import integrate, stats
 from torch import Tensor
 
-from pyro_gcm.distributions.equal_mixture import EqualMixture
+from pyro_gcm.distributions.latent_mixture import LatentMixture
 
 families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
 
@@ -25,13 +25,13 @@ def mixture(
     event_shape: tuple[int, ...] = (1,),
     family: str = "Normal",
     count: int = 5,
-) -> EqualMixture:
+) -> LatentMixture:
     full = (count, *batch_shape, *event_shape)
     loc = 2.0 * torch.randn(full, dtype=torch.float64)
     scale = torch.rand(full, dtype=torch.float64) + 0.3
     component = getattr(dist, family)(loc, scale).to_event(len(event_shape))
     units = torch.randn(event_shape[-1:]).double(), torch.rand(event_shape[-1:]).double() + 2.0
-    return EqualMixture(component, *units)
+    return LatentMixture(component, *units)
 
 
 @families
@@ -144,7 +144,7 @@ def test_expand_widens_single_dimensions_and_refuses_new_ones() -> None:
     [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
     ids=["deepcopy", "pickle"],
 )
-def test_copies_give_the_same_bits(duplicate: Callable[[EqualMixture], EqualMixture]) -> None:
+def test_copies_give_the_same_bits(duplicate: Callable[[LatentMixture], LatentMixture]) -> None:
     p_c = mixture((4,), (2,))
     c = p_c.sample()
     assert torch.equal(duplicate(p_c).log_prob(c), p_c.log_prob(c))

@@ -1,0 +1,145 @@
+"""Costs that no revenue exceeds: with some probability they are infinite."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution, constraints
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pyro_gcm.distributions.families import base_distribution
+
+
+class InfiniteCost(TorchDistribution):
+    """A cost that is +inf with probability p0 = sigmoid(logits) and else a draw of `cost`.
+
+    It caps the probability of an order event: Pr(c < r) < 1 - p0 for every revenue, so that a model
+    trained on small revenues is not certain of y = 1 at large ones. An alternative is infinite as a
+    whole, in all its K coordinates, and independently of the other alternatives; with several of
+    them the bound is 1 - prod_g p0_g.
+
+    `log_prob` is the density with respect to Lebesgue measure plus an atom at the all-infinite row:
+    log(1 - p0) + log p(c) of a finite row and log(p0) of an infinite one. A row that is infinite in
+    part has density 0.
+
+    Source: paper, appendix C.
+
+    :param cost: distribution with independent coordinates, of event shape [K] or [G, K].
+    :param logits: log-odds of an infinite cost, of a shape that broadcasts against `batch_shape`
+        for [K] and `batch_shape + (G,)` for [G, K]; -inf gives `cost` itself.
+    :raises ValueError: for a cost whose coordinates are not independent.
+
+    >>> import pyro.distributions as dist, torch
+    >>> from pyro_gcm.distributions import InfiniteCost, OrderEvent
+    >>> cost = InfiniteCost(dist.Normal(torch.zeros(2), 1.0).to_event(1), torch.tensor(0.0))
+    >>> OrderEvent(cost, torch.full((2,), 100.0)).mean
+    tensor(0.5000)
+    """
+
+    arg_constraints: dict[str, Any] = {"logits": constraints.real}
+
+    def __init__(
+        self, cost: TorchDistribution, logits: Tensor, *, validate_args: bool | None = None
+    ) -> None:
+        event_shape = cost.event_shape
+        if len(event_shape) not in (1, 2):
+            raise ValueError(
+                f"cost has event_dim {len(event_shape)}, expected 1 for [K] or 2 for [G, K]; "
+                "use .to_event(1) or .to_event(2)"
+            )
+        base_distribution(cost)  # its coordinates are independent
+        alternatives = event_shape[:-1]  # (G,), or nothing
+        rows = torch.broadcast_shapes(cost.batch_shape + alternatives, logits.shape)
+        batch_shape = rows[: len(rows) - len(alternatives)]
+        self.cost = cost if cost.batch_shape == batch_shape else cost.expand(batch_shape)
+        self.logits = logits.expand(rows)  # [..., (G)]
+        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+
+    @property
+    def support(self) -> constraints.Constraint:
+        """R^K and, with density 0 unless all of a row is there, its infinite boundary."""
+        return constraints.independent(constraints.real, len(self.event_shape))
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> InfiniteCost:
+        """The same distribution with a larger batch shape."""
+        batch_shape = torch.Size(batch_shape)
+        logits = self.logits.expand(batch_shape + self.event_shape[:-1])
+        new = InfiniteCost(self.cost.expand(batch_shape), logits, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
+    @property
+    def p0(self) -> Tensor:
+        """Probability that an alternative is infinite, `batch_shape` or `batch_shape + (G,)`."""
+        return torch.sigmoid(self.logits)
+
+    @property
+    def log_infinite(self) -> Tensor:
+        """log(p0)."""
+        return logsigmoid(self.logits)
+
+    @property
+    def log_finite(self) -> Tensor:
+        """log(1 - p0)."""
+        return logsigmoid(-self.logits)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density, of shape `sample_shape + batch_shape`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        finite = value.isfinite()
+        # Any finite value will do instead: a density at infinity would send NaN to the gradients.
+        density: Tensor = base_distribution(self.cost).log_prob(torch.where(finite, value, 0.5))
+        log_atom = torch.where((value == math.inf).all(-1), self.log_infinite, -math.inf)
+        log_p = torch.where(finite.all(-1), self.log_finite + density.sum(-1), log_atom)
+        return log_p.sum(-1) if len(self.event_shape) == 2 else log_p
+
+    @property
+    def mean(self) -> Tensor:
+        """Infinite where p0 > 0."""
+        return torch.where(self._may_be_infinite(), math.inf, self.cost.mean)
+
+    @property
+    def variance(self) -> Tensor:
+        """Infinite where p0 > 0."""
+        return torch.where(self._may_be_infinite(), math.inf, self.cost.variance)
+
+    def _may_be_infinite(self) -> Tensor:
+        return (self.logits > -math.inf)[..., None]
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws of shape `sample_shape + batch_shape + event_shape`."""
+        draw: Tensor = self.cost.sample(torch.Size(sample_shape))
+        return draw.masked_fill(self.sample_infinite(draw.shape[:-1])[..., None], math.inf)
+
+    @torch.no_grad()
+    def sample_infinite(self, shape: torch.Size) -> Tensor:
+        """Whether each alternative is infinite, of shape `shape`, `[..., (G)]`."""
+        uniform = torch.rand(shape, dtype=torch.float64, device=self.logits.device)
+        return uniform < torch.sigmoid(self.logits.double())
+
+
+def finite_part(cost: Any) -> Any:
+    """The distribution of a cost given that it is finite."""
+    return cost.cost if isinstance(cost, InfiniteCost) else cost
+
+
+def prepend_atom(cost: Any, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
+    """The log-probabilities `[..., (G,) K]` that coordinates hit and miss, with the atom first.
+
+    An infinite cost misses every revenue. So the atom is one more coordinate, with hit probability
+    1 - p0: `[..., (G,) 1 + K]`. Those of a cost without an atom are returned as they are.
+    """
+    if not isinstance(cost, InfiniteCost):
+        return log_hit, log_miss
+    logits = cost.logits.double()
+    rows = torch.broadcast_shapes(logits.shape, log_hit.shape[:-1])
+
+    def prepend(log_atom: Tensor, log_rest: Tensor) -> Tensor:
+        return torch.cat([log_atom.expand(rows)[..., None], log_rest.expand(*rows, -1)], -1)
+
+    return prepend(logsigmoid(-logits), log_hit), prepend(logsigmoid(logits), log_miss)

@@ -1,0 +1,56 @@
+"""Exact posterior of a Gaussian latent variable behind a linear map with Gaussian noise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+
+
+def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Tensor) -> Any:
+    """p(k | r) for r = W k + dr, k ~ prior and dr ~ noise, normal with independent coordinates.
+
+    With W of shape [m, K] the posterior precision is S_k^-1 + W' S_r^-1 W. It is correlated even
+    where prior and noise are not, so the result is a `MultivariateNormal`, except for K = 1.
+
+    :param prior: normal of batch shape [...] and event shape [K].
+    :param loading: W, [m, K].
+    :param noise: normal of batch shape [...] and event shape [m].
+    :param value: r, [..., m].
+    :raises ValueError: if prior or noise is not normal with independent coordinates.
+    """
+    k, dr = _independent_normal("prior", prior), _independent_normal("noise", noise)
+    precision_k, precision_r = k.scale**-2, dr.scale**-2
+    weighted = loading.mT * precision_r.unsqueeze(-2)  # W' S_r^-1, [..., K, m]
+    shift = (weighted @ (value - dr.loc).unsqueeze(-1)).squeeze(-1) + precision_k * k.loc
+    precision = weighted @ loading + torch.diag_embed(precision_k)
+    if loading.shape[-1] == 1:
+        variance = 1.0 / precision.squeeze(-1)
+        return dist.Normal(variance * shift, variance.sqrt()).to_event(1)
+    factor = torch.linalg.cholesky(precision)
+    loc = torch.cholesky_solve(shift.unsqueeze(-1), factor).squeeze(-1)
+    # A factor of the covariance: the inverse of the upper triangle, turned into a lower one.
+    covariance = torch.cholesky_inverse(factor)
+    return dist.MultivariateNormal(loc, scale_tril=torch.linalg.cholesky(covariance))
+
+
+def is_independent_normal(distribution: Any) -> bool:
+    """Whether a distribution is normal with independent coordinates."""
+    return isinstance(_base(distribution), torch.distributions.Normal)
+
+
+def _independent_normal(name: str, value: Any) -> Any:
+    base = _base(value)
+    if not isinstance(base, torch.distributions.Normal):
+        raise ValueError(
+            f"{name} must be normal with independent coordinates, got {type(base).__name__}"
+        )
+    return base
+
+
+def _base(value: Any) -> Any:
+    while isinstance(value, torch.distributions.Independent):
+        value = value.base_dist
+    return value

@@ -1,0 +1,99 @@
+"""A conditional normalising flow as a distribution of z."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from pyro.contrib.zuko import ZukoToPyro
+from torch import Tensor, nn
+from torch.distributions import constraints
+
+from pyro_gcm._validation import positive_int
+
+
+class ConditionalFlow(nn.Module):
+    """context [..., in_dim] -> neural spline flow of z (Durkan et al. 2019), by zuko.
+
+    Monotonic splines take z to a standard normal; outside [-5, 5] they are the
+    identity, so z keeps about the scale of a standard normal. For dim = 1 the spline depends on the
+    context alone.
+
+    :param in_dim: columns of the context.
+    :param dim: dimension D of z.
+    :param hidden: width of the two hidden layers of each transform, or the widths of any number.
+    :param transforms: number of transforms, in alternating order of the columns; each is a
+        coupling, whose draws take two passes through its network whatever D is.
+    :raises ValueError: for fewer than 1 transform.
+
+    >>> ConditionalFlow(2, 3)(torch.zeros(5, 2)).rsample_from(torch.zeros(7, 1, 3)).shape
+    torch.Size([7, 5, 3])
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        dim: int,
+        hidden: int | Sequence[int] = 16,
+        transforms: int = 2,
+    ) -> None:
+        super().__init__()
+        self.flow = _zuko().flows.NSF(
+            features=dim,
+            context=in_dim,
+            passes=min(2, dim),
+            transforms=positive_int("transforms", transforms),
+            hidden_features=(hidden, hidden) if isinstance(hidden, int) else tuple(hidden),
+            activation=nn.Tanh,
+        )
+
+    def forward(self, context: Tensor) -> FlowDistribution:
+        """The distribution, of batch shape `context.shape[:-1]` and event shape [D]."""
+        return FlowDistribution(self.flow(context))
+
+
+def _zuko() -> Any:
+    """zuko, without its side effect: it turns the argument checks of all distributions off."""
+    checks = torch.distributions.Distribution._validate_args
+    module = importlib.import_module("zuko")
+    torch.distributions.Distribution.set_default_validate_args(checks)
+    return module
+
+
+class FlowDistribution(ZukoToPyro):
+    """A zuko flow in Pyro, also masked and expanded, and driven by given noise.
+
+    Unlike `ZukoToPyro` it has `sample` and `rsample`, without which `mask` and `sample_shape` do
+    not work, and it fills no cache: every `log_prob` is that of the value it gets.
+
+    :param dist: a `zuko.distributions.NormalizingFlow` with a normal base.
+    """
+
+    dist: Any
+    arg_constraints: dict[str, Any] = {}
+    support = constraints.real_vector
+
+    def __call__(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """`rsample`."""
+        return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Differentiable draws, [*sample_shape, *batch_shape, D]."""
+        draws: Tensor = self.dist.rsample(torch.Size(sample_shape))
+        return draws
+
+    def rsample_from(self, noise: Tensor) -> Tensor:
+        """Draws driven by standard normal noise, through the inverse of the flow.
+
+        :param noise: [..., D], broadcast against the batch shape (so [N, 1, D] for batch [B]).
+        :return: differentiable draws, [..., *batch_shape, D].
+        """
+        shape = torch.broadcast_shapes(noise.shape[:-1], self.batch_shape)
+        draws: Tensor = self.dist.transform.inv(noise.expand(*shape, noise.shape[-1]))
+        return draws
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> FlowDistribution:
+        """The same flow over a larger batch shape."""
+        return FlowDistribution(self.dist.expand(torch.Size(batch_shape)))

@@ -1,0 +1,118 @@
+"""The flow: density and draws agree, nothing is cached, given noise is followed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm.nets import ConditionalFlow
+
+F64 = torch.float64
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(20250721)
+
+
+def flow(dim: int, transforms: int = 2) -> ConditionalFlow:
+    """A flow whose splines are far from the identity."""
+    net = ConditionalFlow(3, dim, transforms=transforms).double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(2.0)
+    return net
+
+
+@pytest.mark.parametrize("transforms", [1, 2, 3])
+@pytest.mark.parametrize("dim", [1, 2, 4], ids="D={}".format)
+def test_density_is_that_of_the_draws(dim: int, transforms: int) -> None:
+    d = flow(dim, transforms)(torch.randn(3, dtype=F64))
+    for noise in torch.randn(10, dim, dtype=F64):
+        z = d.rsample_from(noise)
+        jacobian = torch.autograd.functional.jacobian(d.rsample_from, noise)
+        base = torch.distributions.Normal(0.0, 1.0).log_prob(noise).sum()
+        torch.testing.assert_close(d.log_prob(z), base - torch.linalg.slogdet(jacobian)[1])
+
+
+def test_density_of_one_column_integrates_to_one_and_depends_on_the_context() -> None:
+    context = torch.randn(5, 3, dtype=F64)
+    d = flow(1)(context)
+    grid = torch.linspace(-12.0, 12.0, 40_001, dtype=F64).reshape(-1, 1, 1).expand(-1, 5, 1)
+    density = d.log_prob(grid).exp()
+    torch.testing.assert_close(
+        torch.trapezoid(density, grid[..., 0], dim=0), torch.ones(5, dtype=F64), rtol=0, atol=1e-5
+    )
+    mean = torch.trapezoid(density * grid[..., 0], grid[..., 0], dim=0)
+    assert mean.std() > 0.05
+    drawn = d.sample((50_000,))[..., 0]
+    assert ((drawn.mean(0) - mean).abs() < 5.0 * drawn.std(0) / 50_000**0.5).all()
+
+
+@pytest.mark.parametrize("dim", [1, 3], ids="D={}".format)
+def test_given_noise_goes_through_the_inverse_row_by_row(dim: int) -> None:
+    net = flow(dim)
+    context = torch.randn(5, 3, dtype=F64)
+    noise = torch.randn(7, 1, dim, dtype=F64)
+    d = net(context)
+    z = d.rsample_from(noise)
+    assert z.shape == (7, 5, dim)
+    torch.testing.assert_close(d.dist.transform(z), noise.expand(7, 5, dim))
+    torch.testing.assert_close(net(context[2]).rsample_from(noise[:, 0]), z[:, 2])
+    assert torch.equal(d.expand((7, 5)).rsample_from(noise), z)
+    assert d.expand((2, 5)).rsample_from(noise.unsqueeze(1)).shape == (7, 2, 5, dim)
+    assert torch.equal(d.rsample_from(noise), z)
+
+
+def test_gradients_at_fixed_noise_reach_context_and_parameters() -> None:
+    net = flow(2)
+    noise = torch.randn(4, 1, 2, dtype=F64)
+    context = torch.randn(3, 3, dtype=F64, requires_grad=True)
+
+    def draws(context: Tensor) -> Tensor:
+        return net(context).rsample_from(noise)
+
+    torch.autograd.gradcheck(draws, (context,), eps=1e-6, atol=1e-5)
+    draws(context).square().sum().backward()
+    assert all((p.grad != 0.0).any() for p in net.parameters())
+
+
+def test_density_is_that_of_the_value_and_never_of_an_earlier_one() -> None:
+    d = flow(2)(torch.randn(5, 3, dtype=F64))
+    z = d()
+    first = d.log_prob(z)
+    torch.testing.assert_close(d.log_prob(z.detach()), first)
+    z = z.detach().clone()
+    d.log_prob(z)
+    z.add_(1.0)  # the same tensor, another value
+    torch.testing.assert_close(d.log_prob(z), d.log_prob(z.clone()))
+    assert (d.log_prob(z) - first).abs().min() > 1e-3
+    with torch.no_grad():
+        drawn = d()
+        d.log_prob(drawn)
+        drawn.add_(1.0)
+        torch.testing.assert_close(d.log_prob(drawn), d.log_prob(drawn.clone()))
+    assert d.cache == {}
+
+
+def test_outside_the_splines_the_flow_is_a_standard_normal_still_finite() -> None:
+    d = ConditionalFlow(3, 1)(torch.randn(5, 3))
+    far = torch.full((5, 1), 30.0)
+    torch.testing.assert_close(
+        d.log_prob(far), torch.full((5,), -450.0 - 0.5 * math.log(2.0 * math.pi))
+    )
+
+
+@pytest.mark.parametrize("dim", [1, 3], ids="D={}".format)
+@pytest.mark.parametrize(
+    ("hidden", "widths"), [(8, (8, 8)), ((5,), (5,)), ((), ())], ids=["int", "tuple", "none"]
+)
+def test_transforms_have_the_hidden_layers_asked_for(
+    hidden: int | tuple[int, ...], widths: tuple[int, ...], dim: int
+) -> None:
+    weights = [p for n, p in ConditionalFlow(3, dim, hidden).named_parameters() if "weight" in n]
+    outputs = [len(weight) for weight in weights]
+    assert outputs == 2 * [*widths, 23 * dim]  # 8 widths, 8 heights, 7 slopes a spline

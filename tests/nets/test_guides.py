@@ -1,0 +1,99 @@
+"""Guides: which of x, r and y reaches the network, and how missing values are marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro.distributions as dist
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm.nets import AmortizedGuide, Conditional, ConditionalFlow, PosteriorGuide
+
+NAN = float("nan")
+
+
+class Spy(nn.Module):
+    """Keeps the context and returns a name."""
+
+    def forward(self, context: Tensor) -> Any:
+        self.context = context
+        return "q"
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(20250721)
+
+
+def test_amortized_guide_reads_x_and_neither_r_nor_y() -> None:
+    spy = Spy()
+    guide = AmortizedGuide(spy)
+    x = torch.randn(5, 2)
+    assert guide(x) == "q"
+    assert spy.context is x
+    guide(x, torch.randn(5, 4), torch.ones(5))
+    assert spy.context is x
+    assert not AmortizedGuide.reads_outcome
+
+
+def test_posterior_guide_reads_x_r_and_y_in_this_order() -> None:
+    spy = Spy()
+    x, r, y = torch.randn(5, 2), torch.randn(5, 4), torch.randn(5)
+    assert PosteriorGuide(spy)(x, r, y) == "q"
+    assert torch.equal(spy.context, torch.cat([x, r, y.reshape(5, 1)], dim=1))
+    assert PosteriorGuide.reads_outcome
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.bool], ids=str)
+def test_outcome_of_any_dtype_takes_that_of_x(dtype: torch.dtype) -> None:
+    spy = Spy()
+    PosteriorGuide(spy)(torch.randn(3, 2), torch.randn(3, 1), torch.tensor([0, 1, 1]).to(dtype))
+    assert spy.context.dtype == torch.float32
+    assert spy.context[:, -1].tolist() == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [(("r",), "r"), (("y",), "y"), (("r", "y"), "r and y")],
+    ids=["r", "y", "both"],
+)
+def test_posterior_guide_without_r_or_y_says_what_it_needs(
+    missing: tuple[str, ...], named: str
+) -> None:
+    given = {"x": torch.randn(5, 2), "r": torch.randn(5, 4), "y": torch.randn(5)}
+    for name in missing:
+        del given[name]
+    with pytest.raises(ValueError, match=rf"q\(z\|x, r, y\) needs r and y, got None for {named}$"):
+        PosteriorGuide(Spy())(**given)
+
+
+def test_missing_values_reach_the_network_as_zeros_and_indicators() -> None:
+    spy = Spy()
+    x = torch.tensor([[1.0, NAN], [0.0, 2.0]])
+    AmortizedGuide(spy, marks_missing=True)(x)
+    assert spy.context.tolist() == [[1.0, 0.0, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0]]
+    r, y = torch.tensor([[NAN], [3.0]]), torch.tensor([7.0, 8.0])
+    PosteriorGuide(spy, marks_missing=True)(x, r, y)
+    assert spy.context.tolist() == [
+        [1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 7.0],
+        [0.0, 2.0, 3.0, 0.0, 0.0, 0.0, 8.0],
+    ]
+
+
+def test_missing_values_give_finite_gradients() -> None:
+    guide = AmortizedGuide(ConditionalFlow(4, 2), marks_missing=True)
+    q = guide(torch.tensor([[1.0, NAN], [0.0, 2.0]]))
+    q.log_prob(q.rsample()).sum().backward()
+    assert all(p.grad.isfinite().all() for p in guide.parameters())
+
+
+def test_any_network_from_a_context_to_a_distribution_can_be_inside() -> None:
+    x, r, y = torch.randn(5, 2), torch.randn(5, 4), torch.randn(5)
+    for network in (Conditional(dist.Normal, 7, (3,)), ConditionalFlow(7, 3)):
+        q = PosteriorGuide(network)(x, r, y)
+        assert (q.batch_shape, q.event_shape) == ((5,), (3,))
+        assert set(PosteriorGuide(network).state_dict()) == {
+            f"q_z.{name}" for name in network.state_dict()
+        }

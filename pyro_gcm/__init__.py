@@ -2,7 +2,16 @@
 
 from pyro_gcm import data, distributions, inference
 from pyro_gcm.inference import FitResult, fit
-from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.models import GCM, IGCM, compare_assumptions
 
 __version__ = "0.1.0"
-__all__ = ["GCM", "IGCM", "FitResult", "data", "distributions", "fit", "inference"]
+__all__ = [
+    "GCM",
+    "IGCM",
+    "FitResult",
+    "compare_assumptions",
+    "data",
+    "distributions",
+    "fit",
+    "inference",
+]

@@ -67,14 +67,18 @@ def train_boosting(
 ) -> np.ndarray:
     """Predictions of scikit-learn's monotone gradient boosting at its default settings."""
     columns = torch.cat([dataset.x, dataset.r], dim=1).numpy()
+    booster = boosting(dataset, seed).fit(columns[train], dataset.y[train].numpy())
+    if dataset.response == "continuous":
+        return booster.predict(columns[test])
+    return booster.predict_proba(columns[test])[:, 1]
+
+
+def boosting(dataset: data.Dataset, seed: int) -> Any:
+    """The booster, not trained, for columns x and then r."""
     monotone = [0] * dataset.x_dim + [1] * dataset.r_dim
     continuous = dataset.response == "continuous"
     kind = HistGradientBoostingRegressor if continuous else HistGradientBoostingClassifier
-    booster = kind(monotonic_cst=monotone, random_state=seed)
-    booster.fit(columns[train], dataset.y[train].numpy())
-    if continuous:
-        return booster.predict(columns[test])
-    return booster.predict_proba(columns[test])[:, 1]
+    return kind(monotonic_cst=monotone, random_state=seed)
 
 
 METHODS = {"GCM": train_gcm, "monotone boosting": train_boosting}
@@ -129,6 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alternatives", type=int, default=1)
     parser.add_argument("--costs", type=int)
     parser.add_argument("--prior", choices=["conditional", "standard"], default="conditional")
+    parser.add_argument("--temperature", type=float, help="factor on the prior's log-density")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--jobs", type=int, default=cores(), help="processes, one a core")
     parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
@@ -144,6 +149,8 @@ def main(arguments: argparse.Namespace) -> None:
         "prior": arguments.prior,
     }
     training = {**settings["fit"], **({"epochs": arguments.epochs} if arguments.epochs else {})}
+    if arguments.temperature:
+        training["temperature"] = arguments.temperature
     options = {"model": model, "fit": training}
     parts = [
         {
@@ -162,6 +169,7 @@ def main(arguments: argparse.Namespace) -> None:
     stem = f"fit_{arguments.dataset}_{arguments.variant}"
     stem += f"_g{arguments.alternatives}" if arguments.alternatives > 1 else ""
     stem += "_literal" if arguments.prior == "standard" else ""
+    stem += "_tempered" if arguments.temperature else ""
     stem += f"_from{arguments.first_split}" if arguments.first_split else ""
     write_csv(tables["metrics"], arguments.output / f"{stem}.csv")
     clear_parts("fit")

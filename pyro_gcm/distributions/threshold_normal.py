@@ -131,6 +131,10 @@ class ThresholdNormal(TorchDistribution):
             log_p = log_p + log_side - self.event.log_prob(self._occurred()).double()
         return log_p.to(self.event.dtype)
 
+    def cdf(self, value: Tensor) -> Tensor:
+        """Pr(y <= value) with the costs integrated out, float64."""
+        return torch.special.ndtr((value.double() - self._mean64()) / self.scale.double())
+
     @property
     def mean(self) -> Tensor:
         """mu_y, the mean with the costs integrated out."""

@@ -1,6 +1,7 @@
 """Models as pairs of a Pyro program and its guide."""
 
+from pyro_gcm.models.compare_assumptions import AssumptionComparison, compare_assumptions
 from pyro_gcm.models.gcm import GCM
 from pyro_gcm.models.igcm import IGCM
 
-__all__ = ["GCM", "IGCM"]
+__all__ = ["GCM", "IGCM", "AssumptionComparison", "compare_assumptions"]

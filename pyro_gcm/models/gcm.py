@@ -10,7 +10,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, one_of, positive_int
+from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.deferred import Deferred
 from pyro_gcm.inference.collapse import collapse, conditional
@@ -50,8 +50,8 @@ class GCM(OrderEventModel):
 
     `predict` and `surface` increase in r, across calls and batch sizes: see
     `inference.common_noise`. After joint training the draws of z are weighted by p(z) p(x|z) /
-    q(z|x), x and r may have missing values (NaN), and rows whose r has some carry no such promise:
-    what is known of r then speaks for what is not.
+    q(z|x), and x and r may have missing values (NaN). Rows with gaps carry no promise: what is
+    known of r then speaks for what is not known of r or x, so that p(y | x, r) need not rise.
 
     `cost(x)` is in the units of the revenues if there is one cost for each of them: then `cdf(r)`
     is the prediction of a binary response. Behind a revenue map it is in the map's units.
@@ -313,7 +313,8 @@ class GCM(OrderEventModel):
         :param revenues: [R, r_dim].
         :returns: [B, R].
         """
-        x, revenues = self._covariates(x), self._revenues("revenues", revenues)
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        revenues = self._revenues("revenues", revenues)
         noise = self._noise(num_samples)
         mapped = in_blocks(self._mapped, revenues)
 
@@ -345,18 +346,21 @@ class GCM(OrderEventModel):
         if self.objective != "joint":
             return encoded
         # p(z|x) is in proportion to p(z) p(x|z); the draws came from q(z|x).
-        z, covariates, _, rest = encoded
+        z, covariates, _, rest, _ = encoded
         log_w = self.z_prior().log_prob(z) - self.z_guide(covariates).log_prob(z)  # type: ignore[misc]
-        covariates, log_x = complete(self.x_decoder(z), covariates, rest[..., : self.x_dim])
+        filled, log_x = complete(self.x_decoder(z), covariates, rest[..., : self.x_dim])
         log_weights = torch.log_softmax((log_w + log_x).double(), 0)
-        return Encoded(z, covariates, log_weights, rest[..., self.x_dim :])
+        incomplete = covariates.isnan().any(-1)
+        return Encoded(z, filled, log_weights, rest[..., self.x_dim :], incomplete)
 
     def _event(self, encoded: Encoded, r: Tensor) -> tuple[OrderEvent, Encoded]:
         missing = r.isnan().any(-1)
+        if encoded.incomplete is not None:
+            missing = missing | encoded.incomplete
         mapped = self._mapped(r.nan_to_num())
         if missing.any():
-            drawn, log_weights = self._missing_revenues(encoded, r)
-            # Rows that have all their revenues keep their bits.
+            drawn, log_weights = self._completed_revenues(encoded, r)
+            # Rows without gaps keep their bits.
             rows = missing.reshape(-1, *(1,) * len(self.cost_shape))
             mapped = torch.where(rows, self._mapped(drawn), mapped)
             log_weights = torch.where(missing, log_weights, encoded.log_weights)  # type: ignore[arg-type]
@@ -364,9 +368,12 @@ class GCM(OrderEventModel):
         cost = self._cost(encoded.z, encoded.covariates)
         return OrderEvent(cost, mapped), encoded
 
-    def _missing_revenues(self, encoded: Encoded, r: Tensor) -> tuple[Tensor, Tensor]:
-        """Completed revenues [N, b, m], and weights that know what is there of them."""
-        _, covariates, log_weights, noise = encoded
+    def _completed_revenues(self, encoded: Encoded, r: Tensor) -> tuple[Tensor, Tensor]:
+        """Completed revenues [N, b, m], and weights that know what is there of them.
+
+        What is there of r speaks about what is not, and about missing values of x.
+        """
+        covariates, log_weights, noise = encoded.covariates, encoded.log_weights, encoded.noise
         standard = self.r_standardizer(r).expand(*covariates.shape[:-1], -1)
         context = [with_missing(covariates), with_missing(standard)]
         q_w = self.w_guide(torch.cat(context, dim=-1))

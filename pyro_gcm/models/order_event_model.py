@@ -31,7 +31,7 @@ from pyro_gcm.models.parts import (
     prior_part,
     response_part,
 )
-from pyro_gcm.models.responses import Response
+from pyro_gcm.models.responses import Continuous, Response
 from pyro_gcm.nets import Standardizer, StandardNormal
 
 _names = itertools.count()
@@ -41,13 +41,15 @@ class Encoded(NamedTuple):
     """Draws of the latent variables for a block of b rows.
 
     z [N, b, D], standardised covariates [(N,) b, x_dim], the draws' log-weights [N, b] (None where
-    they are equal) and the base noise [N, b or 1, E] that z did not use.
+    they are equal), the base noise [N, b or 1, E] that z did not use, and the rows [b] whose
+    covariates had missing values.
     """
 
     z: Tensor
     covariates: Tensor
     log_weights: Tensor | None
     noise: Tensor
+    incomplete: Tensor | None = None
 
     def against_revenues(self) -> Encoded:
         """The same with a dimension for revenues after that of the rows."""
@@ -246,6 +248,33 @@ class OrderEventModel(nn.Module):
         return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
 
     @torch.no_grad()
+    def cdf(
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """Pr(Y <= y | x, r) of every row, for a continuous response; uniform if it is calibrated.
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B].
+        :returns: [B].
+        :raises ValueError: for a response without a distribution function.
+        """
+        if not isinstance(self.response, Continuous):
+            raise ValueError(
+                f"cdf needs response='continuous', got {type(self.response).__name__.lower()!r}"
+            )
+        x, r, y = self._covariates(x), self._revenues("r", r), vector("y", y, self.device)
+        same_rows(x=x, r=r, y=y)
+        noise = self._noise(num_samples)
+
+        def block(x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+            event, encoded = self._event(self._encode(x, noise), r)
+            p_y = self.response.distribution(event, encoded.covariates, r)
+            return self._mean(p_y.cdf(y.squeeze(-1)), encoded)
+
+        return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
+
+    @torch.no_grad()
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`.
 
@@ -273,8 +302,11 @@ class OrderEventModel(nn.Module):
         raise NotImplementedError
 
     def _average(self, event: OrderEvent, encoded: Encoded) -> Tensor:
+        return self._mean(self.response.predict(event, encoded.covariates), encoded)
+
+    def _mean(self, values: Tensor, encoded: Encoded) -> Tensor:
         weights = None if encoded.log_weights is None else encoded.log_weights.exp()
-        return pairwise_mean(self.response.predict(event, encoded.covariates), weights)
+        return pairwise_mean(values, weights)
 
     def _covariates(self, x: ArrayLike) -> Tensor:
         missing = self.objective == "joint"

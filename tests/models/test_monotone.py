@@ -23,6 +23,18 @@ COMBINATIONS = [
     for name, alternatives in (("plain", {}), ("alternatives", {"alternatives": 2, "costs": 3}))
     for response in ("binary", "continuous", "quantile")
     for dtype in (torch.float32, torch.float64)
+] + [
+    pytest.param(options, response, dtype, id=f"{name}-{response}-{str(dtype)[6:]}")
+    for name, options, response in (
+        ("joint", {"prior": "standard", "objective": "joint"}, "binary"),
+        ("mixture", {"prior": "mixture"}, "continuous"),
+        ("categorical", {"prior": "categorical", "alternatives": 2}, "binary"),
+        ("flow", {"prior": "flow", "z_dim": 2, "hidden": 4}, "binary"),
+        ("infinite", {"p0": "conditional", "alternatives": 2}, "binary"),
+        ("infinite", {"p0": "constant"}, "continuous"),
+        ("sigmoid", {"revenue_map": "sigmoid"}, "binary"),
+    )
+    for dtype in (torch.float32, torch.float64)
 ]
 CHAINS = PAIRS // (len(COMBINATIONS) * len(STEPS) * CHAIN) + 1
 
@@ -43,9 +55,13 @@ def trained(options: dict[str, Any], response: str, dtype: torch.dtype) -> Train
         y = y + 10.0 * (r.sum(1) - 1.5)
         r = torch.tensor([0.0, 1000.0, 0.0]) + r * torch.tensor([1.0, 40.0, 1e-3])
     y = (y > 50.0).to(dtype) if response == "binary" else y
+    options = dict(options)
+    training = {"objective": options.pop("objective", "conditional"), "epochs": 20}
     model = GCM(4, m, response=response, num_samples=DRAWS, **options).to(dtype)
     rows = x, r.to(dtype), y
-    fit(model, *rows, epochs=20, batch_size=64, num_particles=8, learning_rate=0.02, progress=False)
+    fit(
+        model, *rows, batch_size=64, num_particles=8, learning_rate=0.02, progress=False, **training
+    )
     return Trained(model, rows[1].amin(0), rows[1].amax(0))
 
 

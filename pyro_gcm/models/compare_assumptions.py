@@ -1,0 +1,131 @@
+"""Is y strictly monotone in the revenues, or only through a kernel? Held-out rows decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from pyro_gcm._validation import as_tensor, matrix, positive_int, same_rows, vector
+from pyro_gcm.inference import fit
+from pyro_gcm.models.gcm import GCM
+from pyro_gcm.models.igcm import IGCM
+
+
+@dataclass(frozen=True)
+class AssumptionComparison:
+    """Held-out log scores of the strict and of the implicit model, row by row.
+
+    `scores` has one row for each row of the data: fold, strict and implicit, log p(y | x, r) in
+    nats by models that were trained without that fold (a density in the units of y if continuous).
+    """
+
+    scores: pd.DataFrame
+
+    @property
+    def difference(self) -> float:
+        """Mean log score of the implicit model less that of the strict one, nats a row."""
+        return float((self.scores["implicit"] - self.scores["strict"]).mean())
+
+    @property
+    def standard_error(self) -> float:
+        """Paired standard error of `difference`, over rows.
+
+        Rows of one fold share their two models, and folds most of their training rows, so that it
+        counts the luck of the test rows and little of that of training.
+        """
+        return float((self.scores["implicit"] - self.scores["strict"]).sem())
+
+    def __str__(self) -> str:
+        means = self.scores[["strict", "implicit"]].mean()
+        return (
+            f"log score of {len(self.scores)} held-out rows: strict {means['strict']:.4f}, implicit "
+            f"{means['implicit']:.4f}, difference {self.difference:+.4f} ± {self.standard_error:.4f}"
+        )
+
+
+def compare_assumptions(
+    data: Any,
+    *,
+    response: str | None = None,
+    strict: Mapping[str, Any] | None = None,
+    implicit: Mapping[str, Any] | None = None,
+    implicit_objective: str = "conditional",
+    folds: int = 5,
+    seed: int = 0,
+    progress: bool = True,
+    **training: Any,
+) -> AssumptionComparison:
+    """Train `GCM` (strict) and `IGCM` (implicit) on the same folds, score the same held-out rows.
+
+    :param data: a `data.Dataset`, or a triple (x, r, y) of arrays.
+    :param response: "binary" or "continuous"; read off a `Dataset`, "binary" by default.
+    :param strict: options of `GCM`, such as {"alternatives": 3}.
+    :param implicit: options of `IGCM`, such as {"k_dim": 2}.
+    :param implicit_objective: objective that `IGCM` is trained for; the score is log p(y | x, r) in
+        any case.
+    :param folds: number of parts, each held out once; 1 stands for one held-out fifth.
+    :param seed: seed of the folds, the initial weights and the training.
+    :param progress: show a progress bar over the fits.
+    :param training: options of `fit` for both, such as epochs.
+    :raises ValueError: for data that `fit` would refuse, before anything is trained.
+
+    >>> x, r = torch.randn(60, 2), torch.rand(60, 1)
+    >>> y = x[:, 0] + r[:, 0] > 0.5
+    >>> result = compare_assumptions((x, r, y), folds=2, epochs=1, progress=False)
+    >>> list(result.scores.columns)
+    ['fold', 'strict', 'implicit']
+    """
+    if isinstance(data, tuple):
+        x, r, y = data
+    else:
+        x, r, y = data.x, data.r, data.y
+        response = response or data.response
+    response = response or "binary"
+    x, r = as_tensor("x", x), as_tensor("r", r)
+    x = matrix("x", x, x.shape[-1], "x_dim")
+    r = matrix("r", r, r.shape[-1], "r_dim")
+    y = vector("y", y)
+    same_rows(x=x, r=r, y=y)
+    positive_int("folds", folds)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    parts = order.tensor_split(folds) if folds > 1 else (order[: len(y) // 5],)
+    builders: dict[str, Any] = {"strict": GCM, "implicit": IGCM}
+    options = {"strict": strict or {}, "implicit": implicit or {}}
+    objectives = {"strict": "conditional", "implicit": implicit_objective}
+    scores = {name: torch.full((len(y),), torch.nan, dtype=torch.float64) for name in builders}
+    fold = torch.full((len(y),), -1)
+    with tqdm(total=2 * len(parts), disable=not progress, desc="compare", unit="fit") as bar:
+        for number, test in enumerate(parts):
+            train = _others(test, len(y))
+            fold[test] = number
+            for name, build in builders.items():
+                model = build(
+                    x.shape[1],
+                    r.shape[1],
+                    **{"response": response, "seed": seed, **options[name]},
+                )
+                fit(
+                    model,
+                    x[train],
+                    r[train],
+                    y[train],
+                    **{"seed": seed, "progress": False, **training},
+                    objective=objectives[name],
+                )
+                held_out = (column[test].to(model.device) for column in (x, r, y))
+                scores[name][test] = model.log_prob(*held_out).double().cpu()
+                bar.update()
+    table = pd.DataFrame({"fold": fold, **scores})
+    return AssumptionComparison(table[table["fold"] >= 0].reset_index(names="row").set_index("row"))
+
+
+def _others(rows: Tensor, count: int) -> Tensor:
+    mask = torch.ones(count, dtype=torch.bool)
+    mask[rows] = False
+    return mask.nonzero()[:, 0]

@@ -1,0 +1,151 @@
+"""Strict and implicit monotonicity on a real data set, beside monotone gradient boosting."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.stats import norm
+from sklearn.model_selection import cross_val_predict
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, data, fit
+from reproduce.fit import SETTINGS, boosting
+from reproduce.results import RESULTS, Tables, clear_parts, cores, run_parts, versions, write_csv
+from reproduce.scores import binary_scores, continuous_scores
+
+ALTERNATIVES = {"alternatives": 3, "costs": 3}
+#: Model, its options, and the objective, for each method; both models have the settings of `fit`.
+METHODS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "GCM": (GCM, {}, "conditional"),
+    "GCM, 3 alternatives": (GCM, ALTERNATIVES, "conditional"),
+    "IGCM": (IGCM, {}, "conditional"),
+    "IGCM, 3 alternatives": (IGCM, ALTERNATIVES, "conditional"),
+    "IGCM, response and revenue": (IGCM, {}, "response_revenue"),
+    "IGCM, paper": (IGCM, {"kernel_guide": "amortised"}, "paper"),
+}
+BOOSTING = "monotone boosting"
+
+
+def model_scores(
+    dataset: data.Dataset, train: Tensor, test: Tensor, seed: int, method: str, options: Any
+) -> dict[str, float]:
+    """Held-out scores of GCM or IGCM."""
+    build, extra, objective = METHODS[method]
+    model = build(
+        dataset.x_dim,
+        dataset.r_dim,
+        response=dataset.response,
+        seed=seed,
+        **{**options["model"], **extra},
+    )
+    rows = [[part[index] for part in (dataset.x, dataset.r, dataset.y)] for index in (train, test)]
+    fit(
+        model, *rows[0], objective=objective, seed=seed, device="cpu", progress=False,
+        **options["fit"],
+    )  # fmt: skip
+    x, r, y = rows[1]
+    prediction = model.predict(x, r).double().numpy()
+    if dataset.response == "binary":
+        return binary_scores(prediction, y.numpy())
+    log_density, pit = (f(x, r, y).double().numpy() for f in (model.log_prob, model.cdf))
+    return continuous_scores(prediction, log_density, pit, y.numpy())
+
+
+def boosting_scores(
+    dataset: data.Dataset, train: Tensor, test: Tensor, seed: int
+) -> dict[str, float]:
+    """Held-out scores of boosting; a continuous y is normal around its prediction.
+
+    The spread is that of out-of-fold residuals on the training rows.
+    """
+    columns = torch.cat([dataset.x, dataset.r], dim=1).numpy()
+    target = dataset.y.numpy()
+    booster = boosting(dataset, seed).fit(columns[train], target[train])
+    if dataset.response == "binary":
+        return binary_scores(booster.predict_proba(columns[test])[:, 1], target[test])
+    out_of_fold = cross_val_predict(boosting(dataset, seed), columns[train], target[train], cv=5)
+    spread = np.sqrt(np.mean((out_of_fold - target[train]) ** 2))
+    mean = booster.predict(columns[test])
+    density = norm(mean, spread)
+    return continuous_scores(
+        mean, density.logpdf(target[test]), density.cdf(target[test]), target[test]
+    )
+
+
+def run(name: str, method: str, seed: int, options: dict[str, Any]) -> Tables:
+    """One method on one random 4:1 split."""
+    dataset = data.load(name)
+    train, test = dataset.split(seed)
+    start = time.perf_counter()
+    if method == BOOSTING:
+        scores = boosting_scores(dataset, train, test, seed)
+    else:
+        scores = model_scores(dataset, train, test, seed, method, options)
+    seconds = time.perf_counter() - start
+    rows = [
+        {
+            "experiment": "implicit",
+            "dataset": name,
+            "seed": seed,
+            "method": method,
+            "setting": "defaults" if method == BOOSTING else json.dumps(options),
+            "r": "",
+            "metric": metric,
+            "value": value,
+            "seconds": seconds,
+            "versions": versions(),
+        }
+        for metric, value in scores.items()
+    ]
+    return {"metrics": rows}
+
+
+def report(table: pd.DataFrame) -> str:
+    """Mean of every score, with the paired difference to GCM and its standard error over splits."""
+    wide = table.pivot(index="seed", columns=["metric", "method"], values="value")
+    lines = []
+    for metric in table["metric"].unique():
+        lines.append(metric)
+        for method in table["method"].unique():
+            values = wide[metric][method]
+            gap = values - wide[metric]["GCM"]
+            error = gap.std() / len(gap) ** 0.5 if len(gap) > 1 else float("nan")
+            difference = "" if method == "GCM" else f"   {gap.mean():+.4f} ± {error:.4f}"
+            lines.append(f"  {method:28s}{values.mean():.4f}{difference}")
+    return "\n".join(lines)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `python -m reproduce implicit`."""
+    parser.add_argument("--dataset", choices=list(SETTINGS), required=True)
+    parser.add_argument("--splits", type=int, default=3, help="number of random 4:1 splits")
+    parser.add_argument("--methods", nargs="+", choices=[*METHODS, BOOSTING])
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--jobs", type=int, default=cores(), help="processes, one a core")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Run all splits, print the table and write the CSV file."""
+    settings = SETTINGS[arguments.dataset]
+    epochs = {"epochs": arguments.epochs} if arguments.epochs else {}
+    options = {"model": settings["model"], "fit": {**settings["fit"], **epochs}}
+    parts = [
+        {"name": arguments.dataset, "method": method, "seed": seed, "options": options}
+        for seed in range(arguments.splits)
+        for method in arguments.methods or [*METHODS, BOOSTING]
+    ]
+    tables = run_parts("implicit", parts, run, arguments.jobs)
+    print(f"\n{arguments.dataset}, {arguments.splits} splits, {options}; differences to GCM")
+    print(report(tables["metrics"]))
+    path = arguments.output / f"implicit_{arguments.dataset}.csv"
+    write_csv(tables["metrics"], path)
+    clear_parts("implicit")
+    print(f"\nwritten: {path}")

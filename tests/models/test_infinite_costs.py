@@ -1,0 +1,142 @@
+"""Responses that are capped: costs that are infinite with probability p0, and bounded maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyro.poutine as poutine
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm.inference import conditional, uncollapse
+
+
+def rows(count: int, seed: int, by_x: bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """x, r, y and the probability of a row that never responds: 10 %, or a function of x."""
+    g = torch.Generator().manual_seed(seed)
+    x, r = torch.randn(count, 2, generator=g), 10.0 * torch.rand(count, 2, generator=g)
+    cost = torch.stack([3.0 + x[:, 0], 2.0 - x[:, 1]], 1) + torch.randn(count, 2, generator=g)
+    p0 = torch.sigmoid(-2.2 + x[:, 0]) if by_x else torch.full((count,), 0.1)
+    never = torch.rand(count, generator=g) < p0
+    return x, r, ((cost < r).all(1) & ~never).float(), p0
+
+
+@pytest.mark.parametrize(
+    ("p0", "by_x"),
+    [("constant", False), ("conditional", False), ("conditional", True)],
+    ids=["constant", "function of x", "that depends on x"],
+)
+def test_share_that_never_responds_is_learned(p0: str, by_x: bool) -> None:
+    x, r, y, _ = rows(20_000, 0, by_x)
+    model = GCM(2, 2, p0=p0)
+    fit(model, x, r, y, epochs=8, batch_size=512, num_particles=8, progress=False)
+    x, _, _, wanted = rows(2000, 1, by_x)
+    learned = 1.0 - model.predict(x, torch.full((2000, 2), 1e4))
+    assert (learned.mean() - wanted.mean()).abs() < 0.02
+    assert (learned - wanted).abs().mean() < 0.02
+    if by_x:
+        assert torch.corrcoef(torch.stack([learned, wanted]))[0, 1] > 0.95
+
+
+def test_without_it_a_large_revenue_is_certain_of_a_response() -> None:
+    x, r, y, _ = rows(500, 0)
+    model = GCM(2, 2)
+    fit(model, x, r, y, epochs=2, num_particles=8, progress=False)
+    assert (model.predict(x, torch.full((500, 2), 1e4)) == 1.0).all()
+
+
+@pytest.mark.parametrize("p0", ["constant", "conditional"])
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+@pytest.mark.parametrize("options", [{}, {"alternatives": 3, "costs": 2}], ids=["plain", "3 x 2"])
+def test_every_alternative_has_a_probability_of_its_own(
+    options: dict[str, Any], response: str, p0: str
+) -> None:
+    model = GCM(2, 2, p0=p0, response=response, **options)
+    x, r, y, _ = rows(200, 0)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    fit(model, x, r, y, epochs=2, num_particles=8, progress=False)
+    changed = [n for n, v in model.infinite_net.named_parameters(prefix="infinite_net")]
+    assert changed
+    assert all(
+        not torch.equal(before[name], dict(model.named_parameters())[name]) for name in changed
+    )
+    p = torch.sigmoid(model.infinite_net(model.x_standardizer(x)))
+    assert p.shape == ((200, 3) if options else (200,))
+    if response == "binary":
+        ceiling = 1.0 - (p.prod(-1) if options else p)
+        largest = model.predict(x, torch.full((200, 2), 1e6))
+        torch.testing.assert_close(largest, ceiling.detach(), rtol=1e-5, atol=1e-6)
+        assert (model.predict(x, r) <= largest).all()
+
+
+def test_logits_may_come_from_a_module() -> None:
+    logits = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(-2))
+    model = GCM(2, 2, p0=logits)
+    assert model.infinite_net is logits
+    x, r, y, _ = rows(50, 0)
+    fit(model, x, r, y, epochs=1, progress=False)
+    torch.testing.assert_close(
+        model.predict(x, torch.full((50, 2), 1e6)),
+        (1.0 - torch.sigmoid(logits(model.x_standardizer(x)))).detach(),
+    )
+
+
+def test_recovered_costs_of_rows_without_a_response_may_be_infinite() -> None:
+    x, r, _, _ = rows(20_000, 0)
+    model = GCM(2, 2, p0="constant")
+    site = uncollapse(model.model)
+    for y in (0.0, 1.0):
+        c = poutine.trace(site).get_trace(x, r, torch.full((20_000,), y)).nodes["c"]["value"]
+        assert (c < r).all(-1).float().eq(y).all()
+        infinite = c.isinf().all(-1).float().mean()
+        assert (infinite == 0.0) if y else (infinite > 0.0474)  # the prior's share at the start
+    assert conditional(model)(x, r).shape == (20_000,)
+
+
+def test_costs_of_a_model_have_their_atom() -> None:
+    x, r, _, _ = rows(50, 0)
+    model = GCM(2, 2, p0="constant")
+    cost = model.cost(x)
+    torch.testing.assert_close(cost.cdf(r), model.predict(x, r))
+    share = cost.sample((4000,)).isinf().all(-1).float().mean()
+    assert share == pytest.approx(torch.sigmoid(torch.tensor(-3.0)).item(), abs=0.005)
+
+
+def test_implicit_model_is_capped_too() -> None:
+    x, r, y, _ = rows(300, 0)
+    for options in ({}, {"k_dim": 1}):  # the kernel sampled, and in closed form
+        model = IGCM(2, 2, p0="constant", **options)
+        fit(model, x, r, y, epochs=2, num_particles=8, progress=False)
+        ceiling = 1.0 - torch.sigmoid(model.infinite_net.logits)
+        assert (model.predict(x, r) < ceiling).all()
+        k = torch.full((300, model.k_dim), 1e6)
+        torch.testing.assert_close(
+            model.predict_given_kernel(x, k), ceiling.detach().expand(300), rtol=1e-5, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    "revenue_map",
+    ["sigmoid", torch.distributions.SigmoidTransform(), torch.distributions.ExpTransform()],
+    ids=["by name", "as a transform", "another bijection"],
+)
+def test_bounded_map_keeps_the_response_below_one(revenue_map: Any) -> None:
+    x, r, y, _ = rows(500, 0)
+    model = GCM(2, 2, revenue_map=revenue_map)
+    fit(model, x, r, y, epochs=4, num_particles=8, progress=False)
+    near, far = (model.predict(x, torch.full((500, 2), value)) for value in (12.0, 1e6))
+    assert (model.predict(x, r) < far).any()
+    assert (near <= far).all()
+    if not isinstance(revenue_map, torch.distributions.ExpTransform):
+        assert (far < 1.0).all()
+        assert (model.predict(x, torch.full((500, 2), -1e6)) > 0.0).all()
+
+
+def test_map_that_falls_or_does_not_fit_is_refused() -> None:
+    falling = torch.distributions.AffineTransform(0.0, -1.0)
+    with pytest.raises(ValueError, match="revenue_map"):
+        GCM(2, 2, revenue_map=falling)
+    with pytest.raises(ValueError, match="revenue_map=SigmoidTransform needs one alternative"):
+        GCM(2, 2, costs=3, revenue_map=torch.distributions.SigmoidTransform())

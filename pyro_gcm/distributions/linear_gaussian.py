@@ -38,19 +38,20 @@ def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Te
 
 def is_independent_normal(distribution: Any) -> bool:
     """Whether a distribution is normal with independent coordinates."""
-    return isinstance(_base(distribution), torch.distributions.Normal)
+    return isinstance(coordinates(distribution), torch.distributions.Normal)
+
+
+def coordinates(distribution: Any) -> Any:
+    """The distribution under `.to_event`."""
+    while isinstance(distribution, torch.distributions.Independent):
+        distribution = distribution.base_dist
+    return distribution
 
 
 def _independent_normal(name: str, value: Any) -> Any:
-    base = _base(value)
+    base = coordinates(value)
     if not isinstance(base, torch.distributions.Normal):
         raise ValueError(
             f"{name} must be normal with independent coordinates, got {type(base).__name__}"
         )
     return base
-
-
-def _base(value: Any) -> Any:
-    while isinstance(value, torch.distributions.Independent):
-        value = value.base_dist
-    return value

@@ -118,7 +118,12 @@ def fit(
     if schedule is not None and not callable(schedule):
         one_of("schedule", schedule, ["cosine"])
     target = _device(device)
-    data = _training_data(model, x, r, y, missing=objective == "joint")
+    data = _training_data(model, x, r, y, missing=pair.missing)
+    if getattr(bound, "gradient", "iwae") == "dreg" and any(c.isnan().any() for c in data):
+        raise ValueError(
+            "elbo='dreg' needs guide sites that are independent given the data, and draws of "
+            "missing values depend on the others: use 'iwae'"
+        )
     if objective == "conditional" and not model.reads_x and temperature == 1.0:
         warnings.warn(
             "prior='standard' under the conditional objective is the paper's literal loss: its "

@@ -12,6 +12,7 @@ from pyro.poutine import Trace
 from torch import Tensor
 from torch.distributions import kl_divergence
 
+from pyro_gcm.distributions.linear_gaussian import is_independent_normal
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 
 
@@ -81,6 +82,11 @@ class PaperLoss(ELBO):
 
 def _kl(q: Any, p: Any) -> Tensor:
     """KL[q || p] for normal p with independent coordinates and normal q of any covariance."""
+    if not is_independent_normal(p):
+        raise ValueError(
+            "objective='paper' has KL[q(k|x, r) || p(k)] for a normal kernel_prior with "
+            "independent coordinates alone"
+        )
     if isinstance(q, torch.distributions.MultivariateNormal):
         scale = p.base_dist.scale
         p = torch.distributions.MultivariateNormal(p.base_dist.loc, scale_tril=scale.diag_embed())

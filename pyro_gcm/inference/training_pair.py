@@ -14,7 +14,8 @@ class TrainingPair(NamedTuple):
 
     `shared` are the sites that the guide draws from the program's own distribution, so that their
     densities cancel. `enumerated` says that the program sums over a finite z, `sampled` that the
-    guide has sites. `loss` is the only loss of the objective, or None where any ELBO will do.
+    guide has sites, `missing` that x and r may be NaN where a value is missing. `loss` is the only
+    loss of the objective, or None where any ELBO will do.
     """
 
     program: Program
@@ -22,4 +23,5 @@ class TrainingPair(NamedTuple):
     shared: tuple[str, ...] = ()
     enumerated: bool = False
     sampled: bool = True
+    missing: bool = False
     loss: ELBO | None = None

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
@@ -28,9 +30,14 @@ class AssumptionComparison:
     scores: pd.DataFrame
 
     @property
+    def gaps(self) -> npt.NDArray[np.float64]:
+        """Log score of the implicit model less that of the strict one, for every row."""
+        return (self.scores["implicit"] - self.scores["strict"]).to_numpy()
+
+    @property
     def difference(self) -> float:
-        """Mean log score of the implicit model less that of the strict one, nats a row."""
-        return float((self.scores["implicit"] - self.scores["strict"]).mean())
+        """Mean of `gaps`, nats a row."""
+        return float(self.gaps.mean())
 
     @property
     def standard_error(self) -> float:
@@ -39,13 +46,13 @@ class AssumptionComparison:
         Rows of one fold share their two models, and folds most of their training rows, so that it
         counts the luck of the test rows and little of that of training.
         """
-        return float((self.scores["implicit"] - self.scores["strict"]).sem())
+        return float(self.gaps.std(ddof=1) / len(self.gaps) ** 0.5)
 
     def __str__(self) -> str:
-        means = self.scores[["strict", "implicit"]].mean()
+        strict, implicit = (self.scores[name].mean() for name in ("strict", "implicit"))
         return (
-            f"log score of {len(self.scores)} held-out rows: strict {means['strict']:.4f}, implicit "
-            f"{means['implicit']:.4f}, difference {self.difference:+.4f} ± {self.standard_error:.4f}"
+            f"log score of {len(self.scores)} held-out rows: strict {strict:.4f}, implicit "
+            f"{implicit:.4f}, difference {self.difference:+.4f} ± {self.standard_error:.4f}"
         )
 
 

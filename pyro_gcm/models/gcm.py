@@ -26,8 +26,9 @@ from pyro_gcm.models.missing import (
     in_units,
     observe_partly,
 )
-from pyro_gcm.models.order_event_model import Encoded, OrderEventModel, hidden_widths
+from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
 from pyro_gcm.models.parts import revenue_map_part
+from pyro_gcm.models.predictions import Encoded
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Conditional, Identity, StandardNormal, with_missing
 
@@ -219,24 +220,6 @@ class GCM(OrderEventModel):
             if self._has_missing(r):
                 draw_missing("r", self._r_columns(w, self.x_standardizer(x)), r)
 
-    def simulate(
-        self, size: int | None = None, *, x: ArrayLike | None = None, seed: int = 0
-    ) -> dict[str, Tensor]:
-        """Draws of every site of the program: z, w, x, r, c and y.
-
-        :param size: number of rows, without x (prior "standard" only).
-        :param x: [B, x_dim], covariates to draw for.
-        :raises ValueError: unless exactly one of size and x is given.
-        """
-        if (size is None) == (x is None):
-            raise ValueError("simulate needs either size or x")
-        given: Any = {"size": size} if x is None else {"x": self._covariates(x)}
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.no_grad(), torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
-            nodes: Any = pyro.poutine.trace(self.model).get_trace(**given).nodes
-        return {name: nodes[name]["value"] for name in ("z", "w", "x", "r", "c", "y")}
-
     def _has_missing(self, value: Tensor | None) -> bool:
         return not self.reads_x and value is not None and bool(value.isnan().any())
 
@@ -296,7 +279,7 @@ class GCM(OrderEventModel):
                 "objective='joint' needs revenues that are observed; the levels of "
                 "response='quantile' are chosen, and the pinball loss is no density of the data"
             )
-        return TrainingPair(collapse(self.model), self.joint_guide)
+        return TrainingPair(collapse(self.model), self.joint_guide, missing=True)
 
     def _untrained(self, objective: str) -> tuple[str, ...]:
         return () if objective == "joint" else ("x_decoder.", "r_decoder.", "w_guide.")

@@ -15,19 +15,21 @@ from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_r
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.deferred import Deferred
 from pyro_gcm.distributions.linear_gaussian import (
+    coordinates,
     is_independent_normal,
     linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.inference.collapse import collapse, conditional, given_covariates
-from pyro_gcm.inference.common_noise import BLOCK_ROWS, coarse, driven_draws, in_blocks, on_grid
+from pyro_gcm.inference.common_noise import coarse, driven_draws, in_blocks, on_grid
 from pyro_gcm.inference.cost_guard import CostGuard
 from pyro_gcm.inference.paper_loss import PaperLoss
 from pyro_gcm.inference.parameter_store import announce
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.missing import in_units
-from pyro_gcm.models.order_event_model import Encoded, OrderEventModel, hidden_widths
+from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
 from pyro_gcm.models.parts import kernel_guide_part, kernel_prior_part, revenue_map_part
+from pyro_gcm.models.predictions import Encoded
 from pyro_gcm.models.responses import Binary, Response
 from pyro_gcm.nets import Conditional, Identity, PositiveLinear, StandardNormal
 
@@ -66,6 +68,7 @@ class IGCM(OrderEventModel):
     :param kernel_map: what the costs are compared with, an increasing function of k: "identity" for
         one alternative with a cost for each coordinate (default there), "positive_linear", or as
         `revenue_map` of `GCM`.
+    :param dr_net: module that takes standardised x to p(dr|x), normal with independent columns.
     :param x_decoder: module that takes (z, k) [..., D + K] to p(x|z, k), with prior "standard".
     :param num_samples: draws of z and k that a prediction averages over.
     :param seed: seed of the initial weights and of the prediction noise.
@@ -93,6 +96,7 @@ class IGCM(OrderEventModel):
         costs: int | None = None,
         cost_family: str | type | nn.Module = "normal",
         p0: str | nn.Module | None = None,
+        dr_net: nn.Module | None = None,
         x_decoder: nn.Module | None = None,
         num_samples: int = 128,
         seed: int = 0,
@@ -127,10 +131,18 @@ class IGCM(OrderEventModel):
             if self.k_guide is None and not self.exact_kernel:
                 raise ValueError(
                     "kernel_guide='exact' needs a normal kernel_prior with independent "
-                    f"coordinates, got {type(prior).__name__}: pass kernel_guide='amortised'"
+                    f"coordinates, got {type(coordinates(prior)).__name__}: pass "
+                    "kernel_guide='amortised'"
+                )
+            if not self.exact_kernel and getattr(self.k_guide, "reads_outcome", False):
+                raise ValueError(
+                    "kernel_guide reads y, and with a kernel_prior that is not normal a prediction "
+                    "draws k from the guide: there it must be q(k|x, r), such as 'amortised'"
                 )
             self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
-            self.dr_net = Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
+            self.dr_net = dr_net or Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
+            if not is_independent_normal(self.dr_net(torch.zeros(1, self.x_dim))):
+                raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
             if not self.reads_x:
                 self.x_decoder = x_decoder or Conditional(
                     dist.Normal, self.z_dim + self.k_dim, (self.x_dim,), hidden
@@ -164,6 +176,11 @@ class IGCM(OrderEventModel):
         covariates: Any = None if x is None else self.x_standardizer(x)
 
         def given_inputs() -> Any:  # what p(k) becomes where x and r are inputs
+            for name, value in (("x", covariates), ("r", r)):
+                if value is None:
+                    raise RuntimeError(
+                        f"conditional: '{name}' is an input of p(y | x, r) and must be given"
+                    )
             return self._exact_kernel(covariates, self.r_standardizer(r))
 
         with pyro.plate("data", rows, dim=-1):
@@ -189,6 +206,9 @@ class IGCM(OrderEventModel):
 
         A z with a finite support is summed out, so that it has no site here.
         """
+        for name, value in (("x", x), ("r", r)):
+            if value is None:
+                raise ValueError(f"{name} must be given: the guide reads it")
         x, r, y = self._checked_inputs(x, r, y, missing=False)
         announce(self.name, self)
         with pyro.plate("data", len(x), dim=-1):
@@ -263,6 +283,11 @@ class IGCM(OrderEventModel):
                     "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z, k) is "
                     "not a density of x, and maximising it means nothing"
                 )
+            if not isinstance(self.k_prior, StandardNormal):
+                raise ValueError(
+                    "objective='joint' needs kernel_prior='standard': with p(k|x), p(k|x) "
+                    "p(x|z, k) is not a density of x, and maximising it means nothing"
+                )
             return TrainingPair(collapse(self.model), self.guide, (), self.enumerates)
         program = given_covariates(self.model)
         if objective == "response_revenue":
@@ -280,7 +305,7 @@ class IGCM(OrderEventModel):
         """Whether E_k has a closed form under the exact p(k|x, r); for K > 1 that is correlated."""
         if self.k_dim > 1 or not self._takes_kernel_as_it_is():
             return False
-        x, z = (torch.zeros(1, n, device=self.device) for n in (self.x_dim, self.z_dim))
+        x, z = (self.noise.noise.new_zeros(1, n) for n in (self.x_dim, self.z_dim))
         kernel = dist.Normal(z.new_zeros(1, 1), z.new_ones(1, 1)).to_event(1)
         return integrates_over(self._cost(z, x), kernel)
 
@@ -304,14 +329,10 @@ class IGCM(OrderEventModel):
         :returns: [B, R].
         """
         x, revenues = self._covariates(x), self._revenues("revenues", revenues)
-        noise = self._noise(num_samples)
-
-        def block(x: Tensor) -> Tensor:
-            encoded = self._encode(x, noise).against_revenues()
-            parts = revenues.split(BLOCK_ROWS // 8)
-            return torch.cat([self._average(*self._event(encoded, r)) for r in parts], dim=-1)
-
-        return in_blocks(block, x).to(noise.dtype)
+        # Every pair as a row of its own: another shape of the products would give other bits.
+        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+        predictions = self.predict(*pairs, num_samples=num_samples)
+        return predictions.reshape(len(x), len(revenues))
 
     @torch.no_grad()
     def predict_given_kernel(
@@ -347,13 +368,17 @@ class IGCM(OrderEventModel):
         same_rows(x=x, r=r)
         return self._kernel_for_predictions(self.x_standardizer(x), self.r_standardizer(r))
 
+    def _covariates(self, x: ArrayLike) -> Tensor:
+        # Under no objective may values be missing.
+        return matrix("x", x, self.x_dim, "x_dim", self.device)
+
     def _kernel_for_predictions(self, covariates: Tensor, r: Tensor) -> Any:
         if self.objective == "paper" or not self.exact_kernel:
             return self.k_guide(covariates, r, None)  # type: ignore[misc]
         return self._exact_kernel(covariates, r)
 
     def _event(self, encoded: Encoded, r: Tensor) -> tuple[OrderEvent, Encoded]:
-        z, x, log_weights, noise = encoded
+        z, x, log_weights, noise, _ = encoded
         r = self.r_standardizer(r)
         kernel, cost = self._kernel_for_predictions(x, r), self._cost(z, x)
         joint, weighted = self.objective == "joint", self.objective != "paper"

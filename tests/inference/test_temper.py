@@ -7,8 +7,8 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from toy_rows import QUICK, Rows, same, weights
 from torch import Tensor
+from toy_rows import QUICK, Rows, same, weights
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional, temper

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm import GCM
+from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import Conditional, Identity, PositiveLinear, Probit, StandardNormal
 
@@ -101,3 +101,66 @@ def test_a_named_part_and_its_object_are_one_model() -> None:
     x, r = torch.randn(4, 3), torch.randn(4, 2)
     named, passed = GCM(3, 2, response="binary"), GCM(3, 2, response=Binary())
     assert torch.equal(named.predict(x, r), passed.predict(x, r))
+
+
+class Decoder(nn.Module):
+    """context -> Laplace columns around a linear map."""
+
+    def __init__(self, in_dim: int, out_dim: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_dim, out_dim)
+
+    def forward(self, context: Tensor) -> Any:
+        return dist.Laplace(self.linear(context), 0.7).to_event(1)
+
+
+class FullDecoder(Decoder):
+    """context -> columns that are not independent."""
+
+    def forward(self, context: Tensor) -> Any:
+        loc = self.linear(context)
+        return dist.MultivariateNormal(loc, torch.eye(loc.shape[-1]))
+
+
+def test_decoders_of_the_joint_program_may_be_modules() -> None:
+    x, r = torch.randn(64, 3), torch.rand(64, 2)
+    r[::4, 1], x[1::4, 0] = torch.nan, torch.nan
+    y = (torch.arange(64) % 2).float()
+    decoders = {"x_decoder": Decoder(4, 3), "r_decoder": Decoder(2 + 3, 2)}
+    before = {name: part.linear.weight.clone() for name, part in decoders.items()}
+    model = GCM(3, 2, prior="standard", **decoders)
+    fit(model, x, r, y, objective="joint", epochs=2, num_particles=4, progress=False)
+    for name, part in decoders.items():
+        assert getattr(model, name) is part
+        assert not torch.equal(before[name], part.linear.weight)
+    assert model.predict(x, r).isfinite().all()
+
+
+def test_missing_values_need_independent_columns() -> None:
+    x, r, y = torch.randn(64, 3), torch.rand(64, 2), torch.ones(64)
+    model = GCM(3, 2, prior="standard", r_decoder=FullDecoder(2 + 3, 2))
+    options = {"objective": "joint", "epochs": 1, "progress": False}
+    fit(model, x, r, y, **options)
+    r[3, 0] = torch.nan
+    with pytest.raises(ValueError, match="missing values need a decoder with independent columns"):
+        fit(model, x, r, y, **options)
+
+
+def test_parts_of_the_implicit_model_may_be_modules() -> None:
+    x, r, y = torch.randn(64, 3), torch.rand(64, 2), (torch.arange(64) % 2).float()
+    noise = Conditional(dist.Normal, 3, (2,), hidden=())
+    kernel_map = PositiveLinear(2, (3,))
+    model = IGCM(3, 2, costs=3, dr_net=noise, kernel_map=kernel_map)
+    assert model.dr_net is noise
+    assert model.kernel_map is kernel_map
+    fit(model, x, r, y, epochs=1, num_particles=4, progress=False)
+    with pytest.raises(ValueError, match="dr_net must give a normal"):
+        IGCM(3, 2, dr_net=Decoder(3, 2))
+
+
+def test_costs_may_come_from_a_module() -> None:
+    costs = Conditional(dist.Logistic, 4, (2,), hidden=())
+    model = GCM(3, 2, cost_family=costs)
+    assert model.cost_net is costs
+    p = model.predict(torch.randn(4, 3), torch.randn(4, 2))
+    assert ((p > 0) & (p < 1)).all()

@@ -42,8 +42,8 @@ class CommonNoise(nn.Module):
 
     def forward(self, num_samples: int | None = None) -> Tensor:
         """The kept noise, or a longer or shorter piece of the same sequence."""
-        if num_samples is None or num_samples == len(self.noise):
-            return self.noise
+        if num_samples is None or num_samples <= len(self.noise):
+            return self.noise[:num_samples]
         return self._sobol(num_samples).to(self.noise)
 
 

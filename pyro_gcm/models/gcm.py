@@ -93,6 +93,7 @@ class GCM(OrderEventModel):
     """
 
     objectives = ("conditional", "joint")
+    _fills_missing = True
 
     def __init__(
         self,

@@ -35,6 +35,8 @@ class OrderEventModel(Predictions):
 
     #: What a model can be trained for; the first is the default of `fit`.
     objectives: tuple[str, ...]
+    #: Whether the whole program can be trained with missing values.
+    _fills_missing = False
     _objective: Tensor
 
     def __init__(self, x_dim: int, r_dim: int, z_dim: int, seed: int, name: str | None) -> None:
@@ -70,7 +72,9 @@ class OrderEventModel(Predictions):
         self.z_prior = prior_part(prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = bool(getattr(self.z_prior, "enumerates", False))
-        self.z_guide = guide_part(guide, self.z_prior, self.x_dim, self.r_dim, self.z_dim, hidden)
+        sizes = self.x_dim, self.r_dim, self.z_dim
+        marks = self._fills_missing and not self.reads_x
+        self.z_guide = guide_part(guide, self.z_prior, *sizes, hidden, marks_missing=marks)
         self.cost_net = cost_part(cost_family, self.z_dim, self.cost_shape, hidden)
         self.infinite_net = infinite_part(p0, self.x_dim, alternatives, hidden)
 

@@ -91,7 +91,13 @@ def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
 
 
 def guide_part(
-    guide: Any, prior: nn.Module, x_dim: int, r_dim: int, z_dim: int, hidden: Any
+    guide: Any,
+    prior: nn.Module,
+    x_dim: int,
+    r_dim: int,
+    z_dim: int,
+    hidden: Any,
+    marks_missing: bool,
 ) -> nn.Module | None:
     """q(z|x, r, y), or None where z is drawn from the prior itself, or summed out."""
     reads_x = not isinstance(prior, StandardNormal)
@@ -123,9 +129,8 @@ def guide_part(
         return guide
     if reads_outcome:
         return PosteriorGuide(network(x_dim + r_dim + 1, z_dim, hidden))
-    # x may have missing values where it is part of the program.
-    in_dim = x_dim if reads_x else 2 * x_dim
-    return AmortizedGuide(network(in_dim, z_dim, hidden), marks_missing=not reads_x)
+    in_dim = 2 * x_dim if marks_missing else x_dim
+    return AmortizedGuide(network(in_dim, z_dim, hidden), marks_missing)
 
 
 def kernel_prior_part(prior: Any, x_dim: int, k_dim: int, hidden: Any) -> nn.Module:

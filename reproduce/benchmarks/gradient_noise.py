@@ -18,12 +18,11 @@ from typing import Any
 import pyro
 import pyro.distributions as dist
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_gcm import GCM, data
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
 from pyro_gcm.inference.parameter_store import unannounced
-from pyro_gcm.nets import Conditional
 
 N = 32
 BATCH = 256
@@ -52,18 +51,6 @@ class NearPosterior:
         """z."""
         with pyro.plate("data", 64):
             pyro.sample("z", dist.Normal(self.a * self.y, self.log_s.exp()).to_event(1))
-
-
-class Posterior(nn.Module):
-    """q(z | x, r, y), a diagonal normal."""
-
-    def __init__(self, x_dim: int, r_dim: int, z_dim: int) -> None:
-        super().__init__()
-        self.q_z = Conditional(dist.Normal, x_dim + r_dim + 1, (z_dim,))
-
-    def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
-        """The distribution for standardised x [B, x_dim], r [B, r_dim] and y [B]."""
-        return self.q_z(torch.cat([x, r, y.unsqueeze(-1)], -1))
 
 
 def noise(loss: Callable[[], Tensor], parameters: Sequence[Tensor], repeats: int) -> float:
@@ -104,11 +91,10 @@ def main() -> None:
 
     compas = data.load("compas")
     rows = [compas.x.float(), compas.r.float(), compas.y.float()]
-    torch.manual_seed(options.seed)
-    guide = Posterior(compas.x_dim, compas.r_dim, z_dim=4)
-    model = GCM(compas.x_dim, compas.r_dim, guide=guide, z_dim=4, seed=options.seed)
+    model = GCM(compas.x_dim, compas.r_dim, guide="posterior", seed=options.seed)
     model.x_standardizer.learn(compas.x)
     model.r_standardizer.learn(compas.r)
+    guide: Any = model.z_guide
     program = conditional(model.model)
     order = torch.Generator().manual_seed(options.seed)
     batch = [column[:BATCH] for column in rows]

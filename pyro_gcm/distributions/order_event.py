@@ -241,7 +241,7 @@ def integrates_over(cost: Any, revenue: Any) -> bool:
     """
     try:
         OrderEvent(cost, revenue)
-    except ValueError:
+    except (TypeError, ValueError):
         return False
     return True
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -118,16 +119,18 @@ def fit(
     if schedule is not None and not callable(schedule):
         one_of("schedule", schedule, ["cosine"])
     target = _device(device)
+    parameters = model.trained_parameters(objective)
     data = _training_data(model, x, r, y, missing=pair.missing)
     if getattr(bound, "gradient", "iwae") == "dreg" and any(c.isnan().any() for c in data):
         raise ValueError(
             "elbo='dreg' needs guide sites that are independent given the data, and draws of "
             "missing values depend on the others: use 'iwae'"
         )
-    if objective == "conditional" and not model.reads_x and temperature == 1.0:
+    literal = not model.reads_x and objective in ("conditional", "response_revenue")
+    if literal and temperature == 1.0:
         warnings.warn(
-            "prior='standard' under the conditional objective is the paper's literal loss: its "
-            "optimum ignores x, so predictions follow r alone. Use prior='conditional' to learn "
+            f"prior='standard' under objective={objective!r} is the paper's literal loss: its "
+            "optimum ignores x in z, and so in the costs. Use prior='conditional' to learn "
             "p(y | x, r).",
             stacklevel=2,
         )
@@ -135,6 +138,7 @@ def fit(
         torch.random.fork_rng(devices=[target] if target.type == "cuda" else []),
         # Whatever a program announces does not stay behind in Pyro's global store.
         pyro.get_param_store().scope(),
+        _precision_of(parameters) if pair.enumerated else nullcontext(),
     ):
         torch.manual_seed(seed)
         order = torch.Generator().manual_seed(seed)
@@ -153,7 +157,7 @@ def fit(
         trainer = Trainer(
             model=model,
             pair=pair,
-            parameters=model.trained_parameters(objective),
+            parameters=parameters,
             bound=bound,
             train=[column.to(target) for column in train],
             validation=[column[rows[:held_out]].to(target) for column in data],
@@ -169,6 +173,17 @@ def fit(
         )
         saved = Checkpoint(checkpoint, trainer.state, trainer.load_state)
         return trainer.run(epochs, patience, saved, progress)
+
+
+@contextmanager
+def _precision_of(parameters: Mapping[str, Tensor]) -> Iterator[None]:
+    """torch's default dtype as the model's: Pyro's enumeration makes weights of the default."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(next(iter(parameters.values())).dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _bound(

@@ -28,7 +28,12 @@ from pyro_gcm.inference.parameter_store import announce
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.missing import in_units
 from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
-from pyro_gcm.models.parts import kernel_guide_part, kernel_prior_part, revenue_map_part
+from pyro_gcm.models.parts import (
+    kernel_guide_part,
+    kernel_prior_part,
+    one_row,
+    revenue_map_part,
+)
 from pyro_gcm.models.predictions import Encoded
 from pyro_gcm.models.responses import Binary, Response
 from pyro_gcm.nets import Conditional, Identity, PositiveLinear, StandardNormal
@@ -123,15 +128,15 @@ class IGCM(OrderEventModel):
                 "kernel_map",
             )
             self.k_prior = kernel_prior_part(kernel_prior, self.x_dim, self.k_dim, hidden)
-            prior = self.k_prior(torch.zeros(1, self.x_dim))
-            self.exact_kernel = is_independent_normal(prior)
+            p_k = one_row(self.k_prior, self.x_dim)
+            self.exact_kernel = is_independent_normal(p_k)
             self.k_guide = kernel_guide_part(
                 kernel_guide, self.x_dim, self.r_dim, self.k_dim, hidden
             )
             if self.k_guide is None and not self.exact_kernel:
                 raise ValueError(
                     "kernel_guide='exact' needs a normal kernel_prior with independent "
-                    f"coordinates, got {type(coordinates(prior)).__name__}: pass "
+                    f"coordinates, got {type(coordinates(p_k)).__name__}: pass "
                     "kernel_guide='amortised'"
                 )
             if not self.exact_kernel and getattr(self.k_guide, "reads_outcome", False):
@@ -141,7 +146,7 @@ class IGCM(OrderEventModel):
                 )
             self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
             self.dr_net = dr_net or Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
-            if not is_independent_normal(self.dr_net(torch.zeros(1, self.x_dim))):
+            if not is_independent_normal(one_row(self.dr_net, self.x_dim)):
                 raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
             if not self.reads_x:
                 self.x_decoder = x_decoder or Conditional(
@@ -305,9 +310,9 @@ class IGCM(OrderEventModel):
         """Whether E_k has a closed form under the exact p(k|x, r); for K > 1 that is correlated."""
         if self.k_dim > 1 or not self._takes_kernel_as_it_is():
             return False
-        x, z = (self.noise.noise.new_zeros(1, n) for n in (self.x_dim, self.z_dim))
-        kernel = dist.Normal(z.new_zeros(1, 1), z.new_ones(1, 1)).to_event(1)
-        return integrates_over(self._cost(z, x), kernel)
+        cost = one_row(self.cost_net, self.z_dim)
+        kernel = dist.Normal(torch.zeros(1, 1), torch.ones(1, 1)).to_event(1)
+        return integrates_over(cost, kernel)
 
     def _takes_kernel_as_it_is(self) -> bool:
         return isinstance(self.kernel_map, Identity) and isinstance(self.response, Binary)
@@ -338,7 +343,10 @@ class IGCM(OrderEventModel):
     def predict_given_kernel(
         self, x: ArrayLike, k: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
-        """Prediction for rows whose kernel is known; it never decreases in k.
+        """Prediction for rows whose kernel is set to k; it never decreases in k.
+
+        After "joint" training that is not p(y | x, k): there x ~ p(x|z, k), so that z and k, and
+        with them c and k, depend on each other once x is known.
 
         :param x: [B, x_dim] in data units.
         :param k: [B, k_dim].
@@ -360,6 +368,8 @@ class IGCM(OrderEventModel):
     @torch.no_grad()
     def kernel(self, x: ArrayLike, r: ArrayLike) -> Any:
         """The distribution of k given x and r that predictions average over, batch shape [B].
+
+        After "joint" training predictions also weigh its draws by p(x|z, k).
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].

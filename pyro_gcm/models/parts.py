@@ -198,5 +198,12 @@ def revenue_map_part(
     return part
 
 
+@torch.no_grad()
+def one_row(part: nn.Module, columns: int) -> Any:
+    """What a part returns for one row of zeros: to see of what kind it is."""
+    like = next(part.parameters(), torch.zeros(()))
+    return part(like.new_zeros(1, columns))
+
+
 def _shown(part: Any) -> str:
     return repr(part) if isinstance(part, str) else type(part).__name__

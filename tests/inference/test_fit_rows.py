@@ -94,7 +94,7 @@ BAD_ROWS = {
 BAD_OPTIONS = {
     "objective": (
         {"objective": "marginal"},
-        r"objective must be one of \('conditional', 'joint'\), got 'marginal'",
+        r"objective must be one of \['conditional', 'joint'\], got 'marginal'",
     ),
     "elbo": ({"elbo": "vae"}, r"elbo must be one of \['iwae', 'dreg', .* got 'vae'"),
     "elbo type": ({"elbo": 3}, "elbo must be one of .* got 3"),

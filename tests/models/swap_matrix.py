@@ -235,7 +235,7 @@ def run(combination: Combination) -> str:
             outcome = train(combination, model)
     told = [str(warning.message) for warning in caught]
     literal = outcome == TRAINS and not model.reads_x
-    literal = literal and combination.group.objective == "conditional"
+    literal = literal and combination.group.objective in ("conditional", "response_revenue")
     assert len(told) == literal, f"{combination} warned: {told}"
     assert not literal or "is the paper's literal loss" in told[0], f"{combination}: {told}"
     return outcome
@@ -364,7 +364,8 @@ of `fit` with {NUM_PARTICLES} particles on {COUNT} rows. It trains ({TRAINS}) if
   than {MARGIN} nats a row;
 - every parameter of `trained_parameters(objective)` moves and no other does;
 - the parameters and the predictions are finite;
-- the only warning is that of the literal loss (prior "standard" under objective "conditional").
+- the only warning is that of the literal loss (prior "standard" under objective "conditional" or
+  "response_revenue").
 
 It is refused (a letter) if the constructor or `fit` raises a ValueError with the message of that
 reason before anything in the model has changed.

@@ -201,3 +201,12 @@ def test_first_loss_of_fit_is_the_exact_evidence_whatever_the_seed(
             kind().to(torch.float64), x, r, y, elbo="enum", epochs=1, seed=seed, progress=False
         )
         assert result.history.loss[0] == pytest.approx(wanted, rel=0.0, abs=1e-10)
+
+
+@pytest.mark.parametrize("options", [{}, {"k_dim": 1}], ids=["k sampled", "k in closed form"])
+def test_implicit_model_trains_in_double_precision(options: dict[str, int]) -> None:
+    model = IGCM(3, 2, prior="categorical", **options).double()
+    x, r, y = torch.randn(40, 3), torch.rand(40, 2), (torch.arange(40) % 2).float()
+    loss = fit(model, x, r, y, epochs=4, learning_rate=0.02, progress=False).history.loss
+    assert loss.iloc[-1] < loss.iloc[0]
+    assert torch.get_default_dtype() == torch.float32

@@ -1,0 +1,351 @@
+"""A random revenue: where its order event has a closed form, and its exact posterior."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pyro.distributions as dist
+import pytest
+import torch
+from samplers import DIFFERENT, agreement, shuffled
+from torch import Tensor
+
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.order_event import integrates_over
+from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
+
+#: What either sampler draws for a comparison, and what a frequency is measured with.
+DRAWS, MANY = 6_000, 10**6
+
+outcomes = pytest.mark.parametrize("outcome", [0.0, 1.0], ids=["y=0", "y=1"])
+sizes = pytest.mark.parametrize("size", [1, 2, 3], ids=lambda k: f"K={k}")
+atoms = pytest.mark.parametrize("p0", [0.0, 0.3], ids=["finite", "infinite"])
+
+
+def normal(*shape: int) -> Any:
+    loc = torch.randn(*shape, dtype=torch.float64)
+    return dist.Normal(loc, 0.4 + torch.rand(*shape, dtype=torch.float64)).to_event(1)
+
+
+def with_atom(cost: Any, p0: float) -> Any:
+    return InfiniteCost(cost, torch.tensor(p0, dtype=torch.float64).logit()) if p0 else cost
+
+
+def event(size: int, p0: float = 0.0, batch: tuple[int, ...] = ()) -> OrderEvent:
+    """An event of two Gaussians whose outcomes both have a fair chance."""
+    cost, scale = normal(*batch, size), 0.4 + torch.rand(*batch, size, dtype=torch.float64)
+    # K gaps of this size are all positive with probability 1/2.
+    gap = torch.special.ndtri(torch.tensor(0.5, dtype=torch.float64) ** (1.0 / size))
+    loc = cost.mean + gap * torch.hypot(cost.stddev, scale)
+    loc = loc + 0.2 * torch.randn(*batch, size, dtype=torch.float64)
+    return OrderEvent(with_atom(cost, p0), dist.Normal(loc, scale).to_event(1))
+
+
+# Where there is a closed form
+
+
+def zeros(*shape: int) -> Any:
+    return dist.Normal(torch.zeros(shape), 1.0)
+
+
+CLOSED: dict[str, tuple[Any, Any]] = {
+    "one cost": (zeros(1).to_event(1), zeros(1).to_event(1)),
+    "three costs": (zeros(3).to_event(1), zeros(3).to_event(1)),
+    "batches": (zeros(5, 1, 2).to_event(1), zeros(4, 2).to_event(1)),
+    "expanded": (zeros(1).expand([2]).to_event(1), zeros(2).to_event(1).expand([5])),
+    "infinite cost": (InfiniteCost(zeros(2).to_event(1), torch.zeros(())), zeros(2).to_event(1)),
+}
+MAPPED = dist.TransformedDistribution(
+    zeros(2).to_event(1), [dist.transforms.AffineTransform(0.0, 2.0, event_dim=1)]
+)
+OPEN: dict[str, tuple[Any, Any]] = {
+    "alternatives": (zeros(2, 3).to_event(2), zeros(3).to_event(1)),
+    "alternatives, revenues of both": (zeros(2, 3).to_event(2), zeros(2, 3).to_event(2)),
+    "one alternative of two dimensions": (zeros(1, 3).to_event(2), zeros(3).to_event(1)),
+    "correlated revenue": (
+        zeros(2).to_event(1),
+        dist.MultivariateNormal(torch.zeros(2), scale_tril=torch.eye(2)),
+    ),
+    "correlated cost": (
+        dist.MultivariateNormal(torch.zeros(2), scale_tril=torch.eye(2)),
+        zeros(2).to_event(1),
+    ),
+    "mapped revenue": (zeros(2).to_event(1), MAPPED),
+    "laplace cost": (dist.Laplace(torch.zeros(2), 1.0).to_event(1), zeros(2).to_event(1)),
+    "laplace revenue": (zeros(2).to_event(1), dist.Laplace(torch.zeros(2), 1.0).to_event(1)),
+    "laplace twice": (dist.Laplace(torch.zeros(2), 1.0).to_event(1),) * 2,
+    "logistic cost": (dist.Logistic(torch.zeros(2), 1.0).to_event(1), zeros(2).to_event(1)),
+    "no event dimension": (zeros(2).to_event(1), zeros(2)),
+}
+UNREGISTERED: dict[str, Any] = {
+    "mapped coordinates": dist.LogNormal(torch.zeros(2), 1.0).to_event(1),
+    "student revenue": dist.StudentT(5.0, torch.zeros(2), 1.0).to_event(1),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+def test_closed_form_is_seen_for_independent_gaussians_of_one_alternative(case: str) -> None:
+    assert integrates_over(*CLOSED[case])
+    assert OrderEvent(*CLOSED[case]).log_probs()[0].isfinite().all()
+
+
+@pytest.mark.parametrize("case", OPEN)
+def test_no_closed_form_is_seen_where_there_is_none(case: str) -> None:
+    assert not integrates_over(*OPEN[case])
+    with pytest.raises(ValueError, match=r"revenue|cost"):
+        OrderEvent(*OPEN[case])
+
+
+@pytest.mark.parametrize("case", UNREGISTERED)
+def test_no_closed_form_is_seen_for_a_revenue_of_no_cost_family(case: str) -> None:
+    assert not integrates_over(zeros(2).to_event(1), UNREGISTERED[case])
+
+
+@sizes
+@atoms
+def test_both_outcomes_have_the_frequency_of_a_million_draws(size: int, p0: float) -> None:
+    pair = event(size, p0)
+    c, k = pair.cost.sample((MANY,)), pair.revenue.sample((MANY,))
+    happened = (c < k).all(-1).double().mean().item()
+    for outcome, frequency in ((0.0, 1.0 - happened), (1.0, happened)):
+        p = pair.log_prob(torch.tensor(outcome).double()).exp().item()
+        assert 0.05 < p < 0.95
+        assert abs(frequency - p) < 4.5 * math.sqrt(p * (1.0 - p) / MANY)
+
+
+def shared_by_alternatives() -> tuple[Tensor, Tensor, Tensor]:
+    """Draws of c [n, 2, 1] and k [n, 1, 1], and the product that E_k would give."""
+    c, k = (torch.randn(MANY, g, 1, dtype=torch.float64) for g in (2, 1))
+    one = OrderEvent(zeros(1).to_event(1), zeros(1).to_event(1)).mean.double()
+    return c, k, 1.0 - (1.0 - one).square()
+
+
+def correlated_coordinates() -> tuple[Tensor, Tensor, Tensor]:
+    """Draws for a k of correlation 0.8, and what its margins alone would give."""
+    k = dist.MultivariateNormal(
+        torch.zeros(2).double(), torch.tensor([[1.0, 0.8], [0.8, 1.0]]).double()
+    )
+    c = 0.5 * torch.randn(MANY, 1, 2, dtype=torch.float64)
+    margins = dist.Normal(k.mean, k.variance.sqrt()).to_event(1)
+    cost = dist.Normal(torch.zeros(2).double(), 0.5).to_event(1)
+    return c, k.sample((MANY, 1)), OrderEvent(cost, margins).mean
+
+
+def mapped_gaussian() -> tuple[Tensor, Tensor, Tensor]:
+    """Draws for exp(k), and what a Gaussian of its mean and variance would give."""
+    c, k = (torch.randn(MANY, 1, 1, dtype=torch.float64) for _ in range(2))
+    mapped = dist.LogNormal(torch.zeros(1).double(), 1.0)
+    moments = dist.Normal(mapped.mean, mapped.variance.sqrt()).to_event(1)
+    cost = dist.Normal(torch.zeros(1).double(), 1.0).to_event(1)
+    return c, k.exp(), OrderEvent(cost, moments).mean
+
+
+@pytest.mark.parametrize(
+    "case",
+    [shared_by_alternatives, correlated_coordinates, mapped_gaussian],
+    ids=lambda f: f.__name__,
+)
+def test_formula_would_be_wrong_where_it_is_refused(
+    case: Callable[[], tuple[Tensor, Tensor, Tensor]],
+) -> None:
+    c, k, formula = case()
+    frequency = (c < k).all(-1).any(-1).double().mean()
+    # 30 times the standard error of the frequency.
+    assert (frequency - formula).abs() > 30.0 * 0.5 / math.sqrt(MANY)
+
+
+# The posterior
+
+
+def by_rejection(pair: OrderEvent, outcome: float, count: int) -> tuple[Tensor, Tensor]:
+    """Draws of c and k for an event without batch: those of the prior that agree."""
+    c, k = pair.cost.sample((12 * count,)), pair.revenue.sample((12 * count,))
+    agrees = (c < k).all(-1).double() == outcome
+    assert agrees.sum() >= count
+    return c[agrees][:count], k[agrees][:count]
+
+
+def features(c: Tensor, k: Tensor) -> Tensor:
+    """c, k, c - k and c k; an infinite cost counts as a large one."""
+    c = c.clamp(max=50.0)
+    return torch.cat([c, k, c - k, c * k], -1)
+
+
+@sizes
+@atoms
+@outcomes
+def test_draws_of_the_revenue_agree_with_rejection_sampling(
+    outcome: float, p0: float, size: int
+) -> None:
+    pair = event(size, p0)
+    k = pair.revenue_posterior(torch.tensor(outcome)).sample((DRAWS,))
+    assert k.shape == (DRAWS, size)
+    wanted = by_rejection(pair, outcome, DRAWS)[1]
+    assert agreement(k, wanted) > DIFFERENT
+
+
+@sizes
+@atoms
+@outcomes
+def test_revenue_and_then_cost_agree_jointly_with_rejection_sampling(
+    outcome: float, p0: float, size: int
+) -> None:
+    pair, y = event(size, p0), torch.tensor(outcome)
+    k = pair.revenue_posterior(y).sample((DRAWS,))
+    c = pair.given_revenue(k).cost_posterior(y).sample()
+    assert ((c < k).all(-1).double() == outcome).all()
+    wanted = by_rejection(pair, outcome, DRAWS)
+    assert agreement(features(c, k), features(*wanted)) > DIFFERENT
+
+
+def ignoring_the_outcome(pair: OrderEvent, outcome: float) -> tuple[Tensor, Tensor]:
+    k = pair.revenue.sample((DRAWS,))
+    return pair.given_revenue(k).cost_posterior(torch.tensor(outcome)).sample(), k
+
+
+def of_the_other_outcome(pair: OrderEvent, outcome: float) -> tuple[Tensor, Tensor]:
+    k = pair.revenue_posterior(torch.tensor(1.0 - outcome)).sample((DRAWS,))
+    return pair.given_revenue(k).cost_posterior(torch.tensor(outcome)).sample(), k
+
+
+def without_the_dependence_of_coordinates(
+    pair: OrderEvent, outcome: float
+) -> tuple[Tensor, Tensor]:
+    k = shuffled(pair.revenue_posterior(torch.tensor(outcome)).sample((DRAWS,)))
+    return pair.given_revenue(k).cost_posterior(torch.tensor(outcome)).sample(), k
+
+
+@pytest.mark.parametrize(
+    ("sampler", "outcome", "size"),
+    [
+        (ignoring_the_outcome, 0.0, 1),
+        (ignoring_the_outcome, 1.0, 1),
+        (ignoring_the_outcome, 0.0, 3),
+        (ignoring_the_outcome, 1.0, 3),
+        (of_the_other_outcome, 0.0, 2),
+        (of_the_other_outcome, 1.0, 2),
+        (without_the_dependence_of_coordinates, 0.0, 2),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_wrong_samplers_do_not_agree_with_rejection_sampling(
+    sampler: Callable[[OrderEvent, float], tuple[Tensor, Tensor]], outcome: float, size: int
+) -> None:
+    pair = event(size)
+    c, k = sampler(pair, outcome)
+    wanted = by_rejection(pair, outcome, DRAWS)
+    assert agreement(features(c, k), features(*wanted)) < DIFFERENT
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@atoms
+def test_costs_agree_with_outcomes_however_unlikely(p0: float, dtype: torch.dtype) -> None:
+    rows = 2000
+    loc = torch.linspace(-12.0, 12.0, rows, dtype=dtype).unsqueeze(-1).expand(rows, 2)
+    cost = with_atom(dist.Normal(torch.zeros_like(loc), 1.0).to_event(1), p0)
+    pair = OrderEvent(cost, dist.Normal(loc, 0.5).to_event(1))
+    for y in (torch.zeros(rows, dtype=dtype), torch.ones(rows, dtype=dtype)):
+        posterior = pair.revenue_posterior(y)
+        k = posterior.sample((10,))
+        c = pair.given_revenue(k).cost_posterior(y).sample()
+        assert k.dtype == dtype
+        assert k.isfinite().all()
+        assert posterior.log_prob(k).isfinite().all()
+        assert ((c < k).all(-1).to(dtype) == y).all()
+
+
+@sizes
+@atoms
+@outcomes
+def test_density_is_that_of_bayes_rule(outcome: float, p0: float, size: int) -> None:
+    pair = event(size, p0, (5,))
+    k = pair.revenue.sample((20,))
+    finite = getattr(pair.cost, "cost", pair.cost).base_dist
+    given = (1.0 - p0) * torch.special.ndtr((k - finite.loc) / finite.scale).prod(-1)
+    gap = torch.hypot(finite.scale, pair.revenue.base_dist.scale)
+    evidence = (1.0 - p0) * torch.special.ndtr(
+        (pair.revenue.base_dist.loc - finite.loc) / gap
+    ).prod(-1)
+    if not outcome:
+        given, evidence = 1.0 - given, 1.0 - evidence
+    wanted = pair.revenue.log_prob(k).exp() * given / evidence
+    posterior = pair.revenue_posterior(torch.tensor(outcome).double())
+    torch.testing.assert_close(posterior.log_prob(k).exp(), wanted, rtol=1e-9, atol=1e-12)
+
+
+@atoms
+@outcomes
+def test_density_integrates_to_one(outcome: float, p0: float) -> None:
+    pair = event(1, p0)
+    posterior = pair.revenue_posterior(torch.tensor(outcome).double())
+    grid = torch.linspace(-15.0, 15.0, 20_001, dtype=torch.float64)
+    density = posterior.log_prob(grid.unsqueeze(-1)).exp()
+    assert torch.trapezoid(density, grid).item() == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("outcome_shape", [(), (5,), (4, 5)], ids=str)
+@pytest.mark.parametrize("sample_shape", [(), (3,), (2, 1)], ids=str)
+@atoms
+def test_shapes_are_those_of_any_distribution(
+    p0: float, sample_shape: tuple[int, ...], outcome_shape: tuple[int, ...]
+) -> None:
+    pair = OrderEvent(with_atom(normal(3), p0), normal(5, 3))
+    posterior = pair.revenue_posterior(torch.ones(outcome_shape))
+    batch_shape = torch.broadcast_shapes((5,), outcome_shape)
+    assert (posterior.batch_shape, posterior.event_shape) == (batch_shape, (3,))
+    k = posterior.sample(torch.Size(sample_shape))
+    assert k.shape == (*sample_shape, *batch_shape, 3)
+    log_p = posterior.log_prob(k)
+    assert log_p.shape == (*sample_shape, *batch_shape)
+    wide = posterior.expand((7, *batch_shape))
+    assert wide.sample(torch.Size(sample_shape)).shape == (*sample_shape, 7, *batch_shape, 3)
+    again = wide.log_prob(k.unsqueeze(len(sample_shape)))
+    torch.testing.assert_close(again.movedim(len(sample_shape), 0)[3], log_p)
+    summed = posterior.to_event(1)
+    assert summed.sample().shape == (*batch_shape, 3)
+    torch.testing.assert_close(summed.log_prob(k), log_p.sum(-1))
+
+
+def test_draws_of_an_expanded_posterior_are_independent() -> None:
+    posterior = event(2).revenue_posterior(torch.tensor(1.0)).expand((4,))
+    k = posterior.sample((1000,))
+    assert torch.corrcoef(k[:, :, 0].T).fill_diagonal_(0.0).abs().max() < 0.15
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
+    ids=["deepcopy", "pickle"],
+)
+@atoms
+def test_copies_draw_the_same_revenues(
+    p0: float, duplicate: Callable[[RevenuePosterior], RevenuePosterior]
+) -> None:
+    posterior = event(3, p0, (4,)).revenue_posterior(torch.tensor([0.0, 1.0, 0.0, 1.0]))
+    draws = []
+    for same in (posterior, duplicate(posterior)):
+        torch.manual_seed(1)
+        draws.append(same.sample((5,)))
+    assert torch.equal(*draws)
+    again = duplicate(posterior).log_prob(draws[0])
+    assert torch.equal(again, posterior.log_prob(draws[0]))
+
+
+def test_cost_or_revenue_that_is_known_has_no_posterior_of_the_revenue() -> None:
+    one = torch.tensor(1.0)
+    for known in ((torch.zeros(2), zeros(2).to_event(1)), (zeros(2).to_event(1), torch.zeros(2))):
+        with pytest.raises(ValueError, match="event must have distributions as its cost and as"):
+            OrderEvent(*known).revenue_posterior(one)
+
+
+def test_density_of_what_is_no_outcome_or_no_revenue_is_refused() -> None:
+    pair = OrderEvent(zeros(2).to_event(1), zeros(2).to_event(1), validate_args=True)
+    k = torch.zeros(2)
+    with pytest.raises(ValueError, match="value argument"):
+        pair.revenue_posterior(torch.tensor(0.5)).log_prob(k)
+    with pytest.raises(ValueError, match="value argument"):
+        pair.revenue_posterior(torch.tensor(1.0)).log_prob(k / 0.0)

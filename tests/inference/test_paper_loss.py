@@ -1,0 +1,286 @@
+"""The loss that the paper states for IGCM: equal to its equation, and no bound on the evidence."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm import IGCM
+from pyro_gcm.inference import ImportanceWeightedELBO
+from pyro_gcm.inference.paper_loss import PaperLoss
+from pyro_gcm.inference.training_pair import TrainingPair
+
+B, N = 6, 5
+LOG_2_PI = math.log(2.0 * math.pi)
+CASES: dict[str, dict[str, Any]] = {
+    "binary": {},
+    "continuous": {"response": "continuous"},
+    "alternatives": {"alternatives": 2, "costs": 3},
+}
+
+
+# The equation, in torch alone
+
+
+def log_normal(value: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
+    return (-0.5 * ((value - loc) / scale) ** 2 - scale.log() - 0.5 * LOG_2_PI).sum(-1)
+
+
+def redrawn(q: Any, value: Tensor) -> Tensor:
+    """The same draw as a function of the parameters of q once more."""
+    if isinstance(q, torch.distributions.MultivariateNormal):
+        centred = (value - q.loc).detach().unsqueeze(-1)
+        base = torch.linalg.solve_triangular(q.scale_tril.detach(), centred, upper=False)
+        return q.loc + (q.scale_tril @ base).squeeze(-1)
+    q = q.base_dist
+    return q.loc + q.scale * ((value - q.loc) / q.scale).detach()
+
+
+def divergence(q: Any, p: Any) -> Tensor:
+    """KL[q || p] of Gaussians from its formula."""
+    loc, scale = p.base_dist.loc, p.base_dist.scale
+    if isinstance(q, torch.distributions.MultivariateNormal):
+        spread = (q.scale_tril / scale[..., None]).square().sum((-1, -2))
+        log_q = q.scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+    else:
+        spread = (q.base_dist.scale / scale).square().sum(-1)
+        log_q = q.base_dist.scale.log().sum(-1)
+    shift = ((q.mean - loc) / scale).square().sum(-1)
+    log_p = scale.expand(q.mean.shape).log().sum(-1)
+    return 0.5 * (spread + shift - q.mean.shape[-1]) + log_p - log_q
+
+
+def log_response(model: IGCM, cost: Any, kernel: Any, x: Tensor, y: Tensor) -> Tensor:
+    """log Pr(y | z, k), or its average E_k where `kernel` is (loc, scale)."""
+    loc, scale = kernel if isinstance(kernel, tuple) else (model.kernel_map(kernel), 0.0 * x.sum())
+    p = torch.special.ndtr((loc - cost.loc) / (cost.scale**2 + scale**2).sqrt()).prod(-1)
+    if cost.loc.shape[-2:] == (2, 3):  # alternatives
+        p = 1.0 - (1.0 - p).prod(-1)
+    if not hasattr(model.response, "_curve"):
+        return torch.where(y == 1.0, p, 1.0 - p).log()
+    threshold, threshold_scale, own = model.response._curve(x)
+    mean = (own**2 + threshold_scale**2).sqrt() * torch.special.ndtri(p) + threshold
+    return -0.5 * ((y - mean) / own) ** 2 - own.log() - 0.5 * LOG_2_PI
+
+
+def by_hand(model: IGCM, drawn: dict[str, Tensor], rows: tuple[Tensor, ...]) -> Tensor:
+    """L_IGCM of section 3.4, summed over the rows, for draws z and k [N, B, .]."""
+    unit, x = model.r_standardizer, model.x_standardizer(rows[0])
+    r, y = rows[1], rows[2]
+    q_k, p_k, p_z = model.k_guide(x, unit(r)), model.k_prior(x), model.z_prior(x)
+    q_z = p_z if model.z_guide is None else model.z_guide(x)
+    z, k = redrawn(q_z, drawn["z"]), redrawn(q_k, drawn["k"])
+    cost = model.cost_net(z).base_dist
+    plain = model.cost_shape == (model.k_dim,) and not hasattr(model.response, "_curve")
+    closed = plain and not isinstance(q_k, torch.distributions.MultivariateNormal)
+    kernel = (q_k.base_dist.loc, q_k.base_dist.scale) if closed else k
+    log_y = log_response(model, cost, kernel, x, y)
+    for sign, p in ((1.0, p_z.base_dist), (-1.0, q_z.base_dist)):
+        log_y = log_y + sign * log_normal(z, p.loc, p.scale)
+    dr = model.dr_net(x).base_dist
+    mean = (k @ model.loading.weight.T + dr.loc) * unit.scale + unit.loc  # in the units of r
+    log_r = log_normal(r, mean, dr.scale * unit.scale)
+    first, second = (-log_p.exp().mean(0).log() for log_p in (log_y, log_r))
+    return (first + second + divergence(q_k, p_k)).sum()
+
+
+def problem(prior: str, kernel_prior: str, kernel_guide: str, case: str) -> Any:
+    """A model in float64 whose units are not 1, and rows for it."""
+    model = IGCM(
+        3,
+        2,
+        prior=prior,
+        guide="amortised" if prior == "standard" else "prior",
+        kernel_prior=kernel_prior,
+        kernel_guide=kernel_guide,
+        **CASES[case],
+    ).double()
+    x, r = 30.0 + 5.0 * torch.randn(B, 3).double(), -7.0 + 40.0 * torch.randn(B, 2).double()
+    y = torch.randn(B, dtype=torch.float64)
+    y = 100.0 + 20.0 * y if case == "continuous" else (torch.arange(B) % 2).double()
+    model.x_standardizer.learn(x)
+    model.r_standardizer.learn(r)
+    model.response.learn_unit(y)
+    return model, (x, r, y)
+
+
+def watched(pair: TrainingPair) -> tuple[TrainingPair, dict[str, Tensor]]:
+    """The pair, and what its guide draws."""
+    drawn: dict[str, Tensor] = {}
+
+    def guide(*rows: Tensor) -> None:
+        trace = poutine.trace(pair.guide).get_trace(*rows)
+        drawn.update({name: trace.nodes[name]["value"] for name in ("z", "k")})
+
+    return pair._replace(guide=guide), drawn
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kernel_guide", ["amortised", "amortised_full"])
+@pytest.mark.parametrize("kernel_prior", ["standard", "conditional"])
+@pytest.mark.parametrize("prior", ["standard", "conditional"])
+@pytest.mark.parametrize("num_particles", [1, N], ids=lambda n: f"N={n}")
+def test_loss_and_gradients_equal_the_equation_of_the_paper(
+    num_particles: int, prior: str, kernel_prior: str, kernel_guide: str, case: str
+) -> None:
+    model, rows = problem(prior, kernel_prior, kernel_guide, case)
+    pair, drawn = watched(model.training_pair("paper"))
+    pair.loss.num_particles = num_particles
+    loss = pair.loss.differentiable_loss(pair.program, pair.guide, *rows)
+    particles = {name: value.reshape(num_particles, B, -1) for name, value in drawn.items()}
+    expected = by_hand(model, particles, rows)
+    torch.testing.assert_close(loss, expected, rtol=1e-6, atol=0)
+    parameters = model.trained_parameters("paper")
+    mine, theirs = (
+        torch.autograd.grad(value, list(parameters.values()), retain_graph=True, allow_unused=True)
+        for value in (loss, expected)
+    )
+    for name, gradient, wanted in zip(parameters, mine, theirs, strict=True):
+        assert wanted is not None, name
+        size = wanted.abs().max().item()
+        assert size > 0.0, name
+        torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-6 * size, msg=name)
+
+
+def test_loss_of_svi_is_the_same_and_leaves_gradients() -> None:
+    model, rows = problem("conditional", "standard", "amortised", "binary")
+    pair = model.training_pair("paper")
+    values = []
+    for evaluate in (pair.loss.loss, pair.loss.differentiable_loss, pair.loss.loss_and_grads):
+        torch.manual_seed(3)
+        values.append(evaluate(pair.program, pair.guide, *rows))
+    assert not values[0].requires_grad
+    assert values[1].requires_grad
+    assert values[0].item() == values[1].item() == values[2].item()
+    wanted = torch.autograd.grad(values[1], list(model.k_guide.parameters()))
+    for parameter, gradient in zip(model.k_guide.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
+
+
+def test_kernel_prior_that_is_not_normal_has_no_paper_loss() -> None:
+    class LaplaceKernel(nn.Module):
+        def forward(self, x: Tensor | None) -> Any:
+            return dist.Laplace(torch.zeros(2), 1.0).to_event(1)
+
+    for kernel_guide in ("amortised", "amortised_full"):
+        model = IGCM(3, 2, kernel_prior=LaplaceKernel(), kernel_guide=kernel_guide)
+        pair = model.training_pair("paper")
+        with pytest.raises(ValueError, match="for a normal kernel_prior with independent coord"):
+            pair.loss.loss(
+                pair.program, pair.guide, *(torch.zeros(4, n) for n in (3, 2)), torch.zeros(4)
+            )
+
+
+# Not a bound: one row, one dimension, everything Gaussian
+
+
+class Fixed(nn.Module):
+    """N(slope * its one-dimensional input + loc, scale^2), whatever else it is given."""
+
+    def __init__(self, loc: float, scale: float, slope: float = 0.0) -> None:
+        super().__init__()
+        self.loc, self.scale, self.slope = loc, scale, slope
+
+    def forward(self, first: Tensor, *_: Any) -> Any:
+        return dist.Normal(self.loc + self.slope * first, self.scale).to_event(1)
+
+
+# z ~ N(0, 1), k ~ N(0, 1), c = 0.8 z + 0.3 + 0.5 e, r = k + 0.6 e'; one row with r = 1.2, y = 0.
+SLOPE, SHIFT, COST, NOISE, R = 0.8, 0.3, 0.5, 0.6, 1.2
+ROWS = 4000  # repetitions of the row
+
+
+@pytest.fixture
+def toy() -> IGCM:
+    """The toy as an IGCM; its q(k | x, r) is N(0.3, 0.8^2), between p(k) and p(k | r, y)."""
+    model = IGCM(
+        1,
+        1,
+        prior=Fixed(0.0, 1.0),
+        z_dim=1,
+        kernel_prior=Fixed(0.0, 1.0),
+        kernel_guide=Fixed(0.3, 0.8),
+        cost_family=Fixed(SHIFT, COST, SLOPE),
+    ).double()
+    model.dr_net = Fixed(0.0, NOISE)
+    raw = torch.tensor(1.0).double().mul(10.0).expm1().log() / 10.0
+    model.loading.raw_weight.data.fill_(raw)
+    return model
+
+
+def rows(count: int = ROWS) -> tuple[Tensor, Tensor, Tensor]:
+    x = torch.zeros(count, 1, dtype=torch.float64)
+    return x, torch.full_like(x, R), torch.zeros(count, dtype=torch.float64)
+
+
+def evidence() -> tuple[float, float]:
+    """log p(y, r | x) and log p(y | x, r) of the row, by quadrature over k given r."""
+    k = torch.linspace(-9.0, 9.0, 40_001, dtype=torch.float64)
+    p_k = torch.exp(-0.5 * k**2 - 0.5 * LOG_2_PI)
+    p_r = torch.exp(-0.5 * ((R - k) / NOISE) ** 2 - 0.5 * LOG_2_PI) / NOISE
+    p_y = torch.special.ndtr(-(k - SHIFT) / math.hypot(SLOPE, COST))
+    joint, marginal = (torch.trapezoid(f, k).log().item() for f in (p_k * p_r * p_y, p_k * p_r))
+    return joint, joint - marginal
+
+
+def test_evidence_of_the_toy_is_that_of_its_explicit_program(toy: IGCM) -> None:
+    draws = 200_000
+    with torch.no_grad():
+        trace = poutine.trace(toy.model).get_trace(*rows(draws)[:2])
+    trace.compute_log_prob(lambda name, site: name == "r")
+    weight = trace.nodes["r"]["log_prob"].exp()
+    both = weight * (trace.nodes["y"]["value"] == 0.0)
+    log_joint, log_response = evidence()
+    error = both.std() / draws**0.5
+    assert abs(both.mean() - math.exp(log_joint)) < 4.0 * error
+    assert error < 0.01 * math.exp(log_joint)
+    assert (both.mean() / weight.mean()).log().item() == pytest.approx(log_response, abs=0.02)
+
+
+def test_paper_loss_promises_more_than_the_evidence(toy: IGCM) -> None:
+    pair = toy.training_pair("paper")
+    pair.loss.num_particles = 256
+    value = -pair.loss.loss(pair.program, pair.guide, *rows(400)).item() / 400
+    # Its limit for many draws, in closed form.
+    p_y = torch.special.ndtr(
+        torch.tensor((SHIFT - 0.3) / math.hypot(math.hypot(SLOPE, COST), 0.8)).double()
+    )
+    spread = math.hypot(0.8, NOISE)
+    log_r = -0.5 * ((R - 0.3) / spread) ** 2 - math.log(spread) - 0.5 * LOG_2_PI
+    divergence = 0.5 * (0.8**2 + 0.3**2 - 1.0) - math.log(0.8)
+    limit = p_y.log().item() + log_r - divergence
+    assert value == pytest.approx(limit, abs=0.01)
+    assert value > evidence()[0] + 0.05
+
+
+@pytest.mark.parametrize("objective", ["response_revenue", "conditional"])
+def test_true_bounds_stay_below_the_evidence_and_rise_with_the_draws(
+    toy: IGCM, objective: str
+) -> None:
+    wanted = evidence()[0 if objective == "response_revenue" else 1]
+    pair = toy.training_pair(objective)
+    bounds = []
+    for count in (1, 4, 32):
+        elbo = ImportanceWeightedELBO(count, max_plate_nesting=1)
+        with torch.no_grad():
+            log_w = elbo.log_weights(pair.program, pair.guide, *rows())
+        one = torch.logsumexp(log_w.reshape(count, ROWS), 0) - math.log(count)
+        bounds.append((one.mean().item(), one.std().item() / ROWS**0.5))
+    assert all(mean < wanted + 4.0 * error for mean, error in bounds)
+    for (low, e), (high, f) in itertools.pairwise(bounds):
+        assert high - low > 4.0 * math.hypot(e, f)
+    assert bounds[-1][0] == pytest.approx(wanted, abs=0.05)
+
+
+def test_particles_of_the_loss_are_those_it_was_asked_for() -> None:
+    model, data = problem("conditional", "standard", "amortised", "binary")
+    pair, drawn = watched(model.training_pair("paper"))
+    PaperLoss(7).loss(pair.program, pair.guide, *data)
+    assert {name: len(value) for name, value in drawn.items()} == {"z": 7, "k": 7}

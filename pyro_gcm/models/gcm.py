@@ -31,6 +31,7 @@ from pyro_gcm.models.parts import revenue_map_part
 from pyro_gcm.models.predictions import Encoded
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Conditional, Identity, StandardNormal, with_missing
+from pyro_gcm.nets.conditional import joined
 
 
 class GCM(OrderEventModel):
@@ -225,10 +226,11 @@ class GCM(OrderEventModel):
         return not self.reads_x and value is not None and bool(value.isnan().any())
 
     def _x_given(self, z: Tensor) -> Deferred:
-        def build() -> Any:
-            return in_units(self.x_decoder(z), self.x_standardizer)
-
-        return Deferred(build, z.shape[:-1], torch.Size([self.x_dim]))
+        return Deferred(
+            lambda: in_units(self.x_decoder(z), self.x_standardizer),
+            z.shape[:-1],
+            torch.Size([self.x_dim]),
+        )
 
     def _x_columns(self, z: Tensor) -> Any:
         return columns_in_units(self.x_decoder(z), self.x_standardizer)
@@ -237,24 +239,21 @@ class GCM(OrderEventModel):
         revenue = self.response.revenue()
         if revenue is not None:
             return revenue
-        batch = torch.broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
-
-        def build() -> Any:
-            return in_units(self._r_standard(w, covariates), self.r_standardizer)
-
-        return Deferred(build, batch, torch.Size([self.r_dim]))
+        return Deferred(
+            lambda: in_units(self._r_standard(w, covariates), self.r_standardizer),
+            torch.broadcast_shapes(w.shape[:-1], covariates.shape[:-1]),
+            torch.Size([self.r_dim]),
+        )
 
     def _r_standard(self, w: Tensor, covariates: Tensor) -> Any:
-        batch = torch.broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
-        context = [w.expand(*batch, -1), covariates.expand(*batch, -1)]
-        return self.r_decoder(torch.cat(context, dim=-1))
+        return self.r_decoder(joined(w, covariates))
 
     def _r_columns(self, w: Tensor, covariates: Tensor) -> Any:
         return columns_in_units(self._r_standard(w, covariates), self.r_standardizer)
 
     def _w_guide(self, x: Tensor, r: Tensor) -> Any:
         standard = self.x_standardizer(x), self.r_standardizer(r)
-        return self.w_guide(torch.cat([with_missing(columns) for columns in standard], dim=-1))
+        return self.w_guide(joined(*map(with_missing, standard)))
 
     # What is trained
 
@@ -359,8 +358,7 @@ class GCM(OrderEventModel):
         """
         covariates, log_weights, noise = encoded.covariates, encoded.log_weights, encoded.noise
         standard = self.r_standardizer(r).expand(*covariates.shape[:-1], -1)
-        context = [with_missing(covariates), with_missing(standard)]
-        q_w = self.w_guide(torch.cat(context, dim=-1))
+        q_w = self.w_guide(joined(with_missing(covariates), with_missing(standard)))
         w = column_draws(q_w, noise[..., : self.r_dim])
         log_w = self.w_prior().log_prob(w) - q_w.log_prob(w)
         decoder = self._r_standard(w, covariates)

@@ -37,6 +37,7 @@ from pyro_gcm.models.parts import (
 from pyro_gcm.models.predictions import Encoded
 from pyro_gcm.models.responses import Binary, Response
 from pyro_gcm.nets import Conditional, Identity, PositiveLinear, StandardNormal
+from pyro_gcm.nets.conditional import joined
 
 
 class IGCM(OrderEventModel):
@@ -240,14 +241,12 @@ class IGCM(OrderEventModel):
         )
 
     def _x_standard(self, z: Tensor, k: Tensor) -> Any:
-        batch = torch.broadcast_shapes(z.shape[:-1], k.shape[:-1])
-        return self.x_decoder(torch.cat([z.expand(*batch, -1), k.expand(*batch, -1)], dim=-1))
+        return self.x_decoder(joined(z, k))
 
     def _r_given(self, k: Tensor, covariates: Tensor) -> Deferred:
-        batch = torch.broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
         return Deferred(
             lambda: in_units(self._r_standard(k, covariates), self.r_standardizer),
-            batch,
+            torch.broadcast_shapes(k.shape[:-1], covariates.shape[:-1]),
             torch.Size([self.r_dim]),
         )
 

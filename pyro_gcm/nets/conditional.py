@@ -26,6 +26,12 @@ def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential
     return nn.Sequential(*layers, nn.Linear(widths[-1], out_dim))
 
 
+def joined(*columns: Tensor) -> Tensor:
+    """Contexts [..., d_i] whose batches broadcast, side by side: [..., sum of d_i]."""
+    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in columns))
+    return torch.cat([part.expand(*batch, -1) for part in columns], dim=-1)
+
+
 def positive(raw: Tensor, at_zero: float = 1.0) -> Tensor:
     """softplus with a floor of 0.05, shifted so that raw = 0 gives `at_zero`.
 

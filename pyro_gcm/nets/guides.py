@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm.nets.conditional import joined
 from pyro_gcm.nets.missing import with_missing
 
 
@@ -94,5 +95,4 @@ class RevenueGuide(nn.Module):
 
     def forward(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> Any:
         """The distribution for standardised x and r that broadcast, [..., x_dim] and [..., m]."""
-        batch = torch.broadcast_shapes(x.shape[:-1], r.shape[:-1])
-        return self.q_k(torch.cat([x.expand(*batch, -1), r.expand(*batch, -1)], dim=-1))
+        return self.q_k(joined(x, r))

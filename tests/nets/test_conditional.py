@@ -6,7 +6,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 
-from pyro_gcm.nets.conditional import Conditional, mlp, positive
+from pyro_gcm.nets.conditional import Conditional, joined, mlp, positive
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +101,10 @@ def test_perceptron_has_the_hidden_layers_asked_for(
     layers = [m for m in mlp(3, 2, hidden) if isinstance(m, torch.nn.Linear)]
     assert [layers[0].in_features, *(layer.out_features for layer in layers)] == widths
     assert mlp(3, 2, hidden)(torch.randn(5, 3)).shape == (5, 2)
+
+
+def test_joined_contexts_stand_side_by_side_in_the_larger_batch() -> None:
+    a, b = torch.randn(7, 1, 2), torch.randn(5, 3)
+    both = joined(a, b)
+    assert both.shape == (7, 5, 5)
+    assert torch.equal(both[3, 4], torch.cat([a[3, 0], b[4]]))

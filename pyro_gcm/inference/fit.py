@@ -148,17 +148,16 @@ def fit(
         rows = torch.randperm(len(data[0]), generator=order)
         train = [column[rows[held_out:]] for column in data]
         if standardize:
-            model.x_standardizer.learn(train[0])
-            if model.response.standardizes_revenue:
-                model.r_standardizer.learn(train[1])
-            model.response.learn_unit(train[2])
+            model.learn_units(*train)
         model.objective = objective
+        model.train()
         model.to(target)
         trainer = Trainer(
             model=model,
             pair=pair,
             parameters=parameters,
             bound=bound,
+            temperature=temperature,
             train=[column.to(target) for column in train],
             validation=[column[rows[:held_out]].to(target) for column in data],
             batch_size=batch_size,
@@ -233,6 +232,11 @@ def _tempered(pair: TrainingPair, temperature: float) -> TrainingPair:
         return pair
     if pair.loss is not None or pair.enumerated:
         raise ValueError(f"temperature must be 1 for this objective and prior, got {temperature}")
+    if "z" in pair.shared:
+        raise ValueError(
+            "temperature weighs nothing where the guide draws z from the prior itself, since their "
+            "densities cancel: pass a guide such as 'amortised' or 'posterior'"
+        )
     sites = ("z", "k", "w")
     return pair._replace(
         program=temper(pair.program, temperature, sites=sites),

@@ -29,9 +29,13 @@ class Fittable(Protocol):
     r_dim: int
     reads_x: bool
     response: Any
-    x_standardizer: Any
-    r_standardizer: Any
     objective: Any  # what it was trained for last
+
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        """Standardise as these rows ask for."""
+
+    def train(self, mode: bool = True) -> Any:
+        """As `nn.Module.train`."""
 
     def training_pair(self, objective: str) -> TrainingPair:
         """The program and the guide of an objective; ValueError where it has no meaning."""
@@ -73,6 +77,7 @@ class Trainer:
         pair: TrainingPair,
         parameters: dict[str, torch.nn.Parameter],
         bound: Any,  # an ELBO, whose losses are not in its base class
+        temperature: float,
         train: list[Tensor],
         validation: list[Tensor],
         batch_size: int,
@@ -101,6 +106,9 @@ class Trainer:
             self.scheduler = schedule and schedule(self.optimizer, total_steps)
         self.clip_norm, self.order, self.callback = clip_norm, order, callback
         self.identity = {
+            "objective": model.objective,
+            "loss": _described(bound),
+            "temperature": temperature,
             "training rows": len(train[0]),
             "validation rows": len(validation[0]),
             "checksum of the rows": _checksum([*train, *validation]),
@@ -249,6 +257,16 @@ class Trainer:
         torch.set_rng_state(state["rng"].cpu())
         if state["cuda_rng"] is not None:
             torch.cuda.set_rng_state(state["cuda_rng"].cpu(), self.train[0].device)
+
+
+def _described(bound: Any) -> str:
+    """An ELBO by its class and its plain options."""
+    options = {
+        name: value
+        for name, value in sorted(vars(bound).items())
+        if isinstance(value, bool | int | float | str) and not name.startswith("_")
+    }
+    return f"{type(bound).__name__}{options}"
 
 
 def _checksum(columns: list[Tensor]) -> int:

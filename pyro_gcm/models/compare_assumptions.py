@@ -88,7 +88,7 @@ def compare_assumptions(
     >>> list(result.scores.columns)
     ['fold', 'strict', 'implicit']
     """
-    if isinstance(data, tuple):
+    if isinstance(data, tuple | list):
         x, r, y = data
     else:
         x, r, y = data.x, data.r, data.y
@@ -99,12 +99,20 @@ def compare_assumptions(
     r = matrix("r", r, r.shape[-1], "r_dim")
     y = vector("y", y)
     same_rows(x=x, r=r, y=y)
-    positive_int("folds", folds)
+    if positive_int("folds", folds) > len(y) or len(y) < 5:
+        raise ValueError(f"folds={folds} of {len(y)} rows leave a fold without rows")
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
     parts = order.tensor_split(folds) if folds > 1 else (order[: len(y) // 5],)
     builders: dict[str, Any] = {"strict": GCM, "implicit": IGCM}
-    options = {"strict": strict or {}, "implicit": implicit or {}}
+    options: dict[str, dict[str, Any]] = {"strict": {**(strict or {})}}
+    options["implicit"] = {**(implicit or {})}
     objectives = {"strict": "conditional", "implicit": implicit_objective}
+    sizes = x.shape[1], r.shape[1]
+    options = {
+        name: {"response": response, "seed": seed, **given} for name, given in options.items()
+    }
+    for name, build in builders.items():  # refused before anything is trained
+        build(*sizes, **options[name]).training_pair(objectives[name])
     scores = {name: torch.full((len(y),), torch.nan, dtype=torch.float64) for name in builders}
     fold = torch.full((len(y),), -1)
     with tqdm(total=2 * len(parts), disable=not progress, desc="compare", unit="fit") as bar:
@@ -112,11 +120,7 @@ def compare_assumptions(
             train = _others(test, len(y))
             fold[test] = number
             for name, build in builders.items():
-                model = build(
-                    x.shape[1],
-                    r.shape[1],
-                    **{"response": response, "seed": seed, **options[name]},
-                )
+                model = build(*sizes, **options[name])
                 fit(
                     model,
                     x[train],

@@ -27,8 +27,8 @@ from pyro_gcm.models.missing import (
     observe_partly,
 )
 from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
-from pyro_gcm.models.parts import revenue_map_part
-from pyro_gcm.models.predictions import Encoded
+from pyro_gcm.models.parts import refuse_unused_decoder, revenue_map_part
+from pyro_gcm.models.predictions import Encoded, prediction
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Conditional, Identity, StandardNormal, with_missing
 from pyro_gcm.nets.conditional import joined
@@ -126,11 +126,15 @@ class GCM(OrderEventModel):
             plain = self.cost_shape == (self.r_dim,)
             default_map = self.response.revenue_map if plain else "positive_linear"
             self.revenue_map = revenue_map_part(
-                default_map if revenue_map is None else revenue_map, self.r_dim, self.cost_shape
+                default_map if revenue_map is None else revenue_map,
+                self.r_dim,
+                self.cost_shape,
+                levels=not self.response.standardizes_revenue,
             )
             self.w_prior = StandardNormal(self.r_dim)
             columns = self.r_dim + self.x_dim
             self.r_decoder = r_decoder or Conditional(dist.Normal, columns, (self.r_dim,), hidden)
+            refuse_unused_decoder(x_decoder, self.reads_x)
             if not self.reads_x:
                 self.x_decoder = x_decoder or Conditional(
                     dist.Normal, self.z_dim, (self.x_dim,), hidden
@@ -286,7 +290,7 @@ class GCM(OrderEventModel):
 
     # Predictions
 
-    @torch.no_grad()
+    @prediction
     def surface(
         self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:

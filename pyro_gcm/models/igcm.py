@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.deferred import Deferred
+from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.distributions.linear_gaussian import (
     coordinates,
     is_independent_normal,
@@ -32,9 +33,10 @@ from pyro_gcm.models.parts import (
     kernel_guide_part,
     kernel_prior_part,
     one_row,
+    refuse_unused_decoder,
     revenue_map_part,
 )
-from pyro_gcm.models.predictions import Encoded
+from pyro_gcm.models.predictions import Encoded, prediction
 from pyro_gcm.models.responses import Binary, Response
 from pyro_gcm.nets import Conditional, Identity, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
@@ -83,6 +85,7 @@ class IGCM(OrderEventModel):
     """
 
     objectives = ("conditional", "response_revenue", "joint", "paper")
+    _generates_revenue = True
 
     def __init__(
         self,
@@ -149,6 +152,7 @@ class IGCM(OrderEventModel):
             self.dr_net = dr_net or Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
             if not is_independent_normal(one_row(self.dr_net, self.x_dim)):
                 raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
+            refuse_unused_decoder(x_decoder, self.reads_x)
             if not self.reads_x:
                 self.x_decoder = x_decoder or Conditional(
                     dist.Normal, self.z_dim + self.k_dim, (self.x_dim,), hidden
@@ -322,7 +326,7 @@ class IGCM(OrderEventModel):
 
     # Predictions
 
-    @torch.no_grad()
+    @prediction
     def surface(
         self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
@@ -338,7 +342,7 @@ class IGCM(OrderEventModel):
         predictions = self.predict(*pairs, num_samples=num_samples)
         return predictions.reshape(len(x), len(revenues))
 
-    @torch.no_grad()
+    @prediction
     def predict_given_kernel(
         self, x: ArrayLike, k: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
@@ -364,7 +368,19 @@ class IGCM(OrderEventModel):
 
         return in_blocks(block, x, k).to(noise.dtype)
 
-    @torch.no_grad()
+    def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
+        """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).
+
+        :raises ValueError: after "joint" training, where x depends on k as well and p(c | x) is not
+            at hand.
+        """
+        if self.objective == "joint":
+            raise ValueError(
+                "cost(x) is not at hand after objective='joint', where x depends on k as well"
+            )
+        return super().cost(x, num_samples=num_samples)
+
+    @prediction
     def kernel(self, x: ArrayLike, r: ArrayLike) -> Any:
         """The distribution of k given x and r that predictions average over, batch shape [B].
 

@@ -65,6 +65,9 @@ def column_draws(standard: Any, noise: Tensor) -> Tensor:
 def complete(standard: Any, value: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Standardised `value` with draws in place of NaN, and the log-density of what was there."""
     missing = value.isnan()
+    if not missing.any():
+        filled = value.expand(*standard.batch_shape, -1)
+        return filled, standard.log_prob(filled)
     filled = torch.where(missing, column_draws(standard, noise), value)
     log_p = _columns(standard).log_prob(filled).masked_fill(missing, 0.0)
     return filled, log_p.sum(-1)

@@ -20,6 +20,7 @@ from pyro_gcm.models.parts import (
     cost_part,
     guide_part,
     infinite_part,
+    one_row,
     prior_part,
     response_part,
 )
@@ -37,6 +38,8 @@ class OrderEventModel(Predictions):
     objectives: tuple[str, ...]
     #: Whether the whole program can be trained with missing values.
     _fills_missing = False
+    #: Whether r can be drawn for given x under every objective.
+    _generates_revenue = False
     _objective: Tensor
 
     def __init__(self, x_dim: int, r_dim: int, z_dim: int, seed: int, name: str | None) -> None:
@@ -77,6 +80,22 @@ class OrderEventModel(Predictions):
         self.z_guide = guide_part(guide, self.z_prior, *sizes, hidden, marks_missing=marks)
         self.cost_net = cost_part(cost_family, self.z_dim, self.cost_shape, hidden)
         self.infinite_net = infinite_part(p0, self.x_dim, alternatives, hidden)
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        """Refuse modules whose distributions have other shapes: they would broadcast in silence."""
+        shapes = {
+            "prior": (one_row(self.z_prior, self.x_dim).event_shape, (self.z_dim,)),
+            "cost_family": (one_row(self.cost_net, self.z_dim).event_shape, self.cost_shape),
+        }
+        if self.infinite_net is not None:
+            logits = one_row(self.infinite_net, self.x_dim)
+            shapes["p0"] = logits.shape[1:], self.cost_shape[:-1]
+        for name, (got, wanted) in shapes.items():
+            if tuple(got) != tuple(wanted):
+                raise ValueError(
+                    f"{name} must give values of shape {tuple(wanted)} for a row, got {tuple(got)}"
+                )
 
     def _add_units(self, num_samples: int, noise_dim: int) -> None:
         self.x_standardizer = Standardizer(self.x_dim)
@@ -103,6 +122,16 @@ class OrderEventModel(Predictions):
     def objective(self, objective: str) -> None:
         one_of("objective", objective, self.objectives)
         self._objective.fill_(self.objectives.index(objective))
+
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        """Take location and scale of x, r and a continuous y from rows, as `fit` does first.
+
+        To be called before `pyro.infer.SVI` trains a model whose data are not standardised.
+        """
+        self.x_standardizer.learn(x)
+        if self.response.standardizes_revenue:
+            self.r_standardizer.learn(r)
+        self.response.learn_unit(y)
 
     def training_pair(self, objective: str) -> TrainingPair:
         """The program and the guide that an objective trains."""
@@ -138,17 +167,29 @@ class OrderEventModel(Predictions):
 
     @torch.no_grad()
     def simulate(
-        self, size: int | None = None, *, x: ArrayLike | None = None, seed: int = 0
+        self,
+        size: int | None = None,
+        *,
+        x: ArrayLike | None = None,
+        r: ArrayLike | None = None,
+        seed: int = 0,
     ) -> dict[str, Tensor]:
         """Draws of every site of the program, x, r and y in the units of the data.
 
-        :param size: number of rows, without x (prior "standard" only).
-        :param x: [B, x_dim], covariates to draw for.
-        :raises ValueError: unless exactly one of size and x is given.
+        :param size: number of rows, with prior "standard": x and r are drawn.
+        :param x: [B, x_dim], the input of a prior p(z|x).
+        :param r: [B, r_dim], revenues to draw for; with p(z|x) `GCM` has not learned to draw them.
+        :raises ValueError: if what is given is not what the program starts from.
         """
-        if (size is None) == (x is None):
-            raise ValueError("simulate needs either size or x")
+        if not self.reads_x and (size is None or x is not None or r is not None):
+            raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
+        if self.reads_x and (x is None or size is not None):
+            raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
+        if self.reads_x and r is None and not self._generates_revenue:
+            raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
         given: Any = {"size": size} if x is None else {"x": self._covariates(x)}
+        if r is not None:
+            given["r"] = self._revenues("r", r)
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(seed)

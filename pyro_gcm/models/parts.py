@@ -29,6 +29,7 @@ from pyro_gcm.nets import (
     StandardNormal,
 )
 from pyro_gcm.nets.conditional import mlp
+from pyro_gcm.nets.evaluating import evaluating
 
 
 def _normal(in_dim: int, dim: int, hidden: Any) -> nn.Module:
@@ -126,11 +127,26 @@ def guide_part(
             "from the guide: there it must be q(z|x), such as 'amortised'"
         )
     if isinstance(guide, nn.Module):
+        if not reads_x:
+            _check_reads_x_alone(guide, x_dim)
         return guide
     if reads_outcome:
         return PosteriorGuide(network(x_dim + r_dim + 1, z_dim, hidden))
     in_dim = 2 * x_dim if marks_missing else x_dim
     return AmortizedGuide(network(in_dim, z_dim, hidden), marks_missing)
+
+
+@torch.no_grad()
+def _check_reads_x_alone(guide: nn.Module, x_dim: int) -> None:
+    like = next(guide.parameters(), torch.zeros(()))
+    try:
+        with evaluating(guide):
+            guide(like.new_zeros(1, x_dim), None, None)
+    except Exception as error:
+        raise ValueError(
+            "guide must take (x, None, None) with prior='standard', where a prediction draws z "
+            f"from it; it raised {type(error).__name__}: {error}"
+        ) from error
 
 
 def kernel_prior_part(prior: Any, x_dim: int, k_dim: int, hidden: Any) -> nn.Module:
@@ -177,10 +193,16 @@ def infinite_part(p0: Any, x_dim: int, alternatives: int, hidden: Any) -> nn.Mod
 
 
 def revenue_map_part(
-    revenue_map: Any, r_dim: int, cost_shape: tuple[int, ...], name: str = "revenue_map"
+    revenue_map: Any,
+    r_dim: int,
+    cost_shape: tuple[int, ...],
+    name: str = "revenue_map",
+    *,
+    levels: bool = False,
 ) -> nn.Module:
-    """h, increasing, from r_dim revenues to the shape of the costs."""
+    """h, increasing, from r_dim revenues (or quantile levels) to the shape of the costs."""
     if isinstance(revenue_map, nn.Module):
+        _check_map(revenue_map, r_dim, cost_shape, name, levels)
         return revenue_map
     elementwise = cost_shape == (r_dim,)
     if isinstance(revenue_map, torch.distributions.transforms.Transform):
@@ -199,10 +221,35 @@ def revenue_map_part(
 
 
 @torch.no_grad()
+def _check_map(
+    part: nn.Module, r_dim: int, cost_shape: tuple[int, ...], name: str, levels: bool
+) -> None:
+    """Refuse a module whose shape is wrong, or that falls somewhere on 256 pairs of revenues."""
+    like = next(part.parameters(), torch.zeros(()))
+    g = torch.Generator().manual_seed(0)
+    pairs = torch.rand(2, 256, r_dim, generator=g).clamp(1e-3, 1.0 - 1e-3).sort(0).values.to(like)
+    with evaluating(part):
+        low, high = part(pairs if levels else torch.special.ndtri(pairs))
+    if tuple(low.shape) != (256, *cost_shape):
+        raise ValueError(
+            f"{name} must give values of shape {cost_shape} for a row, got {tuple(low.shape[1:])}"
+        )
+    if (high < low).any():
+        raise ValueError(f"{name} must be increasing, but it falls where revenues rise")
+
+
+def refuse_unused_decoder(x_decoder: nn.Module | None, reads_x: bool) -> None:
+    """x is drawn with prior "standard" alone."""
+    if x_decoder is not None and reads_x:
+        raise ValueError("x_decoder needs prior='standard': with p(z|x), x is an input, not drawn")
+
+
+@torch.no_grad()
 def one_row(part: nn.Module, columns: int) -> Any:
     """What a part returns for one row of zeros: to see of what kind it is."""
     like = next(part.parameters(), torch.zeros(()))
-    return part(like.new_zeros(1, columns))
+    with evaluating(part):
+        return part(like.new_zeros(1, columns))
 
 
 def _shown(part: Any) -> str:

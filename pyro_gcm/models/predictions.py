@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,20 @@ from pyro_gcm.inference.common_noise import (
 )
 from pyro_gcm.models.responses import Continuous, Response
 from pyro_gcm.nets import Standardizer
+from pyro_gcm.nets.evaluating import evaluating
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def prediction(method: Method) -> Method:
+    """A method without gradients and with every part in evaluation mode."""
+
+    @functools.wraps(method)
+    def predict(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        with torch.no_grad(), evaluating(self):
+            return method(self, *args, **kwargs)
+
+    return cast(Method, predict)
 
 
 class Encoded(NamedTuple):
@@ -76,7 +92,7 @@ class Predictions(nn.Module):
         """p(c | z), or p(c | z, x)."""
         raise NotImplementedError
 
-    @torch.no_grad()
+    @prediction
     def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
         """Prediction for every row: Pr(y = 1), the mean of y, or the quantile, by response.
 
@@ -95,7 +111,7 @@ class Predictions(nn.Module):
 
         return in_blocks(block, x, r).to(noise.dtype)
 
-    @torch.no_grad()
+    @prediction
     def log_prob(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
@@ -124,7 +140,7 @@ class Predictions(nn.Module):
 
         return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
 
-    @torch.no_grad()
+    @prediction
     def cdf(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
@@ -151,7 +167,28 @@ class Predictions(nn.Module):
 
         return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
 
-    @torch.no_grad()
+    @prediction
+    def effective_sample_size(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """1 / sum of the squared weights of the draws behind a prediction, [B].
+
+        All of the draws where they are equal. After joint training the weights are those of
+        importance sampling: where few draws carry a row, a larger `num_samples` moves it.
+        """
+        x, r = self._covariates(x), self._revenues("r", r)
+        same_rows(x=x, r=r)
+        noise = self._noise(num_samples)
+
+        def block(x: Tensor, r: Tensor) -> Tensor:
+            _, encoded = self._event(self._encode(x, noise), r)
+            if encoded.log_weights is None:
+                return torch.full((len(x),), float(encoded.z.shape[0]), device=x.device)
+            return torch.exp(-torch.logsumexp(2.0 * encoded.log_weights, 0))
+
+        return in_blocks(block, x, r).to(noise.dtype)
+
+    @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`.
 

@@ -84,6 +84,8 @@ OTHER_RUNS: dict[str, tuple[dict[str, Any], str]] = {
     "batch size": ({"batch_size": 32}, "batch_size is 64 there, 32 here"),
     "validation": ({"validation": 0.5}, "validation rows is 0 there, 100 here"),
     "epochs": ({"epochs": 6}, "steps is 20 there, 24 here"),
+    "bound": ({"elbo": "mean_field"}, "loss is ImportanceWeightedELBO.* there, TraceMeanField"),
+    "particles": ({"num_particles": 4}, "loss is .*'num_particles': 8.*'num_particles': 4"),
     "learning rate": ({"learning_rate": 0.5}, "learning_rate is 0.01 there, 0.5 here"),
 }
 
@@ -94,6 +96,17 @@ def interrupted(toy: Rows, tmp_path: Path) -> Path:
     with pytest.raises(KeyboardInterrupt):
         fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(8))
     return path
+
+
+def test_checkpoint_of_another_objective_or_temperature_is_refused(
+    toy: Rows, tmp_path: Path
+) -> None:
+    path, options = tmp_path / "run.pt", {**OPTIONS, "objective": "joint"}
+    with pytest.raises(KeyboardInterrupt):
+        fit(GCM(3, 2, prior="standard"), *toy, **options, checkpoint=path, callback=stop_at(8))
+    other = GCM(3, 2, prior="standard")
+    with pytest.raises(ValueError, match="objective is joint there, conditional here, temperature"):
+        fit(other, *toy, **OPTIONS, temperature=0.1, checkpoint=path)
 
 
 @pytest.mark.parametrize("case", OTHER_RUNS)

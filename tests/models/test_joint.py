@@ -8,11 +8,12 @@ import math
 import warnings
 
 import linear_program
+import pyro.distributions as dist
 import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO
 
 TRAINING = {"epochs": 20, "batch_size": 512, "num_particles": 16, "progress": False}
@@ -134,12 +135,47 @@ def test_synthetic_rows_have_the_moments_of_the_true_ones() -> None:
     assert not torch.equal(trained().simulate(20_000, seed=4)["x"], rows["x"])
 
 
-def test_simulation_for_given_covariates_keeps_them() -> None:
-    x, _, _ = linear_program.rows(50, 5)
-    assert torch.equal(GCM(3, 2).simulate(x=x)["x"], x.to(torch.float32))
-    for given in ({}, {"x": x, "size": 50}):
-        with pytest.raises(ValueError, match="simulate needs either size or x"):
+def test_simulation_starts_from_what_the_program_has_learned_to_draw() -> None:
+    x, r, _ = linear_program.rows(50, 5)
+    rows = GCM(3, 2).simulate(x=x, r=r)
+    assert torch.equal(rows["x"], x)
+    assert torch.equal(rows["r"], r)
+    assert IGCM(3, 2).simulate(x=x)["r"].shape == (50, 2)
+    for given in ({}, {"x": x}, {"size": 50, "x": x}, {"size": 50, "r": r}):
+        with pytest.raises(ValueError, match="simulate needs size alone with prior='standard'"):
             GCM(3, 2, prior="standard").simulate(**given)
+    for given in ({}, {"size": 50}, {"size": 50, "x": x}):
+        with pytest.raises(ValueError, match="simulate needs x in place of size"):
+            GCM(3, 2).simulate(**given)
+    with pytest.raises(ValueError, match=r"simulate needs r: .* objective='joint' alone"):
+        GCM(3, 2).simulate(x=x)
+
+
+def test_effective_sample_size_tells_how_many_draws_carry_a_row() -> None:
+    x, r, _ = linear_program.rows(30, 5)
+    assert (GCM(3, 2, num_samples=32).effective_sample_size(x, r) == 32.0).all()
+    model = trained()
+    size = model.effective_sample_size(x, r)
+    assert ((size > 1.0) & (size <= 128.0 + 1e-3)).all()
+    off = linear_program.model(num_samples=128)  # its guide knows nothing of x
+    off.objective = "joint"
+    assert off.effective_sample_size(x, r).mean() < size.mean()
+    implicit = IGCM(3, 2, prior="standard")
+    implicit.objective = "joint"
+    assert (implicit.effective_sample_size(x, r) < 128.0).all()
+    with pytest.raises(ValueError, match=r"cost\(x\) is not at hand after objective='joint'"):
+        implicit.cost(x)
+
+
+def test_decoder_of_any_kind_will_do_for_complete_rows() -> None:
+    class Full(torch.nn.Linear):
+        def forward(self, z: Tensor) -> object:
+            return dist.MultivariateNormal(super().forward(z), torch.eye(3))
+
+    x, r, y = linear_program.rows(100, 5)
+    model = GCM(3, 2, prior="standard", x_decoder=Full(4, 3))
+    fit(model, x, r, y, objective="joint", epochs=1, progress=False)
+    assert model.predict(x, r).isfinite().all()
 
 
 def test_missing_revenues_are_worth_more_than_their_means() -> None:

@@ -11,7 +11,14 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.models.responses import Binary
-from pyro_gcm.nets import Conditional, Identity, PositiveLinear, Probit, StandardNormal
+from pyro_gcm.nets import (
+    Conditional,
+    Identity,
+    PositiveLinear,
+    PosteriorGuide,
+    Probit,
+    StandardNormal,
+)
 
 UNKNOWN = {
     "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], got 'uniform'"),
@@ -164,3 +171,56 @@ def test_costs_may_come_from_a_module() -> None:
     assert model.cost_net is costs
     p = model.predict(torch.randn(4, 3), torch.randn(4, 2))
     assert ((p > 0) & (p < 1)).all()
+
+
+class Falling(nn.Module):
+    """r -> -r."""
+
+    def forward(self, r: Tensor) -> Tensor:
+        return -r
+
+
+SHAPES: dict[str, tuple[dict[str, Any], str]] = {
+    "prior": ({"prior": Conditional(dist.Normal, 3, (2,))}, r"prior must .* \(4,\).* got \(2,\)"),
+    "costs": ({"cost_family": Conditional(dist.Normal, 4, (1,))}, r"cost_family must .* \(2,\)"),
+    "p0": ({"p0": nn.Linear(3, 1)}, r"p0 must give values of shape \(\) for a row, got \(1,\)"),
+    "p0 of alternatives": (
+        {"p0": nn.Linear(3, 3), "alternatives": 2},
+        r"p0 must give values of shape \(2,\) for a row, got \(3,\)",
+    ),
+    "map": ({"revenue_map": nn.Linear(2, 1)}, r"revenue_map must .* \(2,\) for a row, got \(1,\)"),
+    "falling map": ({"revenue_map": Falling()}, "revenue_map must be increasing, but it falls"),
+    "unused decoder": ({"x_decoder": Decoder(4, 3)}, "x_decoder needs prior='standard'"),
+    "guide": (
+        {"prior": "standard", "guide": PosteriorGuide(Conditional(dist.Normal, 6, (4,)))},
+        "guide=PosteriorGuide reads r and y",
+    ),
+    "guide of three": (
+        {"prior": "standard", "guide": Conditional(dist.Normal, 3, (4,))},
+        r"guide must take \(x, None, None\) with prior='standard'.* TypeError",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SHAPES)
+def test_module_that_would_broadcast_or_fall_is_refused_by_name(case: str) -> None:
+    options, message = SHAPES[case]
+    with pytest.raises(ValueError, match=message):
+        GCM(3, 2, **options)
+
+
+def test_dropout_is_for_training_alone() -> None:
+    prior = nn.Sequential(nn.Dropout(0.5), Conditional(dist.Normal, 3, (4,)))
+    model = GCM(3, 2, prior=prior)
+    x, r, y = torch.randn(80, 3), torch.rand(80, 2), (torch.arange(80) % 2).float()
+    fit(model, x, r, y, epochs=1, progress=False)
+    assert prior[0].training
+    first = model.predict(x, r)
+    assert torch.equal(model.predict(x, r), first)
+    assert (model.predict(x, r + 0.1) >= first).all()
+    assert prior[0].training
+    for mode in (model.surface(x[:2], r[:3])[1, 2], model.log_prob(x[1:2], r[2:3], y[:1]).exp()):
+        assert mode.isfinite().all()
+    model.eval()
+    model.predict(x, r)
+    assert not prior[0].training

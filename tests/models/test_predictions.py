@@ -313,7 +313,7 @@ class Prior(nn.Module):
         return self.build(self.linear(x))
 
 
-class FromNoise(dist.Normal):
+class FromNoise(dist.MultivariateNormal):
     """A distribution that says how it is driven by base noise."""
 
     def rsample_from(self, noise: Tensor) -> Tensor:
@@ -325,7 +325,7 @@ def full_normal(loc: Tensor) -> Any:
 
 
 STRICT = {
-    "rsample_from": lambda loc: FromNoise(loc, 1.0),
+    "rsample_from": lambda loc: FromNoise(loc, torch.eye(4)),
     "normal": lambda loc: dist.Normal(loc, 2.0).to_event(1),
     "full normal": full_normal,
     "laplace": lambda loc: dist.Laplace(loc, 1.0).to_event(1),

@@ -72,7 +72,7 @@ def fit(
     The rows are put on the device once and visited in a new random order every epoch. All
     randomness comes from `seed`; torch's global generators are left as they were.
 
-    :param model: a `GCM` or `IGCM`; trained in place and moved to the device.
+    :param model: a `GCM` or `IGCM`; put in training mode, trained in place, moved to the device.
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. NaN in x or r is a missing value for a `GCM`
         under objective "joint".
     :param objective: "conditional", log p(y | x, r); "joint", log p(x, r, y), needs prior

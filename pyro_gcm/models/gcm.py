@@ -16,7 +16,6 @@ from pyro_gcm.distributions.deferred import Deferred
 from pyro_gcm.inference.collapse import collapse, conditional
 from pyro_gcm.inference.common_noise import BLOCK_ROWS, coarse, in_blocks, on_grid
 from pyro_gcm.inference.cost_guard import CostGuard
-from pyro_gcm.inference.parameter_store import announce
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.missing import (
     column_draws,
@@ -163,12 +162,7 @@ class GCM(OrderEventModel):
         :param size: number of rows when neither x nor r is given.
         :returns: y, [B].
         """
-        if x is None and self.reads_x:
-            raise ValueError("x must be given: the prior p(z|x) reads it")
-        x, r, y = self._checked_inputs(x, r, y, missing=not self.reads_x)
-        announce(self.name, self)
-        rows = next((len(value) for value in (x, r) if value is not None), 0)
-        rows = rows or positive_int("size", size)
+        x, r, y, rows = self._program_inputs(x, r, y, size)
         with pyro.plate("data", rows, dim=-1):
             if self.reads_x:
                 covariates = self.x_standardizer(x)
@@ -207,8 +201,7 @@ class GCM(OrderEventModel):
         """
         if x is None:
             raise ValueError("x must be given: the guide reads it")
-        x, r, y = self._checked_inputs(x, r, y, missing=not self.reads_x)
-        announce(self.name, self)
+        x, r, y = self._checked_inputs(x, r, y)
         if self.enumerates:
             return None
         with pyro.plate("data", len(x), dim=-1):
@@ -216,8 +209,7 @@ class GCM(OrderEventModel):
 
     def joint_guide(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> None:
         """Guide of the whole program: z ~ q(z|x), w ~ q(w|x, r), and what is missing of x and r."""
-        x, r, y = self._checked_inputs(x, r, y, missing=True)
-        announce(self.name, self)
+        x, r, y = self._checked_inputs(x, r, y)
         with pyro.plate("data", len(x), dim=-1):
             z = pyro.sample("z", self._guide_distribution(x, r, y))
             w = pyro.sample("w", self._w_guide(x, r))

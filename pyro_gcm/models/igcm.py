@@ -7,7 +7,6 @@ from typing import Any
 
 import pyro
 import pyro.distributions as dist
-import pyro.poutine as poutine
 import torch
 from torch import Tensor, nn
 
@@ -21,12 +20,10 @@ from pyro_gcm.distributions.linear_gaussian import (
     linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.order_event import integrates_over
-from pyro_gcm.inference.collapse import collapse, conditional, given_covariates
 from pyro_gcm.inference.common_noise import coarse, driven_draws, in_blocks, on_grid
 from pyro_gcm.inference.cost_guard import CostGuard
-from pyro_gcm.inference.paper_loss import PaperLoss
-from pyro_gcm.inference.parameter_store import announce
 from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.models.implicit_objectives import implicit_pair
 from pyro_gcm.models.missing import in_units
 from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
 from pyro_gcm.models.parts import (
@@ -177,12 +174,7 @@ class IGCM(OrderEventModel):
         :param size: number of rows when neither x nor r is given.
         :returns: y, [B].
         """
-        if x is None and self.reads_x:
-            raise ValueError("x must be given: the prior p(z|x) reads it")
-        x, r, y = self._checked_inputs(x, r, y, missing=False)
-        announce(self.name, self)
-        rows = next((len(value) for value in (x, r) if value is not None), 0)
-        rows = rows or positive_int("size", size)
+        x, r, y, rows = self._program_inputs(x, r, y, size)
         covariates: Any = None if x is None else self.x_standardizer(x)
 
         def given_inputs() -> Any:  # what p(k) becomes where x and r are inputs
@@ -219,8 +211,7 @@ class IGCM(OrderEventModel):
         for name, value in (("x", x), ("r", r)):
             if value is None:
                 raise ValueError(f"{name} must be given: the guide reads it")
-        x, r, y = self._checked_inputs(x, r, y, missing=False)
-        announce(self.name, self)
+        x, r, y = self._checked_inputs(x, r, y)
         with pyro.plate("data", len(x), dim=-1):
             if not self.enumerates:
                 pyro.sample("z", self._guide_distribution(x, r, y))
@@ -267,49 +258,10 @@ class IGCM(OrderEventModel):
         :raises ValueError: where an objective has no meaning for this model.
         """
         one_of("objective", objective, self.objectives)
-        shared = () if self.z_guide is not None or self.enumerates else ("z",)
-        if objective == "conditional":
-            if not self.exact_kernel:
-                raise ValueError(
-                    "objective='conditional' draws k from p(k|x, r), which is known for a normal "
-                    "kernel_prior with independent coordinates: use 'response_revenue'"
-                )
-            if self.k_guide is None and self._integrates_kernel():
-                guide = poutine.block(self.guide, hide=["k"])
-                return TrainingPair(
-                    conditional(self.model, kernel="k"),
-                    guide,
-                    shared,
-                    self.enumerates,
-                    sampled=not self.enumerates,
-                )
-            shared = (*shared, "k") if self.k_guide is None else shared
-            return TrainingPair(conditional(self.model), self.guide, shared, self.enumerates)
-        if objective == "joint":
-            if self.reads_x:
-                raise ValueError(
-                    "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z, k) is "
-                    "not a density of x, and maximising it means nothing"
-                )
-            if not isinstance(self.k_prior, StandardNormal):
-                raise ValueError(
-                    "objective='joint' needs kernel_prior='standard': with p(k|x), p(k|x) "
-                    "p(x|z, k) is not a density of x, and maximising it means nothing"
-                )
-            return TrainingPair(collapse(self.model), self.guide, (), self.enumerates)
-        program = given_covariates(self.model)
-        if objective == "response_revenue":
-            return TrainingPair(program, self.guide, shared, self.enumerates)
-        if self.enumerates:
-            raise ValueError("objective='paper' averages over draws of z: not with a categorical z")
-        if self.k_guide is None or getattr(self.k_guide, "reads_outcome", False):
-            raise ValueError(
-                "objective='paper' needs a q(k|x, r) of its own, which predictions use as well: "
-                "pass kernel_guide='amortised'"
-            )
-        return TrainingPair(program, self.guide, shared, loss=PaperLoss())
+        return implicit_pair(self, objective)
 
-    def _integrates_kernel(self) -> bool:
+    @property
+    def integrates_kernel(self) -> bool:
         """Whether E_k has a closed form under the exact p(k|x, r); for K > 1 that is correlated."""
         if self.k_dim > 1 or not self._takes_kernel_as_it_is():
             return False

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows, vector
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.common_noise import CommonNoise
+from pyro_gcm.inference.parameter_store import announce
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.parts import (
     cost_part,
@@ -154,14 +155,7 @@ class OrderEventModel(Predictions):
 
     # The program, and what programs share
 
-    def model(
-        self,
-        x: Tensor | None = None,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        *,
-        size: int = 1,
-    ) -> Tensor:
+    def model(self, *args: Any, **kwargs: Any) -> Tensor:
         """The explicit program; what is not given is drawn."""
         raise NotImplementedError
 
@@ -218,13 +212,32 @@ class OrderEventModel(Predictions):
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
 
+    def _program_inputs(
+        self, x: Tensor | None, r: Tensor | None, y: Tensor | None, size: int
+    ) -> tuple[Any, Any, Any, int]:
+        """What a program starts from, and its number of rows."""
+        if x is None and self.reads_x:
+            raise ValueError("x must be given: the prior p(z|x) reads it")
+        x, r, y = self._checked_inputs(x, r, y)
+        rows = next((len(value) for value in (x, r) if value is not None), 0)
+        return x, r, y, rows or positive_int("size", size)
+
     def _checked_inputs(
-        self, x: Tensor | None, r: Tensor | None, y: Tensor | None, *, missing: bool
+        self, x: Tensor | None, r: Tensor | None, y: Tensor | None
     ) -> tuple[Any, Any, Any]:
-        """Checked tensors; the checks that read values run while Pyro's validation is on."""
-        if not is_validation_enabled():
-            return x, r, y
-        given = {}
+        """Checked tensors, their parameters announced to Pyro.
+
+        The checks that read values run while Pyro's validation is on.
+        """
+        if is_validation_enabled():
+            x, r, y = self._checked(x, r, y)
+        announce(self.name, self)
+        return x, r, y
+
+    def _checked(
+        self, x: Tensor | None, r: Tensor | None, y: Tensor | None
+    ) -> tuple[Any, Any, Any]:
+        given, missing = {}, self._fills_missing and not self.reads_x
         if x is not None:
             given["x"] = matrix("x", x, self.x_dim, "x_dim", self.device, missing=missing)
         if r is not None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import swap_matrix
+import swap_matrix_document
 import torch
 from swap_matrix import (
-    DOCUMENT,
     GROUPS,
     REASONS,
     TRAINS,
@@ -19,11 +19,10 @@ from swap_matrix import (
     Group,
     Outcomes,
     combinations,
-    read,
-    render,
     run,
     run_group,
 )
+from swap_matrix_document import DOCUMENT, read, render
 
 from pyro_gcm import fit
 
@@ -46,7 +45,7 @@ def test_every_combination_trains_or_is_refused_as_documented(group: Group) -> N
         for combination, outcome in run_group(group).items()
         if outcome != written.get(combination)
     }
-    assert not other, f"run `python {swap_matrix.__file__}`"
+    assert not other, f"run `python {swap_matrix_document.__file__}`"
 
 
 def test_document_has_all_combinations_and_nothing_else() -> None:

@@ -1,0 +1,230 @@
+"""Predictions of IGCM: the integral, the same at every call, never falling in the kernel."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+from igcm_toys import (
+    KERNELS,
+    OBJECTIVES,
+    LaplaceKernel,
+    brute_force,
+    data,
+    drawn,
+    dtypes,
+    kernels,
+    responses,
+    sites,
+    some,
+    trained,
+    weighted,
+)
+from torch import Tensor
+
+from pyro_gcm import IGCM, fit
+from pyro_gcm.inference import conditional
+
+PAPER: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: ("binary", options) for name, options in KERNELS.items()},
+    "prior of the paper": ("binary", {"prior": "standard"}),
+    "full guide": ("binary", {"kernel_guide": "amortised_full"}),
+    "continuous, K=1": ("continuous", {"k_dim": 1}),
+    "continuous": ("continuous", {}),
+}
+
+
+@pytest.mark.parametrize("case", PAPER)
+def test_paper_objective_predicts_with_draws_of_both_guides(case: str) -> None:
+    response, options = PAPER[case]
+    model = trained("paper", response, **options)
+    x, r, _ = some(6, response)
+    draws = 10_000
+    guided = drawn(model.guide, draws, x, r)
+    latent = {name: node["value"] for name, node in guided.items()}
+    y = drawn(poutine.condition(model.model, latent), draws, x, r)["y"]["value"]
+    prediction = model.predict(x, r, num_samples=1024)
+    assert ((prediction - y.mean(0)).abs() < 4.5 * y.std(0) / draws**0.5).all()
+    model.objective = "response_revenue"  # the exact p(k | x, r) in place of the guide
+    assert not torch.allclose(model.predict(x, r, num_samples=1024), prediction, rtol=1e-3)
+
+
+REPEATED: dict[str, tuple[str, str, dict[str, Any]]] = {
+    **{name: ("conditional", "binary", options) for name, options in KERNELS.items()},
+    "categorical": ("conditional", "binary", {"prior": "categorical"}),
+    "continuous": ("conditional", "continuous", {}),
+    "paper": ("paper", "binary", {}),
+    "paper, K=1, infinite": ("paper", "binary", {"k_dim": 1, "p0": "conditional"}),
+    "joint": ("joint", "binary", {}),
+}
+
+
+@dtypes
+@pytest.mark.parametrize("case", REPEATED)
+def test_a_row_has_one_prediction_whatever_is_predicted_with_it(
+    case: str, dtype: torch.dtype
+) -> None:
+    objective, response, options = REPEATED[case]
+    model = copy.deepcopy(trained(objective, response, **options)).to(dtype)
+    x, r = (t.to(dtype) for t in some(130, response)[:2])
+    predict = functools.partial(model.predict, num_samples=16)
+    wanted = predict(x, r)
+    assert torch.equal(predict(x, r), wanted)
+    assert torch.equal(
+        torch.cat([predict(*(t[i : i + 1] for t in (x, r))) for i in range(9)]), wanted[:9]
+    )
+    assert torch.equal(torch.cat([predict(x[:65], r[:65]), predict(x[65:], r[65:])]), wanted)
+    order = torch.randperm(130)
+    assert torch.equal(predict(x[order], r[order]), wanted[order])
+    # On all pairs of some x and some r.
+    pairs = predict(x[:67].repeat_interleave(9, 0), r[:9].repeat(67, 1)).reshape(67, 9)
+    assert torch.equal(model.surface(x[:67], r[:9], num_samples=16), pairs)
+    assert torch.equal(model.surface(x[3:4], r[2:3], num_samples=16), pairs[3:4, 2:3])
+
+
+def kernel_chains(chains: int, length: int, k_dim: int, dtype: torch.dtype) -> Tensor:
+    """Kernels [chains, length, K] that rise by one ulp or by more in one coordinate a step."""
+    rows = [2.0 * torch.randn(chains, k_dim, dtype=dtype)]
+    for _ in range(length - 1):
+        up = torch.nextafter(rows[-1], torch.full_like(rows[-1], torch.inf))
+        by_ulp = torch.rand(chains, 1) < 0.5
+        up = torch.where(by_ulp, up, rows[-1] + torch.rand(chains, k_dim, dtype=dtype))
+        moved = torch.nn.functional.one_hot(torch.randint(k_dim, (chains,)), k_dim).bool()
+        rows.append(torch.where(moved, up, rows[-1]))
+    return torch.stack(rows, 1)
+
+
+@dtypes
+@responses
+@kernels
+def test_prediction_given_the_kernel_never_falls_when_it_rises(
+    kernel: str, response: str, dtype: torch.dtype
+) -> None:
+    model = copy.deepcopy(trained("conditional", response, **KERNELS[kernel])).to(dtype)
+    predict = functools.partial(model.predict_given_kernel, num_samples=8)
+    k = kernel_chains(500, 20, model.k_dim, dtype)
+    x = some(500, response)[0].to(dtype).unsqueeze(1).expand(-1, 20, -1)
+    p = torch.empty(500, 20, dtype=dtype)
+    for first in (0, 1):  # neighbours in separate calls, of other sizes and orders
+        order = torch.randperm(5000)
+        rows = (t[:, first::2].flatten(0, 1)[order] for t in (x, k))
+        parts = zip(*(t.split(997) for t in rows), strict=True)
+        one = torch.empty(5000, dtype=dtype)
+        one[order] = torch.cat([predict(*part) for part in parts])
+        p[:, first::2] = one.reshape(500, 10)
+    assert (p.diff(dim=1) >= 0).all()
+    moving = (p[:, 0] > 0.01) & (p[:, 0] < 0.99) if response == "binary" else p[:, 0].isfinite()
+    assert moving.sum() > 50
+    assert (p[:, -1] > p[:, 0])[moving].all()
+
+
+@responses
+@kernels
+def test_prediction_given_the_kernel_is_the_mean_of_the_program(kernel: str, response: str) -> None:
+    model = trained("conditional", response, **KERNELS[kernel])
+    x, r, _ = some(6, response)
+    k, draws = torch.randn(6, model.k_dim).double(), 10_000
+    view = poutine.condition(model.model, {"k": k.expand(draws, 6, -1)})
+    y = drawn(view, draws, x, r)["y"]["value"]
+    prediction = model.predict_given_kernel(x, k, num_samples=1024)
+    unit = 1.0 if response == "binary" else y.std()
+    error = y.std(0) / draws**0.5
+    assert ((prediction - y.mean(0)).abs() < 4.5 * error + 1e-3 * unit).all()
+
+
+def test_kernel_is_what_a_prediction_averages_over() -> None:
+    model = trained("paper")
+    x, r, y = some(20)
+    guide, exact = model.kernel(x, r), None
+    site = sites(model.guide, x, r, y)["k"]
+    torch.testing.assert_close(guide.log_prob(site["value"]), site["log_prob"])
+    model.objective = "conditional"
+    exact = model.kernel(x, r)
+    assert exact.batch_shape == (20,)
+    site = sites(conditional(model), x, r, y)["k"]
+    torch.testing.assert_close(exact.log_prob(site["value"]), site["log_prob"])
+
+
+@pytest.mark.parametrize(
+    "clone",
+    [
+        copy.deepcopy,
+        lambda m: pickle.loads(pickle.dumps(m)),
+        lambda m: loaded(m, IGCM(3, 2, kernel_guide="amortised", num_samples=64, seed=8).double()),
+    ],
+    ids=["copy", "pickle", "state_dict"],
+)
+def test_prediction_survives_being_saved(clone: Callable[[IGCM], IGCM]) -> None:
+    model = trained("paper")
+    x, r, y = some(70)
+    twin = clone(model)
+    assert twin.objective == "paper"
+    assert torch.equal(twin.predict(x, r), model.predict(x, r))
+    assert torch.equal(twin.log_prob(x, r, y), model.log_prob(x, r, y))
+    assert twin.name != model.name
+
+
+def loaded(source: IGCM, target: IGCM) -> IGCM:
+    target.load_state_dict(source.state_dict())
+    return target
+
+
+# Parts of the user
+
+
+@responses
+def test_kernel_prior_that_is_not_normal_predicts_by_importance_weights(response: str) -> None:
+    torch.manual_seed(4)
+    model = IGCM(3, 2, response=response, kernel_prior=LaplaceKernel(), kernel_guide="amortised")
+    before = model.k_prior.log_scale.detach().clone()
+    training = {"epochs": 10, "batch_size": 64, "num_particles": 8, "progress": False}
+    fit(model, *data(200, response), objective="response_revenue", learning_rate=0.04, **training)
+    assert not torch.allclose(model.k_prior.log_scale, before)
+    model.double()
+    x, r, y = some(5, response)
+    site, weights = brute_force(model, x, r, 30_000)
+    unit = 1.0 if response == "binary" else y.std()
+    mean, error = weighted(site["value"], weights)
+    prediction = model.predict(x, r, num_samples=4096)
+    assert ((prediction - mean).abs() < 4.5 * error + 0.005 * unit).all()
+    density, error = weighted(site["fn"].log_prob(y).exp(), weights)
+    log_p = model.log_prob(x, r, y, num_samples=4096)
+    assert ((log_p.exp() - density).abs() < 4.5 * error + 0.02 * density).all()
+    # Without the weights it would be the guide that speaks.
+    k = model.kernel(x, r).sample((30_000,))
+    y = drawn(poutine.condition(model.model, {"k": k}), 30_000, x, r)["y"]["value"]
+    assert ((prediction - y.mean(0)).abs() > 6.0 * y.std(0) / 30_000**0.5).any()
+
+
+# Training
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@responses
+def test_training_beats_the_outcome_alone_on_rows_it_has_not_seen(
+    response: str, objective: str
+) -> None:
+    model = IGCM(3, 2, response=response, num_samples=64, **OBJECTIVES[objective])
+    training = {"epochs": 8, "batch_size": 50, "num_particles": 8, "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(model, *data(300, response), objective=objective, learning_rate=0.04, **training)
+    assert model.objective == objective
+    x, r, y = data(400, response, seed=9)
+    alone = dist.Bernoulli(y.mean()) if response == "binary" else dist.Normal(y.mean(), y.std())
+    gain = (model.log_prob(x, r, y) - alone.log_prob(y)).mean()
+    assert gain > 0.25
+
+
+def test_conditional_objective_with_the_standard_prior_is_announced_as_literal() -> None:
+    model = IGCM(3, 2, prior="standard")
+    with pytest.warns(UserWarning, match="literal loss: its optimum ignores x"):
+        fit(model, *data(20), epochs=1, num_particles=2, progress=False)

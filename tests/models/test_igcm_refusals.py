@@ -1,0 +1,148 @@
+"""IGCM refuses by name what has no meaning, before any work is done."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from igcm_toys import LaplaceKernel, data
+
+from pyro_gcm import IGCM, fit
+from pyro_gcm.inference import conditional
+
+NAN = math.nan
+BUILD: dict[str, tuple[dict[str, Any], str]] = {
+    "quantile": ({"response": "quantile"}, "response='quantile' has chosen levels.*use GCM"),
+    "exact kernel guide": (
+        {"kernel_prior": LaplaceKernel()},
+        "kernel_guide='exact' needs a normal kernel_prior .* got Laplace",
+    ),
+    "posterior kernel guide": (
+        {"kernel_prior": LaplaceKernel(), "kernel_guide": "posterior"},
+        "kernel_guide reads y, and with a kernel_prior that is not normal",
+    ),
+    "kernel prior": ({"kernel_prior": "laplace"}, "kernel_prior must be one of"),
+    "kernel guide": ({"kernel_guide": "prior"}, "kernel_guide must be one of"),
+    "kernel map": ({"kernel_map": "linear"}, "kernel_map must be one of"),
+    "kernel map shape": (
+        {"kernel_map": "identity", "costs": 3},
+        "kernel_map='identity' needs one alternative with a cost for each",
+    ),
+    "k_dim": ({"k_dim": 0}, "k_dim must be an integer of at least 1, got 0"),
+    "guide": ({"prior": "standard", "guide": "posterior"}, "guide='posterior' reads r and y"),
+}
+
+
+@pytest.mark.parametrize("case", BUILD)
+def test_parts_that_do_not_fit_are_refused_by_name(case: str) -> None:
+    options, message = BUILD[case]
+    with pytest.raises(ValueError, match=message):
+        IGCM(3, 2, **options)
+
+
+PAIRS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "joint, prior": ({}, "joint", "objective='joint' needs prior='standard'"),
+    "joint, kernel prior": (
+        {"prior": "standard", "kernel_prior": "conditional"},
+        "joint",
+        "objective='joint' needs kernel_prior='standard'",
+    ),
+    "paper, exact": ({}, "paper", r"objective='paper' needs a q\(k\|x, r\).*kernel_guide='amort"),
+    "paper, posterior": (
+        {"kernel_guide": "posterior"},
+        "paper",
+        r"objective='paper' needs a q\(k\|x, r\) of its own",
+    ),
+    "paper, categorical": (
+        {"prior": "categorical", "kernel_guide": "amortised"},
+        "paper",
+        "objective='paper' .* not with a categorical z",
+    ),
+    "conditional, laplace": (
+        {"kernel_prior": LaplaceKernel(), "kernel_guide": "amortised"},
+        "conditional",
+        "objective='conditional' .* normal kernel_prior",
+    ),
+    "name": ({}, "marginal", "objective must be one of"),
+}
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_objective_that_has_no_meaning_is_refused_by_name(case: str) -> None:
+    options, objective, message = PAIRS[case]
+    model = IGCM(3, 2, **options)
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(ValueError, match=message):
+        fit(model, *data(20), objective=objective, progress=False)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("option", [{"elbo": "iwae"}, {"temperature": 0.5}], ids=str)
+def test_paper_loss_leaves_no_choice_of_a_bound(option: dict[str, Any]) -> None:
+    model = IGCM(3, 2, kernel_guide="amortised")
+    with pytest.raises(ValueError, match=f"{next(iter(option))} must be"):
+        fit(model, *data(20), objective="paper", progress=False, **option)
+
+
+CALLS: dict[str, tuple[Any, Any, str]] = {
+    "x missing": (ValueError, lambda m, x, r, y: m.model(), "x must be given: the prior p"),
+    "guide x": (ValueError, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide"),
+    "guide r": (ValueError, lambda m, x, r, y: m.guide(x, None, y), "r must be given: the guide"),
+    "conditional r": (
+        RuntimeError,
+        lambda m, x, r, y: conditional(m)(x),
+        r"conditional: 'r' is an input of p\(y \| x, r\) and must be given",
+    ),
+    "conditional x": (
+        RuntimeError,
+        lambda m, x, r, y: conditional(IGCM(3, 2, prior="standard"))(None, r),
+        "conditional: 'x' is an input",
+    ),
+    "kernel prior x": (
+        ValueError,
+        lambda m, x, r, y: IGCM(3, 2, prior="standard", kernel_prior="conditional").model(),
+        "x must be given: the kernel prior",
+    ),
+    "x NaN": (ValueError, lambda m, x, r, y: m.model(x * NAN, r, y), "x must be finite"),
+    "r NaN": (ValueError, lambda m, x, r, y: m.guide(x, r * NAN, y), "r must be finite"),
+    "y value": (ValueError, lambda m, x, r, y: m.model(x, r, y + 1), r"y must be 0 or 1"),
+    "rows": (ValueError, lambda m, x, r, y: m.model(x, r[:4], y), "x has 12, r has 4"),
+    "predict x": (ValueError, lambda m, x, r, y: m.predict(x * NAN, r), "x must be finite"),
+    "predict r": (ValueError, lambda m, x, r, y: m.predict(x, r * NAN), "r must be finite"),
+    "predict rows": (ValueError, lambda m, x, r, y: m.predict(x, r[:3]), "x has 12, r has 3"),
+    "surface": (ValueError, lambda m, x, r, y: m.surface(x, r[:, :1]), "revenues has 1 columns"),
+    "kernel": (ValueError, lambda m, x, r, y: m.kernel(x, r[:, :1]), "r has 1 columns.* r_dim=2"),
+    "given kernel": (
+        ValueError,
+        lambda m, x, r, y: m.predict_given_kernel(x, torch.zeros(12, 3)),
+        "k has 3 columns, the model was built for k_dim=2",
+    ),
+    "given kernel NaN": (
+        ValueError,
+        lambda m, x, r, y: m.predict_given_kernel(x, r * NAN),
+        "k must be finite",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_rows_that_cannot_be_used_are_refused_by_name(case: str) -> None:
+    error, call, message = CALLS[case]
+    with pytest.raises(error, match=message):
+        call(IGCM(3, 2), *data(12))
+
+
+def test_missing_values_are_refused_under_every_objective() -> None:
+    model = IGCM(3, 2, prior="standard", kernel_guide="amortised")
+    x, r, y = data(12)
+    gap = torch.where(torch.arange(12)[:, None] == 5, NAN, x)
+    for objective in model.objectives:
+        model.objective = objective
+        for call in (lambda: model.predict(gap, r), lambda: model.surface(gap, r)):
+            with pytest.raises(ValueError, match="x must be finite, got 3 NaN"):
+                call()
+        with pytest.raises(ValueError, match="x must be finite"):
+            model.log_prob(gap, r, y)

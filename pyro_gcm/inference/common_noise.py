@@ -54,28 +54,35 @@ class LatentDraws(NamedTuple):
     weights: Tensor | None = None
 
 
-def latent_draws(distribution: Any, noise: Tensor, seed: int) -> LatentDraws:
-    """Draws of z from a distribution of batch shape [B], driven by base noise [N, D].
+def latent_draws(distribution: Any, noise: Tensor, seed: int | None) -> LatentDraws:
+    """Draws of z from a distribution of batch shape [B], driven by base noise [N, 1 or B, D].
 
     A finite support is enumerated in place of drawing, with the probabilities as weights, and a
-    mixture gives every component its share of the noise. Others are `driven_draws`.
+    mixture gives every component its share of the noise. Others are `driven_draws`. Without a seed
+    all are independent draws from torch's generator, unweighted.
     """
+    if seed is None:
+        return LatentDraws(distribution.sample((len(noise),)))
     if isinstance(distribution, MixtureOfDiagNormals):
         return _mixture_draws(distribution, noise)
     if isinstance(distribution, torch.distributions.OneHotCategorical):
         support = distribution.enumerate_support()  # [D, B, D]
         return LatentDraws(support, distribution.log_prob(support).exp())
-    return LatentDraws(driven_draws(distribution, noise.unsqueeze(-2), seed))
+    return LatentDraws(driven_draws(distribution, noise, seed))
 
 
-def driven_draws(distribution: Any, noise: Tensor, seed: int) -> Tensor:
+def driven_draws(distribution: Any, noise: Tensor, seed: int | None) -> Tensor:
     """Draws [N, ..., D] driven by standard normal noise [N, ..., D] that broadcasts to the batch.
 
     Uses the distribution's own `rsample_from(noise)` if it has one, location and scale of a
     Gaussian, and the quantile function of other independent distributions. What has none of these
     is sampled with a fixed seed, which is deterministic for one block of rows and no more: then
-    neither monotonicity nor equality across batches is promised, and a warning says so.
+    neither monotonicity nor equality across batches is promised, and a warning says so. Without a
+    seed the draws are independent ones from torch's generator.
     """
+    if seed is None:
+        fresh: Tensor = distribution.sample((len(noise),))
+        return fresh
     if hasattr(distribution, "rsample_from"):
         from_noise: Tensor = distribution.rsample_from(noise)
         return from_noise
@@ -108,7 +115,7 @@ def _mixture_draws(mixture: MixtureOfDiagNormals, noise: Tensor) -> LatentDraws:
     """The same piece of the noise for each of the C components, weighted by its probability."""
     components = mixture.locs.shape[-2]
     share = max(1, len(noise) // components)
-    z = mixture.locs + mixture.coord_scale * noise[:share, None, None, :]  # [N/C, B, C, D]
+    z = mixture.locs + mixture.coord_scale * noise[:share].unsqueeze(-2)  # [N/C, B, C, D]
     weights = (mixture.probs / share).expand(share, *mixture.probs.shape)
     return LatentDraws(z.movedim(-2, 1).flatten(0, 1), weights.movedim(-1, 1).flatten(0, 1))
 

@@ -320,17 +320,22 @@ class GCM(OrderEventModel):
             return self.r_standardizer.loc, self.r_standardizer.scale
         return super()._cost_units()
 
-    def _encode(self, x: Tensor, noise: Tensor) -> Encoded:
-        encoded = super()._encode(x, noise)
+    def _encode(self, x: Tensor, noise: Tensor, *, independent: bool = False) -> Encoded:
+        encoded = super()._encode(x, noise, independent=independent)
         if self.objective != "joint":
             return encoded
         # p(z|x) is in proportion to p(z) p(x|z); the draws came from q(z|x).
-        z, covariates, _, rest, _ = encoded
+        z, covariates, rest = encoded.z, encoded.covariates, encoded.noise
         log_w = self.z_prior().log_prob(z) - self.z_guide(covariates).log_prob(z)  # type: ignore[misc]
         filled, log_x = complete(self.x_decoder(z), covariates, rest[..., : self.x_dim])
         log_weights = torch.log_softmax((log_w + log_x).double(), 0)
         incomplete = covariates.isnan().any(-1)
-        return Encoded(z, filled, log_weights, rest[..., self.x_dim :], incomplete)
+        return encoded._replace(
+            covariates=filled,
+            log_weights=log_weights,
+            noise=rest[..., self.x_dim :],
+            incomplete=incomplete,
+        )
 
     def _event(self, encoded: Encoded, r: Tensor) -> tuple[OrderEvent, Encoded]:
         missing = r.isnan().any(-1)
@@ -343,7 +348,7 @@ class GCM(OrderEventModel):
             rows = missing.reshape(-1, *(1,) * len(self.cost_shape))
             mapped = torch.where(rows, self._mapped(drawn), mapped)
             log_weights = torch.where(missing, log_weights, encoded.log_weights)  # type: ignore[arg-type]
-            encoded = encoded._replace(log_weights=log_weights)
+            encoded = encoded._replace(log_weights=log_weights, sites={"r": drawn})
         cost = self._cost(encoded.z, encoded.covariates)
         return OrderEvent(cost, mapped), encoded
 

@@ -355,7 +355,7 @@ class IGCM(OrderEventModel):
         return self._exact_kernel(covariates, r)
 
     def _event(self, encoded: Encoded, r: Tensor) -> tuple[OrderEvent, Encoded]:
-        z, x, log_weights, noise, _ = encoded
+        z, x, log_weights = encoded.z, encoded.covariates, encoded.log_weights
         r = self.r_standardizer(r)
         kernel, cost = self._kernel_for_predictions(x, r), self._cost(z, x)
         joint, weighted = self.objective == "joint", self.objective != "paper"
@@ -363,7 +363,8 @@ class IGCM(OrderEventModel):
         averages = not joint and (self.exact_kernel or not weighted)
         if averages and self._takes_kernel_as_it_is() and integrates_over(cost, kernel):
             return OrderEvent(cost, kernel), encoded
-        k = driven_draws(kernel, noise, self.seed)
+        k = driven_draws(kernel, encoded.noise, encoded.seed)
+        encoded = encoded._replace(sites={"k": k})
         if weighted and not self.exact_kernel:  # p(k | x, r) is in proportion to p(k|x) p(r|k, x)
             log_w = self.k_prior(x).log_prob(k) + self._r_standard(k, x).log_prob(r)
             log_w = log_w - kernel.log_prob(k)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.latent_mixture import LatentMixture
+from pyro_gcm.inference.aligned_products import AlignedProducts
 from pyro_gcm.inference.common_noise import (
     CommonNoise,
     blocks,
@@ -28,11 +30,11 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def prediction(method: Method) -> Method:
-    """A method without gradients and with every part in evaluation mode."""
+    """A method without gradients, with every part in evaluation mode and all rows treated alike."""
 
     @functools.wraps(method)
     def predict(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        with torch.no_grad(), evaluating(self):
+        with torch.no_grad(), evaluating(self), AlignedProducts():
             return method(self, *args, **kwargs)
 
     return cast(Method, predict)
@@ -42,8 +44,9 @@ class Encoded(NamedTuple):
     """Draws of the latent variables for a block of b rows.
 
     z [N, b, D], standardised covariates [(N,) b, x_dim], the draws' log-weights [N, b] (None where
-    they are equal), the base noise [N, b or 1, E] that z did not use, and the rows [b] whose
-    covariates had missing values.
+    they are equal), the base noise [N, b or 1, E] that z did not use, the rows [b] whose covariates
+    had missing values, draws of other sites by name, and the seed of what the noise cannot drive
+    (None for independent draws).
     """
 
     z: Tensor
@@ -51,16 +54,28 @@ class Encoded(NamedTuple):
     log_weights: Tensor | None
     noise: Tensor
     incomplete: Tensor | None = None
+    sites: Mapping[str, Tensor] = MappingProxyType({})
+    seed: int | None = None
 
     def against_revenues(self) -> Encoded:
         """The same with a dimension for revenues after that of the rows."""
         log_weights = self.log_weights
-        return Encoded(
-            self.z.unsqueeze(-2),
-            self.covariates.unsqueeze(-2),
-            None if log_weights is None else log_weights.unsqueeze(-1),
-            self.noise.unsqueeze(-2),
+        return self._replace(
+            z=self.z.unsqueeze(-2),
+            covariates=self.covariates.unsqueeze(-2),
+            log_weights=None if log_weights is None else log_weights.unsqueeze(-1),
+            noise=self.noise.unsqueeze(-2),
         )
+
+
+class SurfaceDraws(NamedTuple):
+    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that add up to 1.
+
+    `weights` is None where they are equal.
+    """
+
+    values: Tensor
+    weights: Tensor | None
 
 
 class Predictions(nn.Module):
@@ -168,6 +183,34 @@ class Predictions(nn.Module):
         return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
 
     @prediction
+    def surface_draws(
+        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
+    ) -> SurfaceDraws:
+        """The predictions behind `surface` before they are averaged over the draws of z.
+
+        How far the response differs between the latent values that x allows, as in a band around
+        its mean. For `IGCM` they are also given each draw of k where k is drawn.
+
+        :param x: [B, x_dim] in data units.
+        :param revenues: [R, r_dim].
+        """
+        x, revenues = self._covariates(x), self._revenues("revenues", revenues)
+        noise = self._noise(num_samples)
+        values, weights = [], []
+        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+        for x_block, r_block in zip(*map(blocks, pairs), strict=True):
+            event, encoded = self._event(self._encode(x_block, noise), r_block)
+            values.append(self.response.predict(event, encoded.covariates))
+            if encoded.log_weights is not None:
+                weights.append(encoded.log_weights.exp())
+
+        def table(parts: list[Tensor]) -> Tensor:
+            rows = torch.cat(parts, 1)[:, : len(x) * len(revenues)]
+            return rows.reshape(-1, len(x), len(revenues)).to(noise.dtype)
+
+        return SurfaceDraws(table(values), table(weights) if weights else None)
+
+    @prediction
     def effective_sample_size(
         self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
@@ -235,18 +278,23 @@ class Predictions(nn.Module):
         if num_samples is not None:
             positive_int("num_samples", num_samples)
         noise: Tensor = self.noise(num_samples)
-        return noise
+        return noise.unsqueeze(1)
 
-    def _encode(self, x: Tensor, noise: Tensor) -> Encoded:
-        """Draws of z for a block of rows, from a distribution that reads x alone."""
+    def _encode(self, x: Tensor, noise: Tensor, *, independent: bool = False) -> Encoded:
+        """Draws of z for a block of rows, from a distribution that reads x alone.
+
+        :param noise: [N, 1 or b, E].
+        :param independent: draw independently with torch's generator what noise does not drive.
+        """
+        seed = None if independent else self.seed
         covariates = self.x_standardizer(x)
         # With prior N(0, I) it is the guide that has seen x (paper, section 3.3).
         if self.reads_x:
             source = self.z_prior(covariates)
         else:
             source = self.z_guide(covariates, None, None)  # type: ignore[misc]
-        z, weights = latent_draws(source, noise[:, : self.z_dim], self.seed)
-        if len(z) != len(noise) and noise.shape[1] > self.z_dim:
+        z, weights = latent_draws(source, noise[..., : self.z_dim], seed)
+        if len(z) != len(noise) and noise.shape[-1] > self.z_dim:
             # A finite support, or equal shares for the parts of a mixture: as many draws of the
             # other variables as before.
             repeats = max(1, len(noise) // len(z))
@@ -256,4 +304,4 @@ class Predictions(nn.Module):
         log_weights = None
         if weights is not None:
             log_weights = torch.log_softmax(weights.double().log(), 0)
-        return Encoded(z, covariates, log_weights, noise[:, None, self.z_dim :])
+        return Encoded(z, covariates, log_weights, noise[..., self.z_dim :], seed=seed)

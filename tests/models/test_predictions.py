@@ -349,7 +349,7 @@ def test_prior_that_base_noise_can_drive_gives_strict_predictions(kind: str) -> 
 def test_draws_by_base_noise_follow_the_prior(kind: str) -> None:
     model = GCM(3, 2, prior=Prior(STRICT[kind]))
     x = torch.randn(3, 3)
-    z = model._encode(x, model.noise(4096)).z
+    z = model._encode(x, model._noise(4096)).z
     assert z.shape == (4096, 3, 4)
     q = model.z_prior(x)
     if kind == "rsample_from":

@@ -69,14 +69,19 @@ def no_empty_column(name: str, tensor: Tensor) -> None:
         raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
 
 
-def vector(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
-    """A finite [rows] tensor; a single column [rows, 1] is flattened."""
+def vector(
+    name: str, value: ArrayLike, device: torch.device | None = None, *, missing: bool = False
+) -> Tensor:
+    """A finite [rows] tensor; a single column [rows, 1] is flattened.
+
+    With `missing`, NaN is a value that is not known.
+    """
     tensor = as_tensor(name, value, device)
     if tensor.dim() == 2 and tensor.shape[1] == 1:
         tensor = tensor[:, 0]
     if tensor.dim() != 1:
         raise ValueError(f"{name} must have shape [rows], got shape {tuple(tensor.shape)}")
-    _check_rows_and_finite(name, tensor)
+    _check_rows_and_finite(name, tensor, missing)
     return tensor
 
 

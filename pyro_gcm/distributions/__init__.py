@@ -5,6 +5,8 @@ from pyro_gcm.distributions.families import CostFamily, cost_family, register_co
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.partly_known import PartlyKnown
+from pyro_gcm.distributions.partly_observed_cost import ObservedCost, given_observed
 from pyro_gcm.distributions.threshold_normal import ThresholdNormal
 from pyro_gcm.distributions.threshold_quantile import ThresholdQuantile
 
@@ -12,10 +14,13 @@ __all__ = [
     "CostFamily",
     "CostPosterior",
     "InfiniteCost",
+    "ObservedCost",
     "OrderEvent",
+    "PartlyKnown",
     "ThresholdNormal",
     "ThresholdQuantile",
     "cost_family",
+    "given_observed",
     "ndtri_exp",
     "probit",
     "register_cost_family",

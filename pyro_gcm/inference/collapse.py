@@ -172,6 +172,8 @@ class UncollapseMessenger(CollapseMessenger):
             self._recovering = True
             try:
                 marginal, y = msg["fn"], msg["value"]
+                if isinstance(msg["mask"], Tensor):  # an outcome that says nothing: c of the prior
+                    y = torch.where(msg["mask"], y, marginal.mean)
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)

@@ -47,6 +47,7 @@ def fit(
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
+    c: ArrayLike | None = None,
     *,
     objective: str = "conditional",
     elbo: str | ELBO | None = None,
@@ -75,6 +76,9 @@ def fit(
     :param model: a `GCM` or `IGCM`; put in training mode, trained in place, moved to the device.
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. NaN in x or r is a missing value for a `GCM`
         under objective "joint".
+    :param c: costs that were seen, [n, r_dim] in the units of r, NaN for the others, for a `GCM`
+        with a binary response and one cost for each revenue; y may then be NaN where the outcome
+        was not seen. Every row counts with what is known of it: log p(y, c_seen | x, r).
     :param objective: "conditional", log p(y | x, r); "joint", log p(x, r, y), needs prior
         "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper", its loss.
     :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or any Pyro ELBO; by default
@@ -120,8 +124,8 @@ def fit(
         one_of("schedule", schedule, ["cosine"])
     target = _device(device)
     parameters = model.trained_parameters(objective)
-    data = _training_data(model, x, r, y, missing=pair.missing)
-    if getattr(bound, "gradient", "iwae") == "dreg" and any(c.isnan().any() for c in data):
+    data = _training_data(model, x, r, y, c, missing=pair.missing)
+    if getattr(bound, "gradient", "iwae") == "dreg" and any(d.isnan().any() for d in data[:2]):
         raise ValueError(
             "elbo='dreg' needs guide sites that are independent given the data, and draws of "
             "missing values depend on the others: use 'iwae'"
@@ -148,7 +152,7 @@ def fit(
         rows = torch.randperm(len(data[0]), generator=order)
         train = [column[rows[held_out:]] for column in data]
         if standardize:
-            model.learn_units(*train)
+            model.learn_units(*train[:3])
         model.objective = objective
         model.train()
         model.to(target)
@@ -257,17 +261,28 @@ def _device(device: str | torch.device) -> torch.device:
 
 
 def _training_data(
-    model: Fittable, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, missing: bool
+    model: Fittable,
+    x: ArrayLike,
+    r: ArrayLike,
+    y: ArrayLike,
+    c: ArrayLike | None,
+    *,
+    missing: bool,
 ) -> list[Tensor]:
     """Checked rows on the CPU or the device they came on."""
     data = {
         "x": matrix("x", x, model.x_dim, "x_dim", missing=missing),
         "r": matrix("r", r, model.r_dim, "r_dim", missing=missing),
-        "y": vector("y", y),
+        "y": vector("y", y, missing=c is not None),
     }
     same_rows(**data)
     for name in ("x", "r"):
         no_empty_column(name, data[name])
     model.response.check_revenue(data["r"])
     model.response.check_outcome(data["y"])
-    return [column.cpu() for column in data.values()]
+    data = {name: column.cpu() for name, column in data.items()}
+    if c is not None:
+        data["c"] = model.check_costs(c, data["r"], data["y"]).cpu()
+        if data["y"].isnan().all() and data["c"].isnan().all():
+            raise ValueError("y and c have no value at all, only NaN")
+    return list(data.values())

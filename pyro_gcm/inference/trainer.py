@@ -34,6 +34,9 @@ class Fittable(Protocol):
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
         """Standardise as these rows ask for."""
 
+    def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:
+        """Costs that were seen, NaN for the others; ValueError where there can be none."""
+
     def train(self, mode: bool = True) -> Any:
         """As `nn.Module.train`."""
 

@@ -10,15 +10,15 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
+from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.deferred import Deferred
 from pyro_gcm.inference.collapse import collapse, conditional
 from pyro_gcm.inference.common_noise import BLOCK_ROWS, coarse, in_blocks, on_grid
 from pyro_gcm.inference.cost_guard import CostGuard
 from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.models.hidden_revenue import completed_revenues, w_given_revenues
 from pyro_gcm.models.missing import (
-    column_draws,
     columns_in_units,
     complete,
     draw_missing,
@@ -26,9 +26,10 @@ from pyro_gcm.models.missing import (
     observe_partly,
 )
 from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
+from pyro_gcm.models.partly_observed import check_agreement, observe_costs, observe_outcome
 from pyro_gcm.models.parts import refuse_unused_decoder, revenue_map_part
 from pyro_gcm.models.predictions import Encoded, prediction
-from pyro_gcm.models.responses import Response
+from pyro_gcm.models.responses import Binary, Response
 from pyro_gcm.nets import Conditional, Identity, StandardNormal, with_missing
 from pyro_gcm.nets.conditional import joined
 
@@ -150,6 +151,7 @@ class GCM(OrderEventModel):
         x: Tensor | None = None,
         r: Tensor | None = None,
         y: Tensor | None = None,
+        c: Tensor | None = None,
         *,
         size: int = 1,
     ) -> Tensor:
@@ -158,11 +160,13 @@ class GCM(OrderEventModel):
         :param x: [B, x_dim] in data units; needed with a conditional prior. With prior "standard"
             NaN is a missing value, here and in r.
         :param r: [B, r_dim].
-        :param y: [B].
+        :param y: [B]; NaN where it was not seen, if c is given.
+        :param c: costs that were seen, [B, r_dim] in the units of r, NaN for the others: their
+            density is site `c_observed`, and site c is what they leave open.
         :param size: number of rows when neither x nor r is given.
         :returns: y, [B].
         """
-        x, r, y, rows = self._program_inputs(x, r, y, size)
+        x, r, y, rows = self._program_inputs(x, r, y, size, c)
         with pyro.plate("data", rows, dim=-1):
             if self.reads_x:
                 covariates = self.x_standardizer(x)
@@ -181,17 +185,20 @@ class GCM(OrderEventModel):
             else:
                 r = pyro.sample("r", self._r_given(w, covariates), obs=r)
             cost = self._cost(z, covariates)
+            if c is not None:
+                cost = observe_costs(cost, c, r, self.r_standardizer)
             event = OrderEvent(cost, self.revenue_map(self.r_standardizer(r)))
             p_y = self.response.distribution(event, covariates, r)
             with CostGuard():
-                c = pyro.sample("c", cost)
-                return pyro.sample("y", p_y.given_cost(c), obs=y)
+                p_y = p_y.given_cost(pyro.sample("c", cost))
+                return observe_outcome(p_y, y) if c is not None else pyro.sample("y", p_y, obs=y)
 
     def guide(
         self,
         x: Tensor | None = None,
         r: Tensor | None = None,
         y: Tensor | None = None,
+        c: Tensor | None = None,
         *,
         size: int = 1,
     ) -> Tensor | None:
@@ -201,15 +208,17 @@ class GCM(OrderEventModel):
         """
         if x is None:
             raise ValueError("x must be given: the guide reads it")
-        x, r, y = self._checked_inputs(x, r, y)
+        x, r, y = self._checked_inputs(x, r, y, c)
         if self.enumerates:
             return None
         with pyro.plate("data", len(x), dim=-1):
             return pyro.sample("z", self._guide_distribution(x, r, y))
 
-    def joint_guide(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> None:
+    def joint_guide(
+        self, x: Tensor, r: Tensor, y: Tensor | None = None, c: Tensor | None = None
+    ) -> None:
         """Guide of the whole program: z ~ q(z|x), w ~ q(w|x, r), and what is missing of x and r."""
-        x, r, y = self._checked_inputs(x, r, y)
+        x, r, y = self._checked_inputs(x, r, y, c)
         with pyro.plate("data", len(x), dim=-1):
             z = pyro.sample("z", self._guide_distribution(x, r, y))
             w = pyro.sample("w", self._w_guide(x, r))
@@ -252,6 +261,32 @@ class GCM(OrderEventModel):
         return self.w_guide(joined(*map(with_missing, standard)))
 
     # What is trained
+
+    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
+        """Costs that were seen, [B, r_dim] in the units of r, NaN where one was not.
+
+        :raises ValueError: for another response or revenue map, whose costs have no such units, for
+            a guide that reads an outcome that is missing, and for costs that contradict y.
+        """
+        if not isinstance(self.response, Binary):
+            raise ValueError(
+                f"c needs response='binary', got {type(self.response).__name__.lower()!r}"
+            )
+        if not self.costs_have_units:
+            raise ValueError(
+                "c needs revenue_map='identity', one alternative with a cost in the units of each "
+                f"revenue; got {type(self.revenue_map).__name__}"
+            )
+        c = matrix("c", c, self.r_dim, "r_dim", missing=True)
+        same_rows(c=c, **{name: v for name, v in (("r", r), ("y", y)) if v is not None})
+        if y is not None:
+            if y.isnan().any() and getattr(self.z_guide, "reads_outcome", False):
+                raise ValueError(
+                    "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
+                )
+            if r is not None:
+                check_agreement(c, r, y)
+        return c
 
     def training_pair(self, objective: str = "conditional") -> TrainingPair:
         """The program and the guide of an objective.
@@ -315,8 +350,13 @@ class GCM(OrderEventModel):
         """h(r) for predictions."""
         return on_grid(self.revenue_map(coarse(self.r_standardizer(r))))
 
+    @property
+    def costs_have_units(self) -> bool:  # type: ignore[override]
+        """Whether there is a cost in the units of each revenue."""
+        return isinstance(self.revenue_map, Identity)
+
     def _cost_units(self) -> tuple[Tensor, Tensor]:
-        if isinstance(self.revenue_map, Identity):
+        if self.costs_have_units:
             return self.r_standardizer.loc, self.r_standardizer.scale
         return super()._cost_units()
 
@@ -343,26 +383,14 @@ class GCM(OrderEventModel):
             missing = missing | encoded.incomplete
         mapped = self._mapped(r.nan_to_num())
         if missing.any():
-            drawn, log_weights = self._completed_revenues(encoded, r)
+            sites, log_weights = completed_revenues(self, encoded, r)
             # Rows without gaps keep their bits.
             rows = missing.reshape(-1, *(1,) * len(self.cost_shape))
-            mapped = torch.where(rows, self._mapped(drawn), mapped)
+            mapped = torch.where(rows, self._mapped(sites["r"]), mapped)
             log_weights = torch.where(missing, log_weights, encoded.log_weights)  # type: ignore[arg-type]
-            encoded = encoded._replace(log_weights=log_weights, sites={"r": drawn})
+            encoded = encoded._replace(log_weights=log_weights, sites=sites)
         cost = self._cost(encoded.z, encoded.covariates)
         return OrderEvent(cost, mapped), encoded
 
-    def _completed_revenues(self, encoded: Encoded, r: Tensor) -> tuple[Tensor, Tensor]:
-        """Completed revenues [N, b, m], and weights that know what is there of them.
-
-        What is there of r speaks about what is not, and about missing values of x.
-        """
-        covariates, log_weights, noise = encoded.covariates, encoded.log_weights, encoded.noise
-        standard = self.r_standardizer(r).expand(*covariates.shape[:-1], -1)
-        q_w = self.w_guide(joined(with_missing(covariates), with_missing(standard)))
-        w = column_draws(q_w, noise[..., : self.r_dim])
-        log_w = self.w_prior().log_prob(w) - q_w.log_prob(w)
-        decoder = self._r_standard(w, covariates)
-        standard, log_r = complete(decoder, standard, noise[..., self.r_dim :])
-        log_weights = torch.log_softmax(log_weights + (log_w + log_r).double(), 0)
-        return torch.where(r.isnan(), self.r_standardizer.inverse(standard), r), log_weights
+    def _other_sites(self, encoded: Encoded, r: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        return w_given_revenues(self, encoded, r) if self.objective == "joint" else {}

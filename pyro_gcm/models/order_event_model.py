@@ -17,6 +17,7 @@ from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.common_noise import CommonNoise
 from pyro_gcm.inference.parameter_store import announce
 from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.models.inspection import Inspection
 from pyro_gcm.models.parts import (
     cost_part,
     guide_part,
@@ -25,14 +26,13 @@ from pyro_gcm.models.parts import (
     prior_part,
     response_part,
 )
-from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Standardizer, StandardNormal
 
 _names = itertools.count()
 
 
-class OrderEventModel(Predictions):
+class OrderEventModel(Inspection):
     """Base of `GCM` and `IGCM`, which add what the costs are compared with."""
 
     #: What a model can be trained for; the first is the default of `fit`.
@@ -213,29 +213,34 @@ class OrderEventModel(Predictions):
         return InfiniteCost(cost, self.infinite_net(covariates))
 
     def _program_inputs(
-        self, x: Tensor | None, r: Tensor | None, y: Tensor | None, size: int
+        self,
+        x: Tensor | None,
+        r: Tensor | None,
+        y: Tensor | None,
+        size: int,
+        c: Tensor | None = None,
     ) -> tuple[Any, Any, Any, int]:
         """What a program starts from, and its number of rows."""
         if x is None and self.reads_x:
             raise ValueError("x must be given: the prior p(z|x) reads it")
-        x, r, y = self._checked_inputs(x, r, y)
+        x, r, y = self._checked_inputs(x, r, y, c)
         rows = next((len(value) for value in (x, r) if value is not None), 0)
         return x, r, y, rows or positive_int("size", size)
 
     def _checked_inputs(
-        self, x: Tensor | None, r: Tensor | None, y: Tensor | None
+        self, x: Tensor | None, r: Tensor | None, y: Tensor | None, c: Tensor | None = None
     ) -> tuple[Any, Any, Any]:
         """Checked tensors, their parameters announced to Pyro.
 
         The checks that read values run while Pyro's validation is on.
         """
         if is_validation_enabled():
-            x, r, y = self._checked(x, r, y)
+            x, r, y = self._checked(x, r, y, c)
         announce(self.name, self)
         return x, r, y
 
     def _checked(
-        self, x: Tensor | None, r: Tensor | None, y: Tensor | None
+        self, x: Tensor | None, r: Tensor | None, y: Tensor | None, c: Tensor | None
     ) -> tuple[Any, Any, Any]:
         given, missing = {}, self._fills_missing and not self.reads_x
         if x is not None:
@@ -244,9 +249,11 @@ class OrderEventModel(Predictions):
             given["r"] = matrix("r", r, self.r_dim, "r_dim", self.device, missing=missing)
             self.response.check_revenue(given["r"])
         if y is not None:
-            given["y"] = vector("y", y, self.device)
+            given["y"] = vector("y", y, self.device, missing=c is not None)
             self.response.check_outcome(given["y"])
         same_rows(**given)
+        if c is not None:
+            self.check_costs(c, given.get("r"), given.get("y"))
         return given.get("x"), given.get("r"), given.get("y")
 
 

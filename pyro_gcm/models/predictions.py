@@ -22,6 +22,7 @@ from pyro_gcm.inference.common_noise import (
     latent_draws,
     pairwise_mean,
 )
+from pyro_gcm.models.latents import Rows, checked_rows, log_likelihood
 from pyro_gcm.models.responses import Continuous, Response
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.nets.evaluating import evaluating
@@ -66,16 +67,6 @@ class Encoded(NamedTuple):
             log_weights=None if log_weights is None else log_weights.unsqueeze(-1),
             noise=self.noise.unsqueeze(-2),
         )
-
-
-class SurfaceDraws(NamedTuple):
-    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that add up to 1.
-
-    `weights` is None where they are equal.
-    """
-
-    values: Tensor
-    weights: Tensor | None
 
 
 class Predictions(nn.Module):
@@ -128,7 +119,13 @@ class Predictions(nn.Module):
 
     @prediction
     def log_prob(
-        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        c: ArrayLike | None = None,
+        *,
+        num_samples: int | None = None,
     ) -> Tensor:
         """log p(y | x, r) of every row in nats, a density in the units of y if it is continuous.
 
@@ -137,23 +134,24 @@ class Predictions(nn.Module):
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
         :param y: [B].
+        :param c: costs that were seen, [B, r_dim], NaN for the others, as in `fit`: then
+            log p(y, c_seen | x, r), and y may be NaN.
         :returns: [B].
         """
-        x, r = self._covariates(x), self._revenues("r", r)
-        y = vector("y", y, self.device)
-        self.response.check_outcome(y)
-        same_rows(x=x, r=r, y=y)
+        rows = checked_rows(self, x, r, y, c)
         noise = self._noise(num_samples)
 
-        def block(x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+        def block(x: Tensor, r: Tensor, y: Tensor, c: Tensor) -> Tensor:
             event, encoded = self._event(self._encode(x, noise), r)
-            p_y = self.response.distribution(event, encoded.covariates, r)
-            log_p = p_y.log_prob(y.squeeze(-1)).double()
+            part = Rows(x, r, y.squeeze(-1), None if rows.c is None else c)
+            log_p = log_likelihood(self, event, encoded.covariates, part)
             if encoded.log_weights is None:
                 return torch.logsumexp(log_p, 0) - math.log(len(log_p))
             return torch.logsumexp(log_p + encoded.log_weights, 0)
 
-        return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
+        assert rows.y is not None
+        seen = rows.x[:, :0] if rows.c is None else rows.c
+        return in_blocks(block, rows.x, rows.r, rows.y.unsqueeze(-1), seen).to(noise.dtype)
 
     @prediction
     def cdf(
@@ -183,55 +181,6 @@ class Predictions(nn.Module):
         return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
 
     @prediction
-    def surface_draws(
-        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
-    ) -> SurfaceDraws:
-        """The predictions behind `surface` before they are averaged over the draws of z.
-
-        How far the response differs between the latent values that x allows, as in a band around
-        its mean. For `IGCM` they are also given each draw of k where k is drawn.
-
-        :param x: [B, x_dim] in data units.
-        :param revenues: [R, r_dim].
-        """
-        x, revenues = self._covariates(x), self._revenues("revenues", revenues)
-        noise = self._noise(num_samples)
-        values, weights = [], []
-        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-        for x_block, r_block in zip(*map(blocks, pairs), strict=True):
-            event, encoded = self._event(self._encode(x_block, noise), r_block)
-            values.append(self.response.predict(event, encoded.covariates))
-            if encoded.log_weights is not None:
-                weights.append(encoded.log_weights.exp())
-
-        def table(parts: list[Tensor]) -> Tensor:
-            rows = torch.cat(parts, 1)[:, : len(x) * len(revenues)]
-            return rows.reshape(-1, len(x), len(revenues)).to(noise.dtype)
-
-        return SurfaceDraws(table(values), table(weights) if weights else None)
-
-    @prediction
-    def effective_sample_size(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
-        """1 / sum of the squared weights of the draws behind a prediction, [B].
-
-        All of the draws where they are equal. After joint training the weights are those of
-        importance sampling: where few draws carry a row, a larger `num_samples` moves it.
-        """
-        x, r = self._covariates(x), self._revenues("r", r)
-        same_rows(x=x, r=r)
-        noise = self._noise(num_samples)
-
-        def block(x: Tensor, r: Tensor) -> Tensor:
-            _, encoded = self._event(self._encode(x, noise), r)
-            if encoded.log_weights is None:
-                return torch.full((len(x),), float(encoded.z.shape[0]), device=x.device)
-            return torch.exp(-torch.logsumexp(2.0 * encoded.log_weights, 0))
-
-        return in_blocks(block, x, r).to(noise.dtype)
-
-    @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`.
 
@@ -248,6 +197,15 @@ class Predictions(nn.Module):
         weighted = parts[0].log_weights is not None
         log_weights = joined("log_weights", -1) if weighted else None
         return LatentMixture(cost, *self._cost_units(), log_weights)
+
+    #: Whether there is a cost in the units of each revenue.
+    costs_have_units = False
+
+    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
+        """Costs that were seen, [B, m], NaN for the others; an error where there can be none."""
+        raise ValueError(
+            f"c cannot be given to {type(self).__name__}, whose costs have no units: use GCM"
+        )
 
     def _cost_units(self) -> tuple[Tensor, Tensor]:
         """Shift and factor from the costs' own units."""

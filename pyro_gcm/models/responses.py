@@ -66,8 +66,8 @@ class Binary(Response):
         super().__init__()
 
     def check_outcome(self, y: Tensor) -> None:
-        """Only 0 and 1."""
-        strange = (y != 0) & (y != 1)
+        """Only 0 and 1; NaN where costs may be given in its place."""
+        strange = (y != 0) & (y != 1) & ~y.isnan()
         if strange.any():
             raise ValueError(
                 "y must be 0 or 1 for response='binary', got "

@@ -1,0 +1,82 @@
+"""Independent values of which some are known, as a cost family."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution, constraints
+from torch import Tensor
+
+from pyro_gcm.distributions.families import _FAMILIES, CostFamily, cost_family
+
+
+class PartlyKnown(TorchDistribution):
+    """A univariate distribution, given its value where that is known.
+
+    The density is 1 at a known value and 0 elsewhere, so that `log_prob` counts what is unknown.
+
+    :param base_dist: univariate distribution of a registered cost family.
+    :param known: values that broadcast against its batch shape, NaN where they are not known.
+
+    >>> import pyro.distributions as dist, torch
+    >>> PartlyKnown(dist.Normal(0.0, 1.0), torch.tensor([2.0, 3.0])).sample()
+    tensor([2., 3.])
+    """
+
+    arg_constraints = {"known": constraints.real}
+    support = constraints.real
+
+    def __init__(self, base_dist: Any, known: Tensor) -> None:
+        batch_shape = torch.broadcast_shapes(base_dist.batch_shape, known.shape)
+        self.base_dist = base_dist.expand(batch_shape)
+        self.known = known.to(base_dist.mean.dtype).expand(batch_shape)
+        super().__init__(batch_shape, validate_args=False)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> PartlyKnown:
+        """The same distribution with a larger batch shape."""
+        shape = torch.Size(batch_shape)
+        return PartlyKnown(self.base_dist.expand(shape), self.known.expand(shape))
+
+    def where_known(self, known: Tensor, unknown: Tensor) -> Tensor:
+        """`known` at the known values, `unknown` elsewhere."""
+        return torch.where(self.known.isnan(), unknown, known)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density of what is unknown, of shape `sample_shape + batch_shape`."""
+        agrees = torch.where(value == self.known, 0.0, -math.inf)
+        return self.where_known(agrees, self.base_dist.log_prob(value))
+
+    @property
+    def mean(self) -> Tensor:
+        """A known value is its own mean."""
+        return self.where_known(self.known, self.base_dist.mean)
+
+    @property
+    def variance(self) -> Tensor:
+        """0 for a known value."""
+        return self.where_known(torch.zeros_like(self.known), self.base_dist.variance)
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws of shape `sample_shape + batch_shape`."""
+        return self.where_known(self.known, self.base_dist.sample(torch.Size(sample_shape)))
+
+
+def _log_tails(d: PartlyKnown, value: Tensor) -> tuple[Tensor, Tensor]:
+    below, above = cost_family(type(d.base_dist)).log_tails(d.base_dist, value)
+    zero, never = torch.zeros_like(below), torch.full_like(below, -math.inf)
+    is_below = d.known < value
+    return (
+        d.where_known(torch.where(is_below, zero, never), below),
+        d.where_known(torch.where(is_below, never, zero), above),
+    )
+
+
+def _quantile(d: PartlyKnown, log_p: Tensor, log_q: Tensor) -> Tensor:
+    free = cost_family(type(d.base_dist)).quantile(d.base_dist, log_p, log_q)
+    return d.where_known(d.known.to(free.dtype), free)
+
+
+_FAMILIES[PartlyKnown] = CostFamily(_log_tails, _quantile)

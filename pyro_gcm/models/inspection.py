@@ -1,0 +1,163 @@
+"""What lies behind the predictions of a model: its draws, and the posterior of its sites."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, same_rows
+from pyro_gcm.inference.common_noise import blocks, in_blocks
+from pyro_gcm.models.posterior import PosteriorDraws, posterior_draws
+from pyro_gcm.models.predictions import Encoded, Predictions, prediction
+
+
+class SurfaceDraws(NamedTuple):
+    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that add up to 1.
+
+    `weights` is None where they are equal.
+    """
+
+    values: Tensor
+    weights: Tensor | None
+
+
+class Inspection(Predictions):
+    """Draws given rows, with and without their outcomes."""
+
+    @prediction
+    def posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike | None = None,
+        c: ArrayLike | None = None,
+        *,
+        num_samples: int = 1000,
+        units: str = "standard",
+        method: str = "auto",
+        num_proposals: int = 4096,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> PosteriorDraws:
+        """Independent draws of every site of given rows, conditioned on y where it is given.
+
+        The sites are z, c, k of `IGCM`, w after "joint" training, what was missing of x and r, and
+        y: a new outcome of the row with the same z (and k), for predictive checks. Given y, costs
+        are drawn exactly and all agree with it.
+
+        Rejection from p(z|x) gives exact draws for a binary y; rows whose y is improbable, other
+        responses, costs that were seen and "joint" training take importance resampling, whose
+        quality the result tells; a warning says so where it is poor.
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B], or None for draws of p(z, c, y | x, r).
+        :param c: costs that were seen, [B, r_dim] in the units of r, NaN for the others, as in
+            `fit`; y may then be NaN.
+        :param num_samples: draws S of each row.
+        :param units: of c: "standard", those of the standardised revenues (after the revenue map;
+            of k for `IGCM`), or "data", those of r, where there is one cost for each revenue.
+        :param method: "auto", "rejection" (an error where it is impossible) or "importance".
+        :param num_proposals: draws that importance resampling chooses from, at least 25.
+        :param progress: show a bar where it takes more than two seconds.
+        :raises ValueError: for wrong shapes, values or options, before any work is done.
+        :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
+            need more than 128 proposals a draw.
+        """
+        return posterior_draws(
+            self,
+            x,
+            r,
+            y,
+            c,
+            num_samples=num_samples,
+            units=units,
+            method=method,
+            num_proposals=num_proposals,
+            seed=seed,
+            progress=progress,
+        )
+
+    def cost_posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        c: ArrayLike | None = None,
+        **options: Any,
+    ) -> PosteriorDraws:
+        """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and k of `IGCM`.
+
+        c is exact given z, see `posterior`, which has the same options.
+        """
+        draws: PosteriorDraws = self.posterior(x, r, y, c, **options)
+        return draws.only("z", "k", "c")
+
+    @prediction
+    def surface_draws(
+        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
+    ) -> SurfaceDraws:
+        """The predictions behind `surface` before they are averaged over the draws of z.
+
+        How far the response differs between the latent values that x allows, as in a band around
+        its mean. For `IGCM` they are also given each draw of k where k is drawn.
+
+        :param x: [B, x_dim] in data units.
+        :param revenues: [R, r_dim].
+        """
+        x, revenues = self._covariates(x), self._revenues("revenues", revenues)
+        noise = self._noise(num_samples)
+        values, weights = [], []
+        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+        for x_block, r_block in zip(*map(blocks, pairs), strict=True):
+            event, encoded = self._event(self._encode(x_block, noise), r_block)
+            values.append(self.response.predict(event, encoded.covariates))
+            if encoded.log_weights is not None:
+                weights.append(encoded.log_weights.exp())
+
+        def table(parts: list[Tensor]) -> Tensor:
+            rows = torch.cat(parts, 1)[:, : len(x) * len(revenues)]
+            return rows.reshape(-1, len(x), len(revenues)).to(noise.dtype)
+
+        return SurfaceDraws(table(values), table(weights) if weights else None)
+
+    @prediction
+    def effective_sample_size(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """1 / sum of the squared weights of the draws behind a prediction, [B].
+
+        All of the draws where they are equal. After joint training the weights are those of
+        importance sampling: where few draws carry a row, a larger `num_samples` moves it.
+        """
+        x, r = self._covariates(x), self._revenues("r", r)
+        same_rows(x=x, r=r)
+        noise = self._noise(num_samples)
+
+        def block(x: Tensor, r: Tensor) -> Tensor:
+            _, encoded = self._event(self._encode(x, noise), r)
+            if encoded.log_weights is None:
+                return torch.full((len(x),), float(encoded.z.shape[0]), device=x.device)
+            return torch.exp(-torch.logsumexp(2.0 * encoded.log_weights, 0))
+
+        return in_blocks(block, x, r).to(noise.dtype)
+
+    def _half_guided(self, encoded: Encoded, r: Tensor, y: Tensor | None) -> Encoded:
+        """Half of the draws of z from a guide of its own, with the weights of the mixture."""
+        if self.z_guide is None or not self.reads_x or y is None or y.isnan().any():
+            return encoded
+        x, half = encoded.covariates, len(encoded.z) // 2
+        p = self.z_prior(x)
+        q = self.z_guide(x, self.r_standardizer(r), self.response.standardized(y))
+        z = torch.cat([encoded.z[half:], q.sample((half,))])
+        share = half / len(z)
+        log_p, log_q = p.log_prob(z).double(), q.log_prob(z).double()
+        log_mixture = torch.logaddexp(log_p + math.log1p(-share), log_q + math.log(share))
+        return encoded._replace(z=z, log_weights=torch.log_softmax(log_p - log_mixture, 0))
+
+    def _other_sites(self, encoded: Encoded, r: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """Draws [N, b, ...] of sites that y says nothing of, with log-weights of their own."""
+        return {}

@@ -1,0 +1,265 @@
+"""Draws of the latent sites of given rows, conditioned on their outcomes."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from pyro_gcm._validation import ArrayLike, one_of, positive_int
+from pyro_gcm.inference.pareto import effective_sample_size, pareto_k
+from pyro_gcm.models.latents import (
+    Latents,
+    Rows,
+    checked_rows,
+    complete_sites,
+    log_likelihood,
+    propose,
+)
+from pyro_gcm.models.responses import Binary
+
+if TYPE_CHECKING:
+    from pyro_gcm.models.inspection import Inspection
+
+METHODS = ("auto", "rejection", "importance")
+#: Proposals, of all rows together, that are in memory at once.
+_PROPOSALS_AT_ONCE = 1 << 18
+#: Rejection gives up on a row that needs more proposals than this for each draw.
+_PROPOSALS_PER_DRAW = 128
+
+
+@dataclass(frozen=True)
+class PosteriorDraws(Mapping[str, Tensor]):
+    """Draws of sites by name, each [S, B, ...], and what is known of their quality.
+
+    `ess` [B] is the effective number of independent draws of z: S where they are exact, else the
+    effective sample size of the proposals they were resampled from. `pareto_k` [B] is the Pareto
+    shape of the importance weights, NaN where the draws are exact; above 0.7 weights cannot be
+    relied on. `log_evidence` [B] is a Monte Carlo estimate of log p(y | x, r) in nats (of
+    log p(y, c_seen | x, r), if costs were seen), and 0 where nothing was.
+    """
+
+    sites: Mapping[str, Tensor]
+    ess: Tensor
+    pareto_k: Tensor
+    log_evidence: Tensor
+
+    def __getitem__(self, site: str) -> Tensor:
+        return self.sites[site]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sites)
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    def only(self, *sites: str) -> PosteriorDraws:
+        """The same without the other sites."""
+        kept = {name: self.sites[name] for name in sites if name in self.sites}
+        return PosteriorDraws(kept, *self.quality())
+
+    def quality(self) -> tuple[Tensor, Tensor, Tensor]:
+        """`ess`, `pareto_k` and `log_evidence`."""
+        return self.ess, self.pareto_k, self.log_evidence
+
+
+def posterior_draws(
+    model: Inspection,
+    x: ArrayLike,
+    r: ArrayLike,
+    y: ArrayLike | None,
+    c: ArrayLike | None,
+    *,
+    num_samples: int,
+    units: str,
+    method: str,
+    num_proposals: int,
+    seed: int,
+    progress: bool,
+) -> PosteriorDraws:
+    """What `Inspection.posterior` returns; see there."""
+    rows = checked_rows(model, x, r, y, c)
+    num_samples = positive_int("num_samples", num_samples)
+    num_proposals = positive_int("num_proposals", num_proposals, minimum=25)
+    seed = positive_int("seed", seed, minimum=0)
+    one_of("method", method, METHODS)
+    one_of("units", units, ("standard", "data"))
+    if units == "data" and not model.costs_have_units:
+        raise ValueError(
+            "units='data' needs a cost in the units of each revenue, as GCM with "
+            "revenue_map='identity' has"
+        )
+    if method == "rejection":
+        _check_rejection(model, rows)
+    # What is missing of x or r is drawn as well: rows with and without do not mix in a block.
+    incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
+    size = max(1, _PROPOSALS_AT_ONCE // max(num_samples, num_proposals))
+    kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
+    groups = [index for kind in kinds for index in kind.split(size) if len(index)]
+    parts = []
+    devices = [model.device] if model.device.type == "cuda" else []
+    with (
+        torch.random.fork_rng(devices=devices),
+        tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar,
+    ):
+        torch.manual_seed(seed)
+        for index in groups:
+            block = rows.take(index)
+            parts.append(_draw(model, block, num_samples, method, num_proposals))
+            if incomplete.any():
+                inputs = {"x": block.x, "r": block.r, **parts[-1].sites}
+                whole = {k: inputs[k].expand(num_samples, len(index), -1) for k in ("x", "r")}
+                parts[-1] = _with_sites(parts[-1], **whole)
+            bar.update(len(index))
+    draws = _merged(groups, parts)
+    if units == "data":
+        loc, scale = model._cost_units()
+        draws = _with_sites(draws, c=loc + scale * draws["c"])
+    _warn(draws, num_samples)
+    return draws
+
+
+def _can_reject(model: Inspection, rows: Rows) -> bool:
+    """Whether proposals are unweighted and the likelihood is at most 1."""
+    return isinstance(model.response, Binary) and model.objective != "joint" and rows.c is None
+
+
+def _check_rejection(model: Inspection, rows: Rows) -> None:
+    if not _can_reject(model, rows):
+        raise ValueError(
+            "method='rejection' needs response='binary', no costs that were seen and a model that "
+            "was not trained for objective='joint': use 'importance'"
+        )
+
+
+def _warn(draws: PosteriorDraws, num_samples: int) -> None:
+    weak = (draws.ess < min(100, num_samples)) | (draws.pareto_k > 0.7)
+    if weak.any():
+        warnings.warn(
+            f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
+            f"(lowest {draws.ess.min().item():.1f}) or a Pareto k above 0.7 (highest "
+            f"{draws.pareto_k.nan_to_num(-math.inf).max().item():.2f}): a few values of z stand "
+            "for all of their draws; raise num_proposals",
+            stacklevel=5,
+        )
+
+
+def _draw(
+    model: Inspection, rows: Rows, num_samples: int, method: str, num_proposals: int
+) -> PosteriorDraws:
+    """Draws for one block of rows: exact where that is possible and affordable."""
+    if rows.y is None and rows.c is None and model.objective != "joint":
+        latents = propose(model, rows, num_samples).latents
+        return _exact(model, latents, rows, rows.x.new_zeros(len(rows.x)))
+    if method == "importance" or not _can_reject(model, rows):
+        return _importance(model, rows, num_samples, num_proposals)
+    latents, evidence, done = _rejection(model, rows, num_samples)
+    if done.all():
+        return _exact(model, latents, rows, evidence)
+    if method == "rejection":
+        raise RuntimeError(
+            f"method='rejection' would need more than {_PROPOSALS_PER_DRAW} proposals a draw for "
+            f"{int((~done).sum())} rows, whose outcomes have too small a probability: use 'auto'"
+        )
+    rare = (~done).nonzero()[:, 0]
+    draws = _exact(model, latents, rows, evidence)
+    part = _importance(model, rows.take(rare), num_samples, num_proposals)
+    return _overwritten(draws, rare, part)
+
+
+def _exact(model: Inspection, latents: Latents, rows: Rows, evidence: Tensor) -> PosteriorDraws:
+    exact = evidence.new_full((len(rows.x),), float(len(latents.z)))
+    sites = complete_sites(model, latents, rows)
+    return PosteriorDraws(sites, exact, torch.full_like(exact, torch.nan), evidence)
+
+
+def _rejection(model: Inspection, rows: Rows, num_samples: int) -> tuple[Latents, Tensor, Tensor]:
+    """Proposals accepted with probability p(y | z), the log-evidence, and which rows are done."""
+    count = len(rows.x)
+    active = torch.arange(count, device=rows.x.device)
+    filled, proposed = torch.zeros_like(active), torch.zeros_like(active)
+    total = torch.full((count,), -math.inf, dtype=torch.float64, device=active.device)
+    accepted: Latents | None = None
+    size = 2 * num_samples
+    while len(active):
+        size = max(1, min(size, _PROPOSALS_AT_ONCE // len(active)))
+        part = rows.take(active)
+        latents, event, _, _ = propose(model, part, size)
+        log_p = log_likelihood(model, event, latents.covariates, part)
+        uniform = torch.rand(log_p.shape, dtype=log_p.dtype, device=log_p.device)
+        accept = uniform.log() < log_p
+        place = filled[active] + accept.cumsum(0) - 1
+        draw, row = (accept & (place < num_samples)).nonzero(as_tuple=True)
+        if accepted is None:
+            accepted = latents.zeros(num_samples)
+        accepted.put(place[draw, row], active[row], latents, draw, row)
+        filled[active] += accept.sum(0)
+        proposed[active] += size
+        total[active] = torch.logaddexp(total[active], log_p.logsumexp(0))
+        spent = proposed[active] >= _PROPOSALS_PER_DRAW * num_samples
+        active = active[(filled[active] < num_samples) & ~spent]
+        size *= 2
+    assert accepted is not None
+    evidence = (total - proposed.double().log()).to(rows.x.dtype)
+    return accepted, evidence, filled >= num_samples
+
+
+def _importance(
+    model: Inspection, rows: Rows, num_samples: int, num_proposals: int
+) -> PosteriorDraws:
+    """Proposals resampled in proportion to their importance weights."""
+    latents, event, log_weights, others = propose(model, rows, num_proposals, guided=True)
+    log_w = log_likelihood(model, event, latents.covariates, rows)
+    log_w = log_w + (-math.log(num_proposals) if log_weights is None else log_weights)
+    impossible = log_w.logsumexp(0).isinf()
+    if impossible.any():
+        raise RuntimeError(
+            f"no proposal explains what was seen of {int(impossible.sum())} rows; the model gives "
+            "it probability 0"
+        )
+    kept = latents.select(_resampled(log_w, num_samples))
+    sites = complete_sites(model, kept, rows)
+    for name, (values, own) in others.items():
+        sites[name] = Latents.pick(values, _resampled(own, num_samples))
+    dtype = rows.x.dtype
+    return PosteriorDraws(
+        sites,
+        effective_sample_size(log_w).to(dtype),
+        pareto_k(log_w).to(dtype),
+        log_w.logsumexp(0).to(dtype),
+    )
+
+
+def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
+    """Indices [S, b] of draws in proportion to their weights [N, b]."""
+    return torch.distributions.Categorical(logits=log_weights.T).sample((num_samples,))
+
+
+def _with_sites(draws: PosteriorDraws, **sites: Tensor) -> PosteriorDraws:
+    return PosteriorDraws({**draws.sites, **sites}, *draws.quality())
+
+
+def _overwritten(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> PosteriorDraws:
+    """The draws with those of some rows replaced."""
+    for name, values in part.sites.items():
+        draws[name][:, index] = values
+    for mine, theirs in zip(draws.quality(), part.quality(), strict=True):
+        mine[index] = theirs
+    return draws
+
+
+def _merged(groups: list[Tensor], parts: list[PosteriorDraws]) -> PosteriorDraws:
+    """Draws of disjoint groups of rows, in the order of the rows."""
+    place = torch.cat(groups).argsort()
+    sites = {
+        name: torch.cat([part[name] for part in parts], 1).index_select(1, place)
+        for name in parts[0]
+    }
+    quality = zip(*(part.quality() for part in parts), strict=True)
+    return PosteriorDraws(sites, *(torch.cat(values)[place] for values in quality))

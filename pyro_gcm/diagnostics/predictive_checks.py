@@ -1,0 +1,178 @@
+"""Predictions against what happened: reliability of probabilities, and replicated data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import (
+    ArrayLike,
+    as_tensor,
+    one_of,
+    positive_int,
+    same_rows,
+    vector,
+)
+
+Statistic = Callable[[Tensor], Tensor]
+
+#: Statistics by name; each takes values [..., n] to [...].
+STATISTICS: dict[str, Statistic] = {
+    "mean": lambda values: values.mean(-1),
+    "std": lambda values: values.std(-1, correction=0),
+    "min": lambda values: values.amin(-1),
+    "median": lambda values: values.quantile(0.5, -1),
+    "max": lambda values: values.amax(-1),
+}
+
+
+def reliability_curve(
+    probability: ArrayLike, y: ArrayLike, bins: int = 10, strategy: str = "quantile"
+) -> pd.DataFrame:
+    """How often y = 1 was right, against how often it was predicted.
+
+    Rows are put into bins by their probability. For calibrated probabilities observed - predicted
+    is 0 up to noise of the size of standard_error.
+
+    :param probability: [n], predicted Pr(y = 1).
+    :param y: [n], 0 or 1.
+    :param bins: number of bins; empty ones are left out.
+    :param strategy: "quantile" for bins with about as many rows each (equal probabilities stay
+        together), "uniform" for bins of equal width.
+    :returns: a row for each bin: predicted (mean probability), observed (share of y = 1), count,
+        and standard_error of observed if the probabilities are right.
+    :raises ValueError: for probabilities outside [0, 1], y other than 0 and 1, or wrong options.
+
+    >>> reliability_curve([0.2] * 5 + [0.9] * 2, [0, 0, 1, 0, 0, 1, 1], bins=2).round(3)
+       predicted  observed  count  standard_error
+    0        0.2       0.2      5           0.179
+    1        0.9       1.0      2           0.212
+    """
+    p, outcome = vector("probability", probability).double(), vector("y", y).double()
+    same_rows(probability=p, y=outcome)
+    for name, bad in (("probability", (p < 0) | (p > 1)), ("y", (outcome != 0) & (outcome != 1))):
+        if bad.any():
+            wanted = "lie in [0, 1]" if name == "probability" else "be 0 or 1"
+            raise ValueError(
+                f"{name} must {wanted}, got {int(bad.sum())} other values, the first in row "
+                f"{int(bad.nonzero()[0])}"
+            )
+    one_of("strategy", strategy, ["quantile", "uniform"])
+    edges = torch.linspace(0.0, 1.0, positive_int("bins", bins) + 1, dtype=torch.float64)[1:-1]
+    if strategy == "quantile":
+        # Not torch.quantile, which takes at most 16 million values.
+        edges = torch.from_numpy(np.quantile(p.cpu().numpy(), edges.numpy()))
+    table = pd.DataFrame({"predicted": p.cpu(), "observed": outcome.cpu()})
+    table["variance"] = table["predicted"] * (1.0 - table["predicted"])
+    grouped = table.groupby(torch.searchsorted(edges, p.cpu()).numpy())
+    curve: pd.DataFrame = grouped[["predicted", "observed"]].mean()
+    curve["count"] = grouped.size()
+    curve["standard_error"] = grouped["variance"].sum() ** 0.5 / curve["count"]
+    return curve.reset_index(drop=True)
+
+
+def predictive_check(
+    replicated: ArrayLike,
+    y: ArrayLike,
+    statistic: str | Statistic = "mean",
+    groups: Any = None,
+    *,
+    quantiles: Sequence[float] = (0.025, 0.5, 0.975),
+) -> pd.DataFrame:
+    """A statistic of the data against its distribution under replicated data.
+
+    Replicated data are whole sets of outcomes drawn from the predictive distribution, for the same
+    x and r. Where the observed statistic lies outside of what they show, the model misses that side
+    of the data. Within groups of rows, such as the deciles of a covariate, the check sees what an
+    average over all rows hides.
+
+    Source: posterior predictive checks, Gelman, Meng & Stern (1996).
+
+    :param replicated: [S, n] replicated outcomes.
+    :param y: [n] outcomes.
+    :param statistic: "mean", "std" (with divisor n), "min", "median", "max", or a function of
+        values [..., n] that reduces the last dimension.
+    :param groups: [n] labels of groups of rows, or None for all rows.
+    :param quantiles: of the replicated statistic that are given.
+    :returns: a row for each group, in the order of the labels: count of rows, observed, a column
+        for each quantile ("2.5%", "50%", ...), and tail_probability, twice the smaller share of
+        replications with a statistic at most, or at least, the observed one, no more than 1. It is
+        a multiple of 1/S. The same data in training and here make it conservative.
+    :raises ValueError: for wrong shapes, non-finite values, unknown statistics, missing labels, or
+        a statistic that is not finite.
+
+    >>> y = torch.tensor([0.0, 0.0, 5.0, 7.0])
+    >>> replicated = y.mean() + torch.linspace(-1.0, 1.0, 5)[:, None] * torch.ones(4)
+    >>> table = predictive_check(replicated, y, groups=["a", "a", "b", "b"], quantiles=[0.5])
+    >>> table.loc["b", ["observed", "50%", "tail_probability"]].tolist()
+    [6.0, 3.0, 0.0]
+    """
+    outcome = vector("y", y).double()
+    drawn = as_tensor("replicated", replicated, outcome.device).double()
+    if drawn.dim() != 2 or len(drawn) == 0 or drawn.shape[1] != len(outcome):
+        raise ValueError(
+            f"replicated must have shape [draws, {len(outcome)}] as y has {len(outcome)} rows, got "
+            f"shape {tuple(drawn.shape)}"
+        )
+    if not drawn.isfinite().all():
+        raise ValueError(
+            f"replicated must be finite, got {int((~drawn.isfinite()).sum())} NaN or infinite "
+            "entries"
+        )
+    levels = as_tensor("quantiles", list(quantiles)).double()
+    if levels.dim() != 1 or not ((levels >= 0) & (levels <= 1)).all():
+        raise ValueError(f"quantiles must be numbers from 0 to 1, got {quantiles!r}")
+    function = _statistic(statistic)
+    rows = []
+    codes, labels = _codes(groups, len(outcome))
+    for code in range(len(labels)):
+        member = (codes == code).to(outcome.device)
+        observed = _value(function, outcome[member].unsqueeze(0))[0]
+        values = _value(function, drawn[:, member])
+        shares = (values <= observed).double().mean(), (values >= observed).double().mean()
+        row: dict[str, float] = {"count": int(member.sum()), "observed": float(observed)}
+        for level, value in zip(levels, np.quantile(values.cpu(), levels), strict=True):
+            row[f"{100 * float(level):g}%"] = float(value)
+        row["tail_probability"] = min(1.0, 2.0 * float(min(shares)))
+        rows.append(row)
+    return pd.DataFrame(rows, index=pd.Index(labels, name="group"))
+
+
+def _statistic(statistic: str | Statistic) -> Statistic:
+    if callable(statistic):
+        return statistic
+    one_of("statistic", statistic, list(STATISTICS))
+    return STATISTICS[statistic]
+
+
+def _value(function: Statistic, values: Tensor) -> Tensor:
+    """The statistic of every row of values [S, n], [S]."""
+    value = torch.as_tensor(function(values)).double()
+    if value.shape != values.shape[:1] or not value.isfinite().all():
+        raise ValueError(
+            f"statistic must take values of shape {tuple(values.shape)} to finite ones of shape "
+            f"{tuple(values.shape[:1])}, got shape {tuple(value.shape)}"
+            + ("" if value.isfinite().all() else " with NaN or infinite entries")
+        )
+    return value
+
+
+def _codes(groups: Any, rows: int) -> tuple[Tensor, Any]:
+    """The number of every row's group, [n], and the labels of the groups."""
+    if groups is None:
+        return torch.zeros(rows, dtype=torch.long), ["all"]
+    if isinstance(groups, Tensor):
+        groups = groups.cpu().numpy()
+    series = pd.Series(groups)
+    if len(series) != rows or series.isna().any():
+        raise ValueError(
+            f"groups must have a label for each of {rows} rows, got {len(series)}, "
+            f"{int(series.isna().sum())} of them missing"
+        )
+    codes, labels = pd.factorize(series, sort=True)
+    return torch.as_tensor(codes), labels

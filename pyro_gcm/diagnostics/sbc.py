@@ -1,0 +1,197 @@
+"""Simulation-based calibration: do posterior draws agree with the program they are drawn from?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from pyro_gcm._validation import ArrayLike, one_of, positive_int
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.models.order_event_model import OrderEventModel
+from pyro_gcm.nets.evaluating import evaluating
+
+_MOST_BINS, _LEAST_EXPECTED = 20, 5
+
+
+@dataclass(frozen=True)
+class SBCResult:
+    """Ranks of what was drawn first among posterior draws given the data that it led to.
+
+    `ranks` has a row for each simulation and a column for each quantity, such as "z[0]" or
+    "log p(y|z, r)": how many of `num_draws` posterior draws lie below the true value, 0 to
+    `num_draws`. If the draws are right every rank is equally likely. Too many low and high ranks
+    are draws that are too narrow, too many in the middle draws that are too wide, a slope is bias.
+    """
+
+    ranks: pd.DataFrame
+    num_draws: int
+
+    def p_values(self, bins: int | None = None) -> pd.Series:
+        """Chi-square test of uniform ranks, for every quantity.
+
+        :param bins: number of bins of equal width, a divisor of `num_draws` + 1; by default the
+            largest up to 20 that leaves at least 5 simulations expected in each.
+        :raises ValueError: for another number, or if there is no such default.
+        """
+        count = len(self.ranks)
+        if bins is None:
+            bins = _default_bins(count, self.num_draws)
+        elif positive_int("bins", bins, minimum=2) and (self.num_draws + 1) % bins:
+            raise ValueError(f"bins must divide num_draws + 1 = {self.num_draws + 1}, got {bins}")
+        width, expected = (self.num_draws + 1) // bins, count / bins
+        observed = np.stack(
+            [np.bincount(self.ranks[q] // width, minlength=bins) for q in self.ranks]
+        )
+        statistic = torch.from_numpy(((observed - expected) ** 2 / expected).sum(1))
+        freedom = torch.tensor((bins - 1) / 2, dtype=torch.float64)
+        tail = torch.special.gammaincc(freedom, statistic / 2)
+        return pd.Series(tail.numpy(), index=self.ranks.columns, name="p_value")
+
+    def __str__(self) -> str:
+        p_values = self.p_values()
+        return (
+            f"{len(self.ranks)} simulations, {self.num_draws} posterior draws each: smallest "
+            f"p-value of {len(p_values)} quantities {p_values.min():.3g}, {p_values.idxmin()}"
+        )
+
+
+def simulation_based_calibration(
+    model: OrderEventModel,
+    x: ArrayLike | None = None,
+    r: ArrayLike | None = None,
+    *,
+    size: int | None = None,
+    num_draws: int = 99,
+    sites: Sequence[str] | None = None,
+    sampler: Callable[..., Mapping[str, Tensor]] | None = None,
+    batch_size: int = 256,
+    seed: int = 0,
+    progress: bool = True,
+) -> SBCResult:
+    """Draw latent variables and data from the program, then ask for the latents back.
+
+    Each row is a simulation. The true z, c (and k) are ranked among posterior draws given the row's
+    x, r and y, coordinate by coordinate, and so are log p(y | z, r) with the costs integrated out
+    (log p(y | z, k) for `IGCM`) and, where costs are ranked, log p(y | z, c, r). Those two depend
+    on the data: draws from the prior, which ignore y, pass for z alone and fail there.
+
+    Source: Talts et al. (2018); quantities that depend on the data: Modrák et al. (2023).
+
+    :param model: a `GCM` or `IGCM`, trained or not.
+    :param x: [n, x_dim] in data units, for a model with a prior p(z|x).
+    :param r: [n, r_dim], for a `GCM` with such a prior; an `IGCM` draws them.
+    :param size: number of simulations for prior "standard", which draws x and r.
+    :param num_draws: posterior draws for each; best one less than a number with many divisors.
+    :param sites: which of "z", "k" and "c" to rank; all by default.
+    :param sampler: function (x, r, y, *, num_samples, seed) -> draws by site, z [S, B, D] (and k
+        [S, B, K]) and, if they are ranked, c [S, B, (G,) K] in the units of `simulate`;
+        `model.cost_posterior` by default.
+    :param batch_size: simulations for which the sampler is asked at once.
+    :param seed: of the simulations, of the sampler, and of the order among equal values.
+    :param progress: show a progress bar if it takes longer than two seconds.
+    :raises ValueError: for inputs that the program does not start from, wrong options, too few
+        simulations to test, or draws of another shape than that of the simulated site.
+    """
+    latents = ("z", "k", "c") if hasattr(model, "kernel_map") else ("z", "c")
+    for site in sites or ():
+        one_of("sites", site, latents)
+    sites = [site for site in latents if sites is None or site in sites]
+    if r is not None and "k" in latents:
+        raise ValueError("r must be left out: in IGCM it depends on k, and is drawn with it")
+    num_draws = positive_int("num_draws", num_draws)
+    batch_size = positive_int("batch_size", batch_size)
+    seeds = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
+    if x is not None or size is not None:
+        _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
+    draw: Any = sampler or partial(model.cost_posterior, progress=False)
+    with torch.no_grad(), evaluating(model):
+        # Not `seed` itself: draws with the generator of the simulation would know the truth.
+        truth = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
+        ranks: list[dict[str, Tensor]] = []
+        count = len(truth["y"])
+        with tqdm(
+            total=count, disable=not progress, delay=2, desc="calibration", unit="row"
+        ) as bar:
+            for index in torch.arange(count, device=truth["y"].device).split(batch_size):
+                part = {site: value[index] for site, value in truth.items()}
+                data = part["x"], part["r"], part["y"]
+                draws = draw(*data, num_samples=num_draws, seed=_next_seed(seeds))
+                wanted = [site for site in latents if site in sites or site != "c"]
+                both = {site: _stacked(site, part[site], draws, num_draws) for site in wanted}
+                ranked = dict(_coordinates(both, sites))
+                ranked.update(_log_likelihoods(model, data, both, "c" in sites))
+                ranks.append({name: _ranks(values, seeds) for name, values in ranked.items()})
+                bar.update(len(index))
+    columns = {name: torch.cat([part[name] for part in ranks]).numpy() for name in ranks[0]}
+    return SBCResult(pd.DataFrame(columns), num_draws)
+
+
+def _default_bins(count: int, num_draws: int) -> int:
+    for bins in range(min(_MOST_BINS, count // _LEAST_EXPECTED), 1, -1):
+        if (num_draws + 1) % bins == 0:
+            return bins
+    raise ValueError(
+        f"no number of bins up to {_MOST_BINS} divides num_draws + 1 = {num_draws + 1} and leaves "
+        f"{_LEAST_EXPECTED} of {count} simulations for each: use more simulations, or num_draws=99"
+    )
+
+
+def _next_seed(seeds: torch.Generator) -> int:
+    return int(torch.randint(2**31, (), generator=seeds))
+
+
+def _stacked(site: str, true: Tensor, draws: Mapping[str, Tensor], num_draws: int) -> Tensor:
+    """The true value, [B, ...], and the draws after it, [1 + S, B, ...]."""
+    if site not in draws:
+        raise ValueError(f"sampler must give draws of site '{site}', got {sorted(draws)}")
+    value = torch.as_tensor(draws[site]).to(true)
+    if value.shape != (num_draws, *true.shape):
+        raise ValueError(
+            f"sampler must give '{site}' in shape {(num_draws, *true.shape)}, got "
+            f"{tuple(value.shape)}"
+        )
+    if value.isnan().any():
+        raise ValueError(f"sampler gave {int(value.isnan().sum())} NaN among its draws of '{site}'")
+    return torch.cat([true.unsqueeze(0), value])
+
+
+def _coordinates(both: Mapping[str, Tensor], sites: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
+    """Every coordinate of the sites, [1 + S, B], by name."""
+    for site in sites:
+        for place in np.ndindex(*both[site].shape[2:]):
+            yield f"{site}[{','.join(map(str, place))}]", both[site][(..., *place)]
+
+
+def _log_likelihoods(
+    model: Any, data: tuple[Tensor, Tensor, Tensor], latents: Mapping[str, Tensor], given_cost: bool
+) -> dict[str, Tensor]:
+    """log p(y | z, r or k) with the costs integrated out, and for given costs, each [1 + S, B]."""
+    x, r, y = data
+    covariates = model.x_standardizer(x)
+    if "k" in latents:
+        compared, name = model.kernel_map(latents["k"]), "k"
+    else:
+        compared, name = model.revenue_map(model.r_standardizer(r)), "r"
+    event = OrderEvent(model._cost(latents["z"], covariates), compared)
+    p_y = model.response.distribution(event, covariates, r)
+    log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
+    if given_cost:
+        log_p[f"log p(y|z, c, {name})"] = p_y.given_cost(latents["c"]).log_prob(y)
+    return log_p
+
+
+def _ranks(values: Tensor, generator: torch.Generator) -> Tensor:
+    """How many of values[1:] lie below values[0], [B]; ties are broken at random."""
+    values = values.cpu()
+    true, draws = values[0], values[1:]
+    ties = (draws == true).sum(0)
+    uniform = torch.rand(ties.shape, generator=generator, dtype=torch.float64)
+    return (draws < true).sum(0) + (uniform * (ties + 1)).long()

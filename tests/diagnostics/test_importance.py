@@ -1,0 +1,299 @@
+"""Weights of a toy whose evidence, posterior and Pareto shape are known, and of trained models."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
+from pyro_gcm.inference import TrainingPair
+from pyro_gcm.inference.paper_loss import PaperLoss
+from pyro_gcm.models.responses import Response
+
+NOISE, ROWS = 0.5, 40
+POSTERIOR_SCALE = NOISE / math.hypot(1.0, NOISE)
+
+
+class Toy(nn.Module):
+    """z ~ N(x, 1), y ~ N(z + r, 0.5^2); guide: the posterior with its scale times `spread`.
+
+    Objective "other" has a loss of its own. In training mode its dropout spoils the program.
+    """
+
+    x_dim = r_dim = 1
+    device = torch.device("cpu")
+    objective = "conditional"
+
+    def __init__(self, spread: float = 1.0) -> None:
+        super().__init__()
+        self.spread, self.response, self.dropout = spread, Response(), nn.Dropout(0.5)
+
+    def program(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        pyro.param("toy.parameter", torch.zeros(()))
+        with pyro.plate("data", len(x)):
+            z = pyro.sample("z", dist.Normal(self.dropout(x[:, 0]), 1.0))
+            pyro.sample("y", dist.Normal(z + r[:, 0], NOISE), obs=y)
+
+    def guide(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        loc = x[:, 0] + (y - r[:, 0] - x[:, 0]) / (1.0 + NOISE**2)
+        with pyro.plate("data", len(x)):
+            pyro.sample("z", dist.Normal(loc, self.spread * POSTERIOR_SCALE))
+
+    def training_pair(self, objective: str) -> TrainingPair:
+        loss = PaperLoss() if objective == "other" else None
+        return TrainingPair(self.program, self.guide, loss=loss)
+
+
+def toy_rows() -> tuple[Tensor, Tensor, Tensor]:
+    g = torch.Generator().manual_seed(0)
+    x, r, e = torch.randn(3, ROWS, 1, generator=g, dtype=torch.float64)
+    return x, r, (x + r + math.hypot(1.0, NOISE) * e)[:, 0]
+
+
+def toy_evidence() -> Tensor:
+    x, r, y = toy_rows()
+    return dist.Normal((x + r)[:, 0], math.hypot(1.0, NOISE)).log_prob(y)
+
+
+def test_exact_guide_gives_the_evidence_and_equal_weights() -> None:
+    table = importance_diagnostics(Toy(), *toy_rows(), num_particles=100)
+    assert list(table.columns) == ["log_evidence", "ess", "pareto_k"]
+    np.testing.assert_allclose(table["log_evidence"], toy_evidence(), rtol=1e-10)
+    np.testing.assert_allclose(table["ess"], 100.0, rtol=1e-10)
+    assert (table["pareto_k"] == -math.inf).all()
+
+
+def test_wide_guide_has_the_effective_sample_size_of_its_closed_form() -> None:
+    spread, particles = 1.5, 20_000
+    table = importance_diagnostics(Toy(spread), *toy_rows(), num_particles=particles)
+    np.testing.assert_allclose(table["log_evidence"], toy_evidence(), atol=0.03)
+    # E w = 1 and E w^2 = s^2 / sqrt(2 s^2 - 1) for a normal guide s times as wide.
+    ess = particles * math.sqrt(2.0 * spread**2 - 1.0) / spread**2
+    np.testing.assert_allclose(table["ess"], ess, rtol=0.03)
+    assert (table["pareto_k"] < 0.0).all()  # the weights have a bound
+
+
+def test_narrow_guide_has_the_shape_of_its_closed_form() -> None:
+    # w = exp(a u^2) for u ~ N(0, s^2), a = (1/s^2 - 1)/2, so that Pr(w > t) is near t^(-1/k) with
+    # k = 2 a s^2 = 1 - s^2.
+    tables = [
+        importance_diagnostics(Toy(spread), *toy_rows(), num_particles=20_000)
+        for spread in (0.9, 0.5)
+    ]
+    wide, narrow = (table["pareto_k"].mean() for table in tables)
+    # Before the limit k is a little smaller: Pr(w > t) has a factor 1 / sqrt(log t) too.
+    assert wide == pytest.approx(0.19, abs=0.1)
+    assert narrow == pytest.approx(0.75, abs=0.1)
+
+
+def test_bound_of_one_particle_is_the_evidence_less_the_divergence() -> None:
+    spread = 1.5
+    table = bound_by_particles(Toy(spread), *toy_rows()).set_index("num_particles")
+    assert table.index.tolist() == [2**i for i in range(11)]
+    evidence = float(toy_evidence().mean())
+    divergence = (spread**2 - 1.0) / 2.0 - math.log(spread)
+    for count, expected in ((1, evidence - divergence), (1024, evidence)):
+        error = abs(table.loc[count, "bound"] - expected)
+        assert error < 3.5 * table.loc[count, "standard_error"] + 1e-4
+    assert (table["bound"].diff().dropna() > -1e-3).all()
+    # For large N the gap is Var(w) / (2 N), with E w^2 as above.
+    variance = spread**2 / math.sqrt(2.0 * spread**2 - 1.0) - 1.0
+    gap = evidence - table.loc[32, "bound"]
+    assert gap == pytest.approx(variance / 64.0, abs=4.0 * table.loc[32, "standard_error"])
+
+
+def test_standard_error_is_the_spread_over_seeds() -> None:
+    options: dict[str, Any] = {"num_particles": (1, 8, 64), "progress": False}
+    tables = [bound_by_particles(Toy(1.5), *toy_rows(), **options, seed=s) for s in range(100)]
+    spread = np.std([table["bound"] for table in tables], axis=0)
+    claimed = np.mean([table["standard_error"] for table in tables], axis=0)
+    np.testing.assert_allclose(claimed, spread, rtol=0.25)  # 100 seeds: 7 % each
+
+
+def test_numbers_of_particles_need_not_divide_one_another() -> None:
+    table = bound_by_particles(Toy(1.5), *toy_rows(), num_particles=[100, 7, 7])
+    assert table["num_particles"].tolist() == [7, 100]
+    single = bound_by_particles(Toy(1.5), *toy_rows(), num_particles=[1])
+    assert single["standard_error"].isna().all()
+
+
+@pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
+def test_nothing_is_left_changed_and_the_seed_decides(function: Any) -> None:
+    toy = Toy(1.3)
+    toy.train()
+    state = torch.get_rng_state()
+    first = function(toy, *toy_rows(), seed=3, batch_size=7)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert "toy.parameter" not in pyro.get_param_store()
+    assert toy.dropout.training
+    assert first.equals(function(toy, *toy_rows(), seed=3, batch_size=7))
+    assert not first.equals(function(toy, *toy_rows(), seed=4, batch_size=7))
+
+
+def test_rows_without_weight_do_not_spoil_the_others() -> None:
+    class Impossible(Toy):
+        def program(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+            with pyro.plate("data", len(x)):
+                pyro.sample("z", dist.Normal(x[:, 0], 1.0))
+                pyro.factor("never", torch.where(torch.arange(len(x)) == 1, -math.inf, -2.0))
+
+    table = importance_diagnostics(Impossible(1.5), *toy_rows(), num_particles=50)
+    assert table.loc[1].tolist() == [-math.inf, 0.0, math.inf]
+    assert np.isfinite(table["log_evidence"].drop(1)).all()
+    bounds = bound_by_particles(Impossible(1.5), *toy_rows(), num_particles=(1, 4))
+    assert (bounds["bound"] == -math.inf).all()
+    assert bounds["standard_error"].isna().all()
+
+
+def data() -> tuple[Tensor, Tensor, Tensor]:
+    """Rows in units far from 1."""
+    g = torch.Generator().manual_seed(5)
+    x, r = torch.randn(60, 3, generator=g), torch.rand(60, 2, generator=g)
+    margin = 2.0 * x[:, 0] + 4.0 * (r.sum(1) - 1.0) + torch.randn(60, generator=g)
+    return 40.0 + 3.0 * x, 50.0 + 20.0 * r, (margin > 0.0).float()
+
+
+def trained(model: Any, objective: str = "conditional") -> Any:
+    fit(model, *data(), objective=objective, epochs=20, learning_rate=0.03, progress=False)
+    return model
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: GCM(3, 2),
+        lambda: GCM(3, 2, guide="posterior"),
+        lambda: IGCM(3, 2),
+        lambda: IGCM(3, 2, k_dim=1, kernel_guide="posterior"),
+        lambda: IGCM(3, 2, prior="categorical"),  # z summed out, k drawn
+    ],
+    ids=["prior", "posterior", "kernel", "kernel guide", "categorical with kernel"],
+)
+def test_evidence_is_the_log_probability_of_the_model(build: Any) -> None:
+    model = trained(build())
+    table = importance_diagnostics(model, *data(), num_particles=4000)
+    assert 40.0 < table["ess"].min() < 3900.0
+    exact = model.log_prob(*data(), num_samples=4096)
+    # Standard error of a log-mean: sqrt(1/ess - 1/N).
+    error = np.sqrt(1.0 / table["ess"] - 1.0 / 4000.0)
+    z = (table["log_evidence"] - exact.numpy()) / (error + 1e-3)
+    assert z.abs().max() < 4.0
+    assert z.abs().mean() < 1.2
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: GCM(3, 2, prior="categorical", z_dim=3),
+        lambda: IGCM(3, 2, k_dim=1, prior="categorical", z_dim=3),
+    ],
+    ids=["gcm", "igcm"],
+)
+def test_categorical_latent_is_summed_out(build: Any) -> None:
+    model = trained(build())
+    exact = model.log_prob(*data()).numpy()
+    table = importance_diagnostics(model, *data(), num_particles=50)
+    np.testing.assert_allclose(table["log_evidence"], exact, atol=1e-5)
+    np.testing.assert_allclose(table["ess"], 50.0)
+    assert (table["pareto_k"] == -math.inf).all()
+    bounds = bound_by_particles(model, *data(), num_particles=(1, 16))
+    np.testing.assert_allclose(bounds["bound"], exact.mean(), atol=1e-5)
+    np.testing.assert_allclose(bounds["standard_error"], 0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("build", "objective"),
+    [
+        (lambda: GCM(3, 2, prior="standard"), "joint"),
+        (lambda: IGCM(3, 2), "response_revenue"),
+        (lambda: IGCM(3, 2, prior="categorical", z_dim=3), "response_revenue"),
+        (lambda: IGCM(3, 2, prior="standard"), "joint"),
+    ],
+    ids=["gcm joint", "response and revenue", "with categorical z", "igcm joint"],
+)
+def test_evidence_is_of_the_objective_the_model_was_trained_for(build: Any, objective: str) -> None:
+    """p(x, r, y) or p(r, y | x): over y = 0 and 1 their ratio is p(y | x, r)."""
+    model = trained(build(), objective)
+    x, r, _ = data()
+    zero, one = (
+        importance_diagnostics(model, x, r, torch.full((60,), y), num_particles=4000)
+        for y in (0.0, 1.0)
+    )
+    assert zero["log_evidence"].mean() < -2.0  # the density of r is in it
+    log_odds = torch.tensor((one["log_evidence"] - zero["log_evidence"]).to_numpy())
+    predicted = model.predict(x, r, num_samples=8192).double()
+    torch.testing.assert_close(torch.sigmoid(log_odds), predicted, atol=0.04, rtol=0.0)
+
+
+def test_missing_values_are_for_the_objective_that_has_them() -> None:
+    model = trained(GCM(3, 2, prior="standard"), "joint")
+    x, r, y = data()
+    x[3, 0] = r[4, 1] = math.nan
+    table = importance_diagnostics(model, x, r, y, num_particles=100)
+    assert np.isfinite(table["log_evidence"]).all()
+    with pytest.raises(ValueError, match="x must be finite"):
+        importance_diagnostics(trained(GCM(3, 2)), x, r, y, num_particles=100)
+
+
+@pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
+def test_a_loss_that_is_no_bound_is_refused(function: Any) -> None:
+    model = IGCM(3, 2, kernel_guide="amortised")
+    model.objective = "paper"
+    with pytest.raises(ValueError, match="objective='paper' has a loss that is no bound"):
+        function(model, *data())
+    options = {"num_particles": 30 if function is importance_diagnostics else (1, 2)}
+    assert len(function(model, *data(), objective="response_revenue", **options)) > 0
+    with pytest.raises(ValueError, match="objective='other' has a loss"):
+        function(Toy(), *toy_rows(), objective="other")
+
+
+X, R, Y = toy_rows()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((X, R, Y), {"num_particles": 29}, "num_particles must be at least 30 .* got 29"),
+        ((X, R, Y), {"batch_size": 0}, "batch_size must be an integer of at least 1"),
+        ((X, R, Y), {"seed": -1}, "seed must be an integer of at least 0"),
+        ((X[:3], R, Y), {}, "row counts differ: x has 3"),
+        ((torch.zeros(ROWS, 2), R, Y), {}, "x has 2 columns, the model was built for x_dim=1"),
+        ((X, R.log(), Y), {}, "r must be finite"),
+    ],
+)
+def test_wrong_rows_are_refused(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        importance_diagnostics(Toy(), *arguments, **options)
+
+
+@pytest.mark.parametrize("counts", [(), 8, (1, 0), (1, 2.5)])
+def test_wrong_numbers_of_particles_are_refused(counts: Any) -> None:
+    with pytest.raises(ValueError, match="num_particles must be"):
+        bound_by_particles(Toy(), X, R, Y, num_particles=counts)
+
+
+def test_outcomes_are_checked_by_the_response() -> None:
+    x, r, y = data()
+    with pytest.raises(ValueError, match="y must be 0 or 1"):
+        importance_diagnostics(GCM(3, 2), x, r, y + 1.0)
+
+
+def test_a_program_without_a_plate_of_rows_is_refused() -> None:
+    class Whole(Toy):
+        def program(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+            z = pyro.sample("z", dist.Normal(x[:, 0], 1.0).to_event(1))
+            pyro.sample("y", dist.Normal(z + r[:, 0], NOISE).to_event(1), obs=y)
+
+        def guide(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+            pyro.sample("z", dist.Normal(x[:, 0], 1.0).to_event(1))
+
+    with pytest.raises(ValueError, match=r"one plate of rows: .* shape \(30,\), not \(30, 40\)"):
+        importance_diagnostics(Whole(), X, R, Y, num_particles=30)

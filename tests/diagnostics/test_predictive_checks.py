@@ -1,0 +1,151 @@
+"""Reliability of probabilities against scikit-learn, and replicated data against hand counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.calibration import calibration_curve
+
+from pyro_gcm.diagnostics import predictive_check, reliability_curve
+
+RNG = np.random.default_rng(0)
+P = RNG.beta(0.7, 0.7, 5000)
+Y = (RNG.random(5000) < P).astype(float)
+
+
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("bins", [1, 7, 10])
+def test_curve_is_that_of_scikit_learn(bins: int, strategy: str) -> None:
+    p = P.round(2)  # with ties at the edges of bins
+    curve = reliability_curve(p, Y, bins, strategy)
+    observed, predicted = calibration_curve(Y, p, n_bins=bins, strategy=strategy)
+    np.testing.assert_allclose(curve["observed"], observed, rtol=1e-12)
+    np.testing.assert_allclose(curve["predicted"], predicted, rtol=1e-12)
+    assert curve["count"].sum() == 5000
+
+
+def test_standard_error_is_that_of_calibrated_probabilities() -> None:
+    curve = reliability_curve(P, Y)
+    again = np.stack(
+        [reliability_curve(P, (RNG.random(5000) < P) * 1.0)["observed"] for _ in range(300)]
+    )
+    np.testing.assert_allclose(again.std(0), curve["standard_error"], rtol=0.2)
+    z = (curve["observed"] - curve["predicted"]) / curve["standard_error"]
+    assert z.abs().max() < 3.5
+    wrong = reliability_curve(P**2, Y)
+    z = (wrong["observed"] - wrong["predicted"]) / wrong["standard_error"]
+    assert z.abs().max() > 10.0
+
+
+def test_certain_predictions_have_no_error() -> None:
+    curve = reliability_curve(torch.tensor([0.0, 0.0, 1.0]), torch.tensor([0, 0, 1]), bins=4)
+    assert curve["standard_error"].tolist() == [0.0, 0.0]
+    assert curve["count"].tolist() == [2, 1]  # equal probabilities stay together
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.5, 1.1], [0, 1]), r"probability must lie in \[0, 1\], got 1 .* row 1"),
+        (([0.5, 0.5], [2, 1]), "y must be 0 or 1, got 1 other values, the first in row 0"),
+        (([0.5, 0.5], [1]), "row counts differ: probability has 2, y has 1"),
+        (([0.5], [1], 0), "bins must be an integer of at least 1, got 0"),
+        (([0.5], [1], 5, "equal"), "strategy must be one of"),
+        (([np.nan], [1]), "probability must be finite"),
+    ],
+)
+def test_wrong_predictions_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        reliability_curve(*arguments)
+
+
+def test_check_counts_the_replications_on_either_side() -> None:
+    replicated = torch.arange(10.0)[:, None].expand(10, 4)  # means 0, 1, ..., 9
+    for mean, tail in ((-1.0, 0.0), (0.0, 0.2), (2.0, 0.6), (2.5, 0.6), (4.5, 1.0), (9.5, 0.0)):
+        table = predictive_check(replicated, torch.full((4,), mean))
+        assert table.loc["all", "tail_probability"] == pytest.approx(tail)
+        assert table.loc["all", "observed"] == mean
+        assert table.loc["all", "50%"] == 4.5
+        assert table.loc["all", "2.5%"] == pytest.approx(0.225)
+    same = predictive_check(torch.ones(10, 4), torch.ones(4))
+    assert same.loc["all", "tail_probability"] == 1.0  # all ties
+
+
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    [("mean", np.mean), ("std", np.std), ("min", np.min), ("median", np.median), ("max", np.max)],
+)
+def test_statistics_are_those_of_numpy(name: str, reference: Any) -> None:
+    y, replicated = RNG.normal(size=31), RNG.normal(size=(50, 31))
+    row = predictive_check(replicated, y, name, quantiles=(0.1, 0.9)).loc["all"]
+    values = reference(replicated, axis=1)
+    assert row["observed"] == pytest.approx(reference(y))
+    assert [row["10%"], row["90%"]] == pytest.approx(np.quantile(values, [0.1, 0.9]).tolist())
+
+
+def test_a_function_is_a_statistic() -> None:
+    y = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    table = predictive_check(torch.zeros(5, 4), y, lambda v: (v > 2.5).double().mean(-1))
+    assert table.loc["all", ["observed", "50%", "count"]].tolist() == [0.5, 0.0, 4.0]
+
+
+def test_groups_show_what_the_mean_hides() -> None:
+    """Replications that ignore x have the right mean, and the wrong one in every half of x."""
+    x = RNG.normal(size=400)
+    y = x + RNG.normal(size=400)
+    replicated = y.mean() + y.std() * RNG.normal(size=(500, 400))
+    assert predictive_check(replicated, y).loc["all", "tail_probability"] > 0.5
+    table = predictive_check(replicated, y, groups=x > 0)
+    assert table.index.tolist() == [False, True]
+    assert (table["tail_probability"] == 0.0).all()
+    assert table["observed"].to_numpy() == pytest.approx([y[x <= 0].mean(), y[x > 0].mean()])
+    right = predictive_check(x + RNG.normal(size=(500, 400)), y, groups=x > 0)
+    assert (right["tail_probability"] > 0.01).all()
+
+
+LOW_HIGH = ["low", "high", "low", "high"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "observed"),
+    [
+        (torch.tensor([2, 0, 2, 0]), {"0": 30.0, "2": 20.0}),
+        (["b", "a", "b", "a"], {"a": 30.0, "b": 20.0}),
+        (pd.Series(LOW_HIGH, index=[7, 5, 3, 1]), {"high": 30.0, "low": 20.0}),
+        (pd.Categorical(LOW_HIGH, ["low", "mid", "high"]), {"low": 20.0, "high": 30.0}),
+        (pd.qcut([4.0, 1.0, 3.0, 2.0], 2), {"(0.999, 2.5]": 30.0, "(2.5, 4.0]": 20.0}),
+    ],
+    ids=["tensor", "list", "series", "categorical", "qcut"],
+)
+def test_groups_come_in_the_order_of_their_labels(groups: Any, observed: dict[str, float]) -> None:
+    y = torch.tensor([10.0, 20.0, 30.0, 40.0])
+    table = predictive_check(torch.zeros(3, 4), y, groups=groups)
+    assert list(zip(map(str, table.index), table["observed"], strict=True)) == [*observed.items()]
+    assert table["count"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((torch.zeros(5, 3), torch.zeros(4)), r"replicated must have shape \[draws, 4\].*\(5, 3\)"),
+        ((torch.zeros(0, 4), torch.zeros(4)), r"replicated must have shape"),
+        ((torch.full((5, 4), np.nan), torch.zeros(4)), "replicated must be finite, got 20"),
+        ((torch.zeros(5, 4), torch.zeros(4), "mode"), "statistic must be one of"),
+        ((torch.zeros(5, 4), torch.zeros(4), torch.mean), r"statistic .* \(1,\), got shape \(\)"),
+        ((torch.zeros(5, 4), torch.zeros(4), lambda v: v.sum(-1) / 0), "with NaN or infinite"),
+        ((torch.zeros(5, 4), torch.zeros(4), "mean", [1, 2]), "each of 4 rows, got 2, 0 of them"),
+        ((torch.zeros(5, 4), torch.zeros(4), "mean", [1, 2, None, 1]), "got 4, 1 of them missing"),
+    ],
+)
+def test_wrong_replications_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        predictive_check(*arguments)
+
+
+def test_quantiles_outside_of_0_to_1_are_refused() -> None:
+    with pytest.raises(ValueError, match="quantiles must be numbers from 0 to 1"):
+        predictive_check(torch.zeros(5, 4), torch.zeros(4), quantiles=[2.5])

@@ -1,0 +1,233 @@
+"""Calibration of models whose posterior is known: Gaussian, or drawn by rejection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from known_posteriors import Draws, gaussian_posterior, linear, rejection, revenues, rows
+from scipy import stats
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.diagnostics import SBCResult, simulation_based_calibration
+
+
+def calibration(model: Any, count: int = 400, **options: Any) -> SBCResult:
+    r = None if isinstance(model, IGCM) else revenues(count)
+    return simulation_based_calibration(model, rows(count), r, progress=False, **options)
+
+
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_exact_posterior_passes(kind: type) -> None:
+    model = linear(kind)
+    sampler = partial(gaussian_posterior, model)
+    results = [calibration(model, sampler=sampler, seed=seed) for seed in range(20)]
+    given = "r" if kind is GCM else "k"
+    names = ["z[0]", "z[1]", *(["k[0]"] if kind is IGCM else []), "c[0]"]
+    names += [f"log p(y|z, {given})", f"log p(y|z, c, {given})"]
+    assert list(results[0].ranks.columns) == names
+    p_values = pd.DataFrame([result.p_values() for result in results])
+    assert p_values.to_numpy().min() > 1e-4
+    for name in names:
+        assert stats.kstest(p_values[name], "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_posterior_too_wide_or_too_narrow_fails(kind: type) -> None:
+    model = linear(kind)
+    for spread in (1.3, 1.0 / 1.3):
+        sampler = partial(gaussian_posterior, model, spread=spread)
+        p_values = calibration(model, 2000, sampler=sampler).p_values()
+        assert (p_values.filter(like="[").drop("c[0]") < 1e-5).all()
+
+
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_draws_that_ignore_y_fail_where_the_quantity_depends_on_y(kind: type) -> None:
+    model = linear(kind)
+    sampler = partial(gaussian_posterior, model, sees_y=False)
+    p_values = calibration(model, 1000, sampler=sampler).p_values()
+    # The prior is a posterior for all that can be said of z alone: that is the blind spot.
+    assert (p_values.filter(regex="^z") > 1e-3).all()
+    assert (p_values.filter(like="log p") < 1e-12).all()
+
+
+def binary(**options: Any) -> GCM:
+    return GCM(2, 1, z_dim=2, hidden=4, seed=3, **options).double()
+
+
+@pytest.mark.parametrize(
+    ("options", "costs"),
+    [({}, ["c[0]"]), ({"alternatives": 2, "costs": 1, "p0": "constant"}, ["c[0,0]", "c[1,0]"])],
+    ids=["plain", "alternatives with infinite costs"],
+)
+def test_rejection_passes_with_ties_among_its_ranks(
+    options: dict[str, Any], costs: list[str]
+) -> None:
+    model = binary(**options)
+    sampler = partial(rejection, model)
+    result = calibration(model, 1000, sampler=sampler, num_draws=19)
+    likelihoods = ["log p(y|z, r)", "log p(y|z, c, r)"]
+    assert list(result.ranks.columns) == ["z[0]", "z[1]", *costs, *likelihoods]
+    assert result.p_values().min() > 1e-3
+    # log p(y|z, c, r) is 0 for all of them: the rank is drawn at random.
+    assert set(result.ranks["log p(y|z, c, r)"]) == set(range(20))
+
+
+def test_costs_that_contradict_y_are_found() -> None:
+    model = binary()
+    sampler = partial(rejection, model, cost_sees_y=False)
+    p_values = calibration(model, 1000, sampler=sampler, num_draws=19).p_values()
+    assert p_values["log p(y|z, c, r)"] < 1e-12
+    assert (p_values[["z[0]", "z[1]", "log p(y|z, r)"]] > 1e-3).all()
+
+
+def test_sites_are_chosen() -> None:
+    model = linear(GCM)
+    without_costs = calibration(model, 50, sampler=partial(gaussian_posterior, model), sites=("z",))
+    assert list(without_costs.ranks.columns) == ["z[0]", "z[1]", "log p(y|z, r)"]
+    only_costs = calibration(model, 50, sampler=partial(gaussian_posterior, model), sites=["c"])
+    likelihoods = ["log p(y|z, r)", "log p(y|z, c, r)"]
+    assert list(only_costs.ranks.columns) == ["c[0]", *likelihoods]
+
+
+def test_default_sampler_is_the_cost_posterior_of_the_model() -> None:
+    model = linear(GCM)
+    asked = []
+
+    def cost_posterior(x: Tensor, r: Tensor, y: Tensor, **options: Any) -> Draws:
+        asked.append(len(x))
+        return gaussian_posterior(model, x, r, y, **options)
+
+    object.__setattr__(model, "cost_posterior", cost_posterior)
+    result = calibration(model, 50, batch_size=20)
+    assert asked == [20, 20, 10]
+    assert len(result.ranks) == 50
+
+
+def test_size_is_for_a_model_that_draws_its_covariates() -> None:
+    model = GCM(2, 1, prior="standard", z_dim=2, hidden=4, seed=3)
+
+    def sampler(x: Tensor, r: Tensor, y: Tensor, *, num_samples: int, seed: int) -> Draws:
+        assert x.shape == (50, 2)
+        assert r.shape == (50, 1)
+        return {"z": torch.zeros(num_samples, 50, 2), "c": torch.zeros(num_samples, 50, 1)}
+
+    result = simulation_based_calibration(model, size=50, sampler=sampler)
+    assert set(result.ranks["z[0]"]) == {0, 99}
+
+
+def test_the_seed_decides() -> None:
+    model, state = linear(GCM), torch.get_rng_state()
+    sampler = partial(gaussian_posterior, model)
+    first, again, other = (calibration(model, 60, sampler=sampler, seed=s) for s in (0, 0, 1))
+    assert first.ranks.equals(again.ranks)
+    assert not first.ranks.equals(other.ranks)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.training
+
+
+def test_no_two_draws_share_a_seed() -> None:
+    """With the seed of the simulation the sampler would repeat the true values."""
+    model, seeds = linear(GCM), []
+
+    def recorded(function: Callable[..., Any]) -> Callable[..., Any]:
+        def record(*args: Any, seed: int, **options: Any) -> Any:
+            seeds.append(seed)
+            return function(*args, seed=seed, **options)
+
+        return record
+
+    object.__setattr__(model, "simulate", recorded(model.simulate))
+    sampler = recorded(partial(gaussian_posterior, model))
+    calibration(model, 60, sampler=sampler, batch_size=20)
+    assert len(set(seeds)) == len(seeds) == 4
+
+
+@pytest.mark.parametrize("bins", [None, 4, 25])
+def test_p_values_are_those_of_the_chi_square_test(bins: int | None) -> None:
+    generator = np.random.default_rng(0)
+    ranks = pd.DataFrame(
+        {"even": generator.integers(0, 100, 300), "middle": generator.binomial(99, 0.5, 300)}
+    )
+    p_values = SBCResult(ranks, 99).p_values(bins)
+    for name in ranks:
+        counts, _ = np.histogram(ranks[name], bins=bins or 20, range=(-0.5, 99.5))
+        reference = stats.chisquare(counts).pvalue
+        assert p_values[name] == pytest.approx(reference, rel=1e-6, abs=1e-300)
+    assert p_values["middle"] < 1e-12 < p_values["even"]
+
+
+@pytest.mark.parametrize(
+    ("count", "num_draws", "bins"), [(1000, 99, 20), (70, 99, 10), (60, 99, 10), (1000, 63, 16)]
+)
+def test_default_bins_expect_at_least_five_simulations(
+    count: int, num_draws: int, bins: int
+) -> None:
+    ranks = pd.DataFrame({"z": np.random.default_rng(1).integers(0, num_draws + 1, count)})
+    result = SBCResult(ranks, num_draws)
+    assert result.p_values()["z"] == result.p_values(bins)["z"]
+    with pytest.raises(ValueError, match=f"bins must divide num_draws . 1 = {num_draws + 1}"):
+        result.p_values(3)
+
+
+def test_result_prints_its_smallest_p_value() -> None:
+    ranks = pd.DataFrame({"z[0]": np.arange(100), "c[0]": np.zeros(100, dtype=int)})
+    assert str(SBCResult(ranks, 99)) == (
+        "100 simulations, 99 posterior draws each: smallest p-value of 2 quantities 0, c[0]"
+    )
+
+
+def draw(site: str, value: Callable[[Draws], Tensor | None]) -> Callable[..., Draws]:
+    """A sampler that gives another value for one site, or none."""
+
+    def sampler(*data: Tensor, **options: Any) -> Draws:
+        draws = gaussian_posterior(linear(GCM), *data, **options)
+        other = value(draws)
+        draws.pop(site)
+        return draws if other is None else {**draws, site: other}
+
+    return sampler
+
+
+@pytest.mark.parametrize(
+    ("sampler", "message"),
+    [
+        (draw("c", lambda _: None), r"must give draws of site 'c', got \['z'\]"),
+        (draw("z", lambda d: d["z"][1:]), r"'z' in shape \(99, 50, 2\), got \(98, 50, 2\)"),
+        (draw("c", lambda d: d["c"][..., 0]), r"'c' in shape \(99, 50, 1\), got \(99, 50\)"),
+        (draw("z", lambda d: math.nan * d["z"]), "9900 NaN among its draws of 'z'"),
+    ],
+)
+def test_wrong_draws_are_refused(sampler: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        calibration(linear(GCM), 50, sampler=sampler)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (GCM, {"sites": ("z", "k")}, r"sites must be one of \['z', 'c'\], got 'k'"),
+        (GCM, {"num_draws": 0}, "num_draws must be an integer of at least 1"),
+        (GCM, {"batch_size": 0}, "batch_size must be"),
+        (GCM, {"seed": -1}, "seed must be"),
+        (GCM, {"num_draws": 100}, r"divides num_draws \+ 1 = 101"),
+        (GCM, {"count": 9}, "5 of 9 simulations for each"),
+        (GCM, {"size": 50}, "simulate needs x in place of size"),
+        (IGCM, {"r": revenues(50)}, "r must be left out"),
+    ],
+)
+def test_wrong_inputs_are_refused(kind: type, options: dict[str, Any], message: str) -> None:
+    def never(*args: Any, **kwargs: Any) -> Draws:
+        raise AssertionError("sampled before the check")
+
+    count = options.pop("count", 50)
+    options = {"r": revenues(count) if kind is GCM else None, "sampler": never, **options}
+    with pytest.raises(ValueError, match=message):
+        simulation_based_calibration(linear(kind), rows(count), **options)

@@ -1,0 +1,115 @@
+"""Pareto shape and effective sample size of weights whose distribution is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from pyro_gcm.inference.pareto import effective_sample_size, pareto_k
+
+N = 4000
+
+
+def pareto_log_weights(k: float, seed: int = 0) -> Tensor:
+    """Weights with Pr(w > t) = t^(-1/k), every 1/k-th moment of which is infinite."""
+    generator = np.random.default_rng(seed)
+    return torch.from_numpy(k * generator.standard_exponential((N, 8)))
+
+
+@pytest.mark.parametrize("k", [0.2, 0.5, 0.9, 1.5])
+def test_shape_of_pareto_weights_is_found(k: float) -> None:
+    # 190 draws in the tail: the standard error is about (1 + k) / sqrt(190), 0.05 for the mean.
+    assert pareto_k(pareto_log_weights(k)).mean().item() == pytest.approx(k, abs=0.1)
+
+
+def test_weights_with_a_bound_have_a_negative_shape() -> None:
+    uniform = torch.rand(N, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert (pareto_k(uniform.log()) < -0.5).all()  # the shape of a uniform tail is -1
+
+
+def test_shape_agrees_with_a_maximum_likelihood_fit_of_the_tail() -> None:
+    log_w = torch.from_numpy(np.random.default_rng(3).standard_normal((N, 4)) * 1.5)
+    tail = math.ceil(3 * N**0.5)
+    for column, k in zip(log_w.exp().T.numpy(), pareto_k(log_w), strict=True):
+        ordered = np.sort(column)
+        exceedance = ordered[-tail:] - ordered[-tail - 1]
+        reference, _, _ = stats.genpareto.fit(exceedance, floc=0.0)
+        # Both fit the same tail; the one in use shrinks towards 0.5 by 10 draws of 190.
+        assert k.item() == pytest.approx((tail * reference + 5.0) / (tail + 10.0), abs=0.03)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+def test_a_common_factor_changes_nothing(dtype: torch.dtype) -> None:
+    log_w = torch.randn(500, 3, generator=torch.Generator().manual_seed(1)).to(dtype)
+    for function in (pareto_k, effective_sample_size):
+        value = function(log_w)
+        assert value.dtype == dtype
+        assert value.shape == (3,)
+        torch.testing.assert_close(function(log_w + 200.0), value, rtol=1e-3, atol=1e-3)
+
+
+def test_equal_weights_have_no_tail() -> None:
+    noise = torch.randn(200, generator=torch.Generator().manual_seed(2))
+    rounding = (-3.0 + 1e-6 * noise).float()
+    two_levels = torch.where(torch.arange(200) < 100, 0.0, -1.0)
+    log_w = torch.stack([torch.zeros(200), rounding, two_levels], dim=1)
+    assert pareto_k(log_w).tolist() == [-math.inf] * 3
+
+
+def test_weights_of_zero_are_weights() -> None:
+    log_w = torch.randn(1000, 1, generator=torch.Generator().manual_seed(4)).double()
+    half = torch.cat([log_w, torch.full_like(log_w, -math.inf)])
+    tiny = torch.cat([log_w, log_w - 600.0])  # the same but for rounding
+    assert effective_sample_size(half).item() == pytest.approx(effective_sample_size(log_w).item())
+    assert math.isfinite(pareto_k(half).item())
+    assert pareto_k(half).item() == pytest.approx(pareto_k(tiny).item(), abs=1e-12)
+
+
+def test_too_few_weights_for_a_tail_are_not_to_be_relied_on() -> None:
+    few = torch.full((1000, 4), -math.inf, dtype=torch.float64)
+    few[:50, 0] = torch.randn(50, generator=torch.Generator().manual_seed(5))
+    few[:1, 1] = 0.0  # one draw
+    few[:, 2] = -1e3 * torch.arange(1000)  # one, and the rest as good as nothing
+    assert pareto_k(few).tolist() == [math.inf] * 4
+    assert effective_sample_size(few)[1:].tolist() == [1.0, 1.0, 0.0]
+
+
+def test_one_heavy_draw_above_ties_is_not_to_be_relied_on() -> None:
+    log_w = torch.zeros(1000, 1, dtype=torch.float64)
+    log_w[:2] = torch.tensor([[5.0], [6.0]])
+    assert pareto_k(log_w).item() == math.inf
+
+
+def test_effective_sample_size_is_that_of_kish() -> None:
+    weights = torch.tensor([[1.0, 4.0], [1.0, 2.0], [1.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    expected = torch.tensor([4.0, 49.0 / 21.0], dtype=torch.float64)
+    torch.testing.assert_close(effective_sample_size(weights.log() - 900.0), expected)
+
+
+@pytest.mark.parametrize("function", [pareto_k, effective_sample_size])
+@pytest.mark.parametrize(
+    ("log_weights", "message"),
+    [
+        (torch.zeros(30), r"shape \[draws, data\].*got shape \(30,\)"),
+        (torch.zeros(30, 0), r"shape \[draws, data\]"),
+        (torch.full((30, 2), math.nan), "60 NaN or .inf entries, the first in datum 0"),
+        (torch.tensor([[0.0, math.inf]]).expand(30, 2), "30 NaN or .inf entries, .* in datum 1"),
+    ],
+)
+def test_what_are_no_weights_is_refused(
+    function: object, log_weights: Tensor, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        function(log_weights)  # type: ignore[operator]
+
+
+def test_too_few_draws_for_a_fit_are_refused() -> None:
+    log_w = torch.arange(30.0)[:, None].log()
+    assert math.isfinite(pareto_k(log_w).item())
+    with pytest.raises(ValueError, match="at least 30 draws a datum for a Pareto fit, got 29"):
+        pareto_k(log_w[:29])

@@ -1,0 +1,365 @@
+"""The drawn graph is the graph of the paper, because it is the graph of the program."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+from pyro.infer.inspect import get_model_relations
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.inference import collapse, conditional
+from pyro_gcm.models.render import render_model
+from pyro_gcm.nets import Conditional
+
+FIGURE_4 = "z>x z>c w>r x>r c>y r>y"
+# Figure 5, and k>x of the text, p(x|z, k).
+FIGURE_5 = "z>x z>c k>x k>r x>r c>y k>y"
+
+
+@pytest.fixture(autouse=True)
+def without_dot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+
+
+def source_of(model: Any, **options: Any) -> str:
+    source = render_model(model, **options)
+    assert isinstance(source, str)
+    return source
+
+
+def edges(model: Any, having: str = "", **options: Any) -> set[str]:
+    """Arrows whose options contain `having`, as "from>to"."""
+    found = re.findall(r'^ *"(\w+)" -> "(\w+)"(.*)$', source_of(model, **options), re.MULTILINE)
+    assert len(found) == len({arrow[:2] for arrow in found})
+    return {f"{start}>{end}" for start, end, how in found if having in how}
+
+
+def circles(model: Any, style: str | None, **options: Any) -> set[str]:
+    found = re.findall(
+        r'^ *"(\w+)"(?: \[style=(\w+)\])?$', source_of(model, **options), re.MULTILINE
+    )
+    assert len(found) == len(dict(found))
+    return {name for name, drawn in found if drawn == (style or "")}
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [
+        (GCM(3, 2, prior="standard"), FIGURE_4),
+        (GCM(3, 2), FIGURE_4.replace("z>x", "x>z")),
+        (IGCM(3, 2, prior="standard"), FIGURE_5),
+        (IGCM(3, 2), FIGURE_5.replace("z>x", "x>z").replace("k>x ", "")),
+        (IGCM(3, 2, kernel_prior="conditional"), "x>z x>k z>c k>r x>r c>y k>y"),
+        (GCM(3, 2, alternatives=2, costs=3, prior="standard"), FIGURE_4),
+        (IGCM(3, 2, alternatives=2, costs=3, prior="standard"), FIGURE_5),
+        *((GCM(3, 2, prior=prior), FIGURE_4.replace("z>x", "x>z"))
+          for prior in ("laplace", "mixture", "categorical", "flow")),
+        *((GCM(3, 2, cost_family=family, prior="standard"), FIGURE_4)
+          for family in ("laplace", "logistic")),
+        # Infinite costs are a function of x; a continuous y has a threshold that is one, too.
+        (GCM(3, 2, p0="conditional", prior="standard"), FIGURE_4 + " x>c"),
+        (GCM(3, 2, response="continuous", prior="standard"), FIGURE_4 + " x>y z>y"),
+        # Levels come from nowhere, and no draw of c enters a quantile.
+        (GCM(3, 1, response="quantile"), "x>z z>c z>y x>y r>y"),
+    ],
+)  # fmt: skip
+def test_arrows_are_those_of_the_paper(model: Any, wanted: str) -> None:
+    assert edges(model) == set(wanted.split())
+
+
+@pytest.mark.parametrize("prior", ["standard", "conditional"])
+def test_thick_arrows_are_the_order_event(prior: str) -> None:
+    assert edges(GCM(3, 2, prior=prior), "penwidth=3") == {"c>y", "r>y"}
+    assert edges(IGCM(3, 2, prior=prior), "penwidth=3") == {"c>y", "k>y"}
+
+
+@pytest.mark.parametrize("prior", ["standard", "conditional"])
+def test_what_is_observed_is_shaded_also_where_x_is_an_input(prior: str) -> None:
+    for model, latent in ((GCM(3, 2, prior=prior), "zwc"), (IGCM(3, 2, prior=prior), "zkc")):
+        assert circles(model, "filled") == set("xry")
+        assert circles(model, None) == set(latent)
+
+
+def test_view_conditional_is_what_is_trained() -> None:
+    assert edges(GCM(3, 2), view="conditional") == {"x>z", "z>y", "r>y"}
+    assert edges(IGCM(3, 2), view="conditional") == {"x>z", "x>k", "r>k", "z>y", "k>y"}
+    assert circles(GCM(3, 2), "filled", view="conditional") == set("xry")
+
+
+def test_view_conditional_shows_that_the_literal_loss_never_reads_x() -> None:
+    assert edges(GCM(3, 2, prior="standard"), view="conditional") == {"z>y", "r>y"}
+    assert "x" not in circles(GCM(3, 2, prior="standard"), "filled", view="conditional")
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted"),
+    [
+        (GCM(3, 2), "x>z"),
+        (GCM(3, 2, guide="posterior_flow"), "x>z r>z y>z"),
+        (GCM(3, 2, prior="standard"), "x>z"),
+        (IGCM(3, 2), "x>z x>k r>k"),
+        (IGCM(3, 2, kernel_guide="posterior"), "x>z x>k r>k y>k"),
+    ],
+)
+def test_view_guide_has_dashed_arrows_from_what_the_guide_reads(model: Any, wanted: str) -> None:
+    assert edges(model, "style=dashed", view="guide") == edges(model, view="guide")
+    assert edges(model, view="guide") == set(wanted.split())
+
+
+def plain(data: Tensor, spread: Tensor, unused: Tensor | None = None) -> None:
+    weight = pyro.param("weight", torch.tensor(1.0))
+    rows = pyro.plate("rows", 3, dim=-2)
+    mean = pyro.sample("mean", dist.Normal(0.0, spread))
+    with pyro.plate("columns", 2, dim=-1, subsample_size=2):
+        effect = pyro.sample("effect", dist.Normal(weight * mean, 1.0))
+        with rows:
+            total = pyro.deterministic("total", mean + effect)
+            pyro.sample("data_given", dist.Normal(total, spread), obs=data)
+    with rows:
+        pyro.sample("row", dist.Normal(mean, 1.0))
+
+
+def test_a_plain_program_is_drawn_with_its_inputs_plates_and_deterministic_sites() -> None:
+    arguments = torch.zeros(3, 2), torch.tensor(1.0), torch.tensor(1.0)
+    assert source_of(plain, model_args=arguments) == (
+        "digraph {\n"
+        "  node [shape=circle, fillcolor=gray90]\n"
+        '  "spread" [style=filled]\n'
+        '  "mean"\n'
+        "  subgraph cluster_0 {\n"
+        '    label="columns" labeljust=r labelloc=b\n'
+        '    "effect"\n'
+        "    subgraph cluster_1 {\n"
+        '      label="rows" labeljust=r labelloc=b\n'
+        '      "total" [style=dashed]\n'
+        '      "data_given" [style=filled]\n'
+        "    }\n"
+        "  }\n"
+        "  subgraph cluster_2 {\n"
+        '    label="rows" labeljust=r labelloc=b\n'
+        '    "row"\n'
+        "  }\n"
+        '  "spread" -> "mean"\n'
+        '  "mean" -> "effect"\n'
+        '  "mean" -> "total"\n'
+        '  "effect" -> "total"\n'
+        '  "spread" -> "data_given"\n'
+        '  "total" -> "data_given"\n'
+        '  "mean" -> "row"\n'
+        "}\n"
+    )
+
+
+def test_arrows_between_sites_are_those_that_pyro_finds() -> None:
+    arguments = torch.zeros(3, 2), torch.tensor(1.0)
+    relations = get_model_relations(plain, arguments, include_deterministic=True)
+    found = {f"{a}>{b}" for b, parents in relations["sample_sample"].items() for a in parents}
+    drawn = edges(plain, model_args=arguments)
+    assert {arrow for arrow in drawn if not arrow.startswith("spread>")} == found
+    assert len(found) == 5
+
+
+def test_an_input_stands_in_the_plates_that_all_its_readers_share() -> None:
+    def program(of_rows: Tensor, of_both: Tensor) -> None:
+        with pyro.plate("rows", 2):
+            pyro.sample("row", dist.Normal(of_rows, of_both))
+            pyro.sample("other", dist.Normal(of_rows, 1.0))
+        pyro.sample("single", dist.Normal(0.0, of_both.sum()))
+
+    drawn = source_of(program, model_args=(torch.ones(2), torch.ones(2)))
+    assert '\n    "of_rows" [style=filled]\n' in drawn
+    assert '\n  "of_both" [style=filled]\n' in drawn
+
+
+def test_of_the_data_only_the_shape_matters() -> None:
+    def program(waits: Tensor) -> None:
+        rate = pyro.sample("rate", dist.Gamma(1.0, 1.0))
+        with pyro.plate("rows", len(waits)):
+            pyro.sample("wait", dist.Exponential(rate), obs=waits)
+
+    assert edges(program, model_args=(-torch.ones(2),)) == {"rate>wait"}
+
+
+@pytest.mark.parametrize("view", ["model", "conditional", "guide"])
+@pytest.mark.parametrize("model", [GCM(3, 2), IGCM(3, 2, prior="standard")])
+def test_source_is_well_formed(model: Any, view: str) -> None:
+    source = source_of(model, view=view)
+    identifier, attributes = r'"(?:[^"\\]|\\.)*"', r"(?: \[\w+=\w+(?:, \w+=\w+)*\])?"
+    statement = re.compile(
+        rf" *(?:digraph {{|}}|subgraph \w+ {{|label={identifier} labeljust=r labelloc=b"
+        rf"|node{attributes}|{identifier}(?: -> {identifier})?{attributes})"
+    )
+    lines = source.splitlines()
+    assert all(statement.fullmatch(line) for line in lines)
+    depths = [sum(line.endswith("{") - (line.strip() == "}") for line in lines[: i + 1])
+              for i in range(len(lines))]  # fmt: skip
+    assert depths[-1] == 0
+    assert min(depths[:-1]) == 1
+    clusters = re.findall(r"subgraph (\w+)", source)
+    assert clusters == ["cluster_0"]
+
+
+def test_names_with_quotes_are_escaped() -> None:
+    def program() -> None:
+        pyro.sample('a "b" \\', dist.Normal(0.0, 1.0))
+
+    assert '  "a \\"b\\" \\\\"\n' in source_of(program)
+
+
+def test_the_program_of_a_model_and_one_inside_handlers_are_drawn_like_the_model() -> None:
+    model = GCM(3, 2)
+    assert source_of(model.model) == source_of(model)
+    assert source_of(conditional(model)) == source_of(model, view="conditional")
+    assert edges(collapse(model.model)) == {"x>z", "x>r", "w>r", "z>y", "r>y"}
+    observed = poutine.condition(model.model, {"z": torch.zeros(2, 4)})
+    assert circles(observed, "filled") == set("zxry")
+
+
+def test_a_module_that_is_a_program_is_called_by_the_names_of_its_forward() -> None:
+    class Regression(nn.Module):
+        def forward(self, x: Tensor, y: Tensor | None = None) -> None:
+            with pyro.plate("data", len(x)):
+                slope = pyro.sample("slope", dist.Normal(0.0, 1.0))
+                pyro.sample("y", dist.Normal(slope * x, 1.0), obs=y)
+
+    rows = {"x": torch.ones(2), "y": torch.ones(2)}
+    for program in (Regression(), poutine.block(Regression(), hide=[])):
+        assert edges(program, model_kwargs=rows) == {"slope>y", "x>y"}
+    assert '    "x" [style=filled]\n' in source_of(Regression(), model_kwargs=rows)
+
+
+class Noisy(nn.Module):
+    """p(c|z) behind batch norm, which a run in training mode would change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.cost = Conditional(dist.Normal, 4, (2,))
+
+    def forward(self, z: Tensor) -> Any:
+        return self.cost(self.norm(z))
+
+
+@pytest.mark.parametrize("program", [lambda model: model, lambda model: conditional(model.model)],
+                         ids=["model", "program"])  # fmt: skip
+def test_nothing_is_changed(program: Callable[[Any], Any]) -> None:
+    model = GCM(3, 2, cost_family=Noisy()).train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    render_model(program(model))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not list(pyro.get_param_store())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(type(p) is nn.Parameter for p in model.parameters())
+    assert all(part.training for part in model.modules())
+    assert not any("unconstrained" in vars(p) for p in model.parameters())
+
+
+def test_a_program_reads_the_store_and_leaves_it_as_it_was() -> None:
+    def program() -> None:
+        pyro.param("new", torch.tensor(1.0))
+        pyro.sample("z", dist.Normal(pyro.param("mine"), 1.0))
+
+    pyro.param("mine", torch.tensor(2.0))
+    mine = pyro.get_param_store()._params["mine"]
+    render_model(program)
+    assert list(pyro.get_param_store()) == ["mine"]
+    assert pyro.get_param_store()._params["mine"] is mine
+
+
+def test_what_is_not_given_is_drawn_as_latent() -> None:
+    assert circles(GCM(3, 2, prior="standard"), "filled", model_kwargs={"size": 2}) == set()
+    only_x = {"x": torch.zeros(2, 3)}
+    assert circles(GCM(3, 2), "filled", model_kwargs=only_x) == {"x"}
+    assert edges(GCM(3, 2), model_kwargs=only_x) == edges(GCM(3, 2))
+    with pytest.raises(ValueError, match="x has 4 columns, the model was built for x_dim=3"):
+        render_model(GCM(3, 2), model_args=(torch.zeros(2, 4),))
+
+
+def test_a_float64_model_is_drawn() -> None:
+    assert edges(GCM(3, 2, prior="standard").double()) == set(FIGURE_4.split())
+
+
+def test_a_digraph_of_the_same_source_where_graphviz_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graphviz = pytest.importorskip("graphviz")
+    model = IGCM(3, 2)
+    source = source_of(model)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    graph = render_model(model)
+    assert isinstance(graph, graphviz.Digraph)
+    assert graph.source == source
+
+
+def test_a_string_where_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert isinstance(render_model(GCM(3, 2)), str)
+
+
+@pytest.mark.parametrize("name", ["graph.dot", "graph.gv"])
+def test_source_is_written_without_dot(name: str, tmp_path: Path) -> None:
+    source = source_of(GCM(3, 2), path=tmp_path / name)
+    assert (tmp_path / name).read_text(encoding="utf-8") == source
+
+
+def test_an_image_is_what_dot_makes_of_the_source(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    dot = tmp_path / "dot"
+    dot.write_text('#!/bin/sh\n{ echo "$1 $2"; cat; } >"$3"\n')
+    dot.chmod(dot.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(shutil, "which", lambda name: str(dot))
+    graph = render_model(GCM(3, 2), path=str(tmp_path / "graph.svg"))
+    written = (tmp_path / "graph.svg").read_text(encoding="utf-8")
+    assert written == f"-Tsvg -o\n{getattr(graph, 'source', graph)}"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"path": "graph.svg"}, RuntimeError, r"path='graph\.svg' needs.*'dot'.*: install"),
+        ({"path": "graph.jpg"}, ValueError, r"path must end in one of \['\.dot', .*'graph\.jpg'"),
+        ({"view": "joint"}, ValueError, r"view must be one of .*got 'joint'"),
+        ({"view": "guide"}, ValueError, "model must be an object with a guide.*got function"),
+        ({"model_args": (1, 2)}, ValueError, "model_args do not fit the program: too many"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_refused_before_the_program_runs(
+    options: dict[str, Any],
+    error: type[Exception],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = []
+
+    def program() -> None:
+        runs.append(1)
+
+    with pytest.raises(error, match=message):
+        render_model(program, **options)
+    assert not runs
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_program_or_has_no_sites_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"model must be a Pyro program.*got int"):
+        render_model(3)
+    with pytest.raises(ValueError, match="no sample sites"):
+        render_model(lambda: None)
+    with pytest.raises(ValueError, match="no sample sites"):
+        render_model(GCM(3, 2, prior="categorical"), view="guide")

@@ -1,6 +1,7 @@
 """Benchmark data sets with monotone inputs, as tensors: ``data.load("adult")``."""
 
+from pyro_gcm.data.auctions import Auctions, simulate_auctions
 from pyro_gcm.data.dataset import Dataset
 from pyro_gcm.data.registry import load
 
-__all__ = ["Dataset", "load"]
+__all__ = ["Auctions", "Dataset", "load", "simulate_auctions"]

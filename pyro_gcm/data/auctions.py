@@ -1,0 +1,236 @@
+"""Simulated second-price auctions, whose true winning probabilities are known.
+
+A bidder sees an impression x, bids r, and wins where the highest competing bid c, the market
+price, stays below r: y = 1{c < r}, an order event with one revenue. The winner pays the price, so
+that a win reveals it; a loss tells that it was at least the bid; and some exchanges report the
+outcome alone.
+
+    x       [n, x_dim], standard normal; columns after the third have no effect
+    price   log-normal around m(x); with probability p(x), where a second campaign is after the
+            same impression, around 2.2 m(x). Skewed, with a spread that depends on x
+    bid     a guess at m(x) from the first column, times a log-uniform factor in [0.5, 4.5]: an
+            exploring policy
+
+One normal price for every x is the wrong model. With the true mean and standard deviation for
+every x, its 90 % bid wins 87 % of the auctions, and its 50 % bid 63 %.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows, vector
+
+KINDS = ("exact", "censored", "current status")
+
+_NAMES = ("viewability", "relevance", "demand")
+_TYPICAL = 200.0  # cents per mille
+_STEP = math.log(2.2)  # from the price without the second campaign to that with it
+_LOWEST, _HIGHEST = 0.5, 4.5  # factors of a bid
+
+
+@dataclass(frozen=True, eq=False)
+class Auctions:
+    """Auctions as the bidder sees them, and the truth behind them.
+
+    Money is in cents per mille (a thousand impressions). All tensors are float64.
+
+    Attributes:
+        x: What is known of the impression, [n, x_dim].
+        bid: Own bid, the revenue r of a model, [n, 1].
+        won: 1 where the price was below the bid, else 0: the response y, [n].
+        cost: The price where it was revealed, else NaN, [n, 1].
+        kind: What was revealed of the price, [n]: "exact" (won: the price itself), "censored"
+            (lost: it was at least the bid) or "current status" (only whether the bid won).
+        true_price: Highest competing bid of every auction, [n]. No bidder sees this.
+        x_names: Names of the columns of ``x``.
+    """
+
+    x: Tensor = field(repr=False)
+    bid: Tensor = field(repr=False)
+    won: Tensor = field(repr=False)
+    cost: Tensor = field(repr=False)
+    kind: npt.NDArray[np.str_] = field(repr=False)
+    true_price: Tensor = field(repr=False)
+    x_names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Return the number of auctions."""
+        return len(self.won)
+
+    @property
+    def x_dim(self) -> int:
+        """Number of covariates."""
+        return len(self.x_names)
+
+    def win_probability(self, x: ArrayLike, bid: ArrayLike) -> Tensor:
+        """Return the true probability that a bid wins, for one bid a row.
+
+        Args:
+            x: Covariates, [B, x_dim].
+            bid: Bids above 0, [B] or [B, 1].
+
+        Returns:
+            Pr(price < bid | x), [B].
+
+        Raises:
+            ValueError: Shapes that do not fit, or a bid that is not above 0.
+        """
+        x, bid = self._covariates(x), _bids("bid", bid)
+        same_rows(x=x, bid=bid)
+        return _below(x, bid.log())
+
+    def win_curve(self, x: ArrayLike, bids: ArrayLike) -> Tensor:
+        """Return the true probability of every bid for every row of x.
+
+        Args:
+            x: Covariates, [B, x_dim].
+            bids: Bids above 0, [R] or [R, 1].
+
+        Returns:
+            Pr(price < bid | x), [B, R], as ``GCM.surface`` lays it out.
+
+        Raises:
+            ValueError: Shapes that do not fit, or a bid that is not above 0.
+        """
+        return _below(self._covariates(x).unsqueeze(1), _bids("bids", bids).log())
+
+    def winning_bid(self, x: ArrayLike, probability: float = 0.9) -> Tensor:
+        """Return the smallest bid that wins with a probability: the true quantile of the price.
+
+        Args:
+            x: Covariates, [B, x_dim].
+            probability: Strictly between 0 and 1.
+
+        Returns:
+            Bids, [B], to a relative 1e-12 for probabilities from 0.001 to 0.999.
+
+        Raises:
+            ValueError: A shape that does not fit, or a probability outside of (0, 1).
+        """
+        x = self._covariates(x)
+        if not 0.0 < probability < 1.0:
+            raise ValueError(f"probability must lie strictly between 0 and 1, got {probability!r}")
+        loc, scale, _ = _parameters(x)
+        # A quantile of a mixture lies between those of its parts. Halved 50 times, 0.8 is 7e-16.
+        low = loc + scale * torch.special.ndtri(loc.new_tensor(probability))
+        high = low + _STEP
+        for _ in range(50):
+            middle = (low + high) / 2
+            is_low = _below(x, middle) < probability
+            low, high = torch.where(is_low, middle, low), torch.where(is_low, high, middle)
+        return ((low + high) / 2).exp()
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row for each auction: ``x_names``, bid, won, cost, kind, true_price."""
+        columns = {name: self.x[:, i].numpy() for i, name in enumerate(self.x_names)}
+        return pd.DataFrame(
+            {
+                **columns,
+                "bid": self.bid[:, 0].numpy(),
+                "won": self.won.numpy().astype(np.int64),
+                "cost": self.cost[:, 0].numpy(),
+                "kind": pd.Categorical(self.kind, categories=list(KINDS)),
+                "true_price": self.true_price.numpy(),
+            }
+        )
+
+    def _covariates(self, x: ArrayLike) -> Tensor:
+        return matrix("x", x, self.x_dim, "x_dim").double()
+
+
+def simulate_auctions(
+    num_auctions: int = 20_000,
+    *,
+    x_dim: int = 3,
+    seed: int = 0,
+    current_status_share: float = 0.3,
+) -> Auctions:
+    """Draw second-price auctions with a known truth.
+
+    The truth is the same for every seed, so that another seed gives test auctions. Of 100 auctions
+    57 are won, and 28 bids are above the one that wins with probability 0.9.
+
+    Example::
+
+        from pyro_gcm import data
+
+        auctions = data.simulate_auctions()
+        bid = auctions.winning_bid(auctions.x, probability=0.9)
+
+    Args:
+        num_auctions: Number of auctions n.
+        x_dim: Number of covariates. The price depends on the first three; fewer make it simpler.
+        seed: Seed of all draws. The global random state is neither read nor changed.
+        current_status_share: Probability that an auction is held where only its outcome is
+            reported, whatever the price. It does not change the other draws.
+
+    Returns:
+        The auctions and their truth.
+
+    Raises:
+        ValueError: Sizes below 1, a negative seed, or a share outside of [0, 1].
+
+    >>> auctions = simulate_auctions(1000)
+    >>> int((auctions.kind == "current status").sum()), int(auctions.won.sum())
+    (278, 572)
+    """
+    n = positive_int("num_auctions", num_auctions)
+    x_dim = positive_int("x_dim", x_dim)
+    if not 0.0 <= current_status_share <= 1.0:
+        raise ValueError(f"current_status_share must lie in [0, 1], got {current_status_share!r}")
+    generator = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
+    x = torch.randn(n, x_dim, generator=generator, dtype=torch.float64)
+    loc, scale, second = _parameters(x)
+    noise = torch.randn(n, generator=generator, dtype=torch.float64)
+    uniform = torch.rand(3, n, generator=generator, dtype=torch.float64)
+    price = (loc + scale * noise + _STEP * (uniform[0] < second)).exp()
+    factor = _LOWEST * (_HIGHEST / _LOWEST) ** uniform[1]
+    bid = _TYPICAL * torch.exp(0.3 * x[:, 0].tanh()) * factor
+    won = price < bid
+    kind = np.where(won.numpy(), *KINDS[:2])
+    kind = np.where((uniform[2] < current_status_share).numpy(), KINDS[2], kind)
+    exact = torch.from_numpy(kind == KINDS[0])
+    others = tuple(f"other_{i}" for i in range(1, x_dim - len(_NAMES) + 1))
+    return Auctions(
+        x=x,
+        bid=bid.unsqueeze(-1),
+        won=won.double(),
+        cost=torch.where(exact, price, torch.nan).unsqueeze(-1),
+        kind=kind,
+        true_price=price,
+        x_names=(*_NAMES[:x_dim], *others),
+    )
+
+
+def _parameters(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Location and scale of the log-price without the second campaign, and its probability p(x)."""
+    missing = x.new_zeros(*x.shape[:-1], max(0, len(_NAMES) - x.shape[-1]))
+    viewability, relevance, demand = torch.cat([x, missing], -1)[..., : len(_NAMES)].unbind(-1)
+    loc = math.log(_TYPICAL) + 0.4 * viewability.tanh() + 0.2 * torch.sin(2 * demand)
+    scale = 0.2 + 0.1 * torch.sigmoid(2 * relevance)
+    # Above 0.1 everywhere, so that the 90 % bid has to beat the second campaign.
+    second = 0.2 + 0.25 * torch.sigmoid(3 * demand - relevance)
+    return loc, scale, second
+
+
+def _below(x: Tensor, log_bid: Tensor) -> Tensor:
+    """Pr(price < bid | x)."""
+    loc, scale, second = _parameters(x)
+    alone = torch.special.ndtr((log_bid - loc) / scale)
+    contested = torch.special.ndtr((log_bid - loc - _STEP) / scale)
+    return torch.lerp(alone, contested, second.expand_as(alone))
+
+
+def _bids(name: str, value: ArrayLike) -> Tensor:
+    bids = vector(name, value).double()
+    if (bids <= 0).any():
+        raise ValueError(f"{name} must be above 0, got {bids.min().item():g}")
+    return bids

@@ -1,0 +1,211 @@
+"""Simulated auctions: the truth is that of the draws, and only what a bidder sees is revealed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import stats
+
+from pyro_gcm import data
+from pyro_gcm.data import Auctions, simulate_auctions
+
+ROWS = [[0.0, 0.0, 0.0], [1.5, -1.0, 0.7], [-2.0, 2.0, -1.2]]
+
+
+@pytest.fixture(scope="module")
+def many() -> Auctions:
+    return simulate_auctions(100_000, seed=3)
+
+
+def prices(x: list[float], size: int) -> Any:
+    """Prices of one impression, drawn from the story as it is told: scalars and numpy alone."""
+    viewability, relevance, demand = x
+    rng = np.random.default_rng(17)
+    middle = 200.0 * math.exp(0.4 * math.tanh(viewability) + 0.2 * math.sin(2.0 * demand))
+    spread = 0.2 + 0.1 / (1.0 + math.exp(-2.0 * relevance))
+    share = 0.2 + 0.25 / (1.0 + math.exp(relevance - 3.0 * demand))
+    contested = rng.random(size) < share
+    return rng.lognormal(math.log(middle), spread, size) * np.where(contested, 2.2, 1.0)
+
+
+@pytest.mark.parametrize("x", ROWS)
+def test_truth_is_that_of_brute_force_draws(x: list[float]) -> None:
+    auctions, drawn = simulate_auctions(1), prices(x, 400_000)
+    bids = [100.0, 180.0, 300.0, 450.0, 700.0]
+    wins = [(drawn < bid).mean() for bid in bids]
+    np.testing.assert_allclose(auctions.win_curve([x], bids)[0], wins, atol=4 * 0.5 / 400_000**0.5)
+    for level in (0.1, 0.5, 0.9, 0.98):
+        bid = auctions.winning_bid([x], level).item()
+        assert (drawn < bid).mean() == pytest.approx(level, abs=4 * 0.5 / 400_000**0.5)
+
+
+def test_simulated_prices_follow_the_truth_given_x(many: Auctions) -> None:
+    levels = many.win_probability(many.x, many.true_price).numpy()
+    assert stats.kstest(levels, "uniform").pvalue > 0.01
+    for column in many.x.numpy().T:
+        assert abs(stats.spearmanr(levels, column).statistic) < 4 / len(many) ** 0.5
+
+
+def test_won_as_often_as_the_truth_says(many: Auctions) -> None:
+    probability = many.win_probability(many.x, many.bid)
+    for low in (0.0, 0.2, 0.4, 0.6, 0.8):
+        rows = (probability >= low) & (probability < low + 0.2)
+        variance = (probability - probability.square())[rows].mean() / rows.sum()
+        gap = many.won[rows].mean() - probability[rows].mean()
+        assert gap.abs() < 4 * variance.sqrt()
+
+
+def test_winning_bid_inverts_the_winning_probability(many: Auctions) -> None:
+    x = many.x[:500]
+    for level in (0.001, 0.1, 0.5, 0.9, 0.999):
+        bid = many.winning_bid(x, level)
+        ones = torch.ones_like(bid)
+        torch.testing.assert_close(many.win_probability(x, bid), level * ones, rtol=0, atol=1e-13)
+        assert (many.win_probability(x, bid * (1 - 1e-12)) < level).all()
+        assert (many.win_probability(x, bid * (1 + 1e-12)) > level).all()
+
+
+def test_a_column_of_bids_a_list_and_a_grid_give_the_same(many: Auctions) -> None:
+    x = many.x[:4]
+    grid = many.win_curve(x, many.bid[:4])
+    assert grid.shape == (4, 4)
+    assert grid.dtype == torch.float64
+    for bids in (many.bid[:4], many.bid[:4, 0].tolist()):
+        assert torch.equal(many.win_probability(x.numpy(), bids), grid.diagonal())
+
+
+def test_only_what_the_auction_reveals_is_seen(many: Auctions) -> None:
+    won, cost, bid = many.won.bool(), many.cost[:, 0], many.bid[:, 0]
+    assert torch.equal(won, many.true_price < bid)
+    exact, censored, status = (torch.tensor(many.kind == kind) for kind in data.auctions.KINDS)
+    assert (exact.int() + censored.int() + status.int() == 1).all()
+    assert won[exact].all()
+    assert torch.equal(cost[exact], many.true_price[exact])
+    assert not won[censored].any()
+    assert (many.true_price >= bid)[censored].all()
+    assert torch.equal(cost.isnan(), ~exact)
+    # The exchange has nothing to do with the price: both outcomes, as often as elsewhere.
+    assert (status.double().mean() - 0.3).abs() < 4 * 0.46 / len(many) ** 0.5
+    gap = many.won[status].mean() - many.won[~status].mean()
+    assert gap.abs() < 4 * 0.5 / (0.21 * len(many)) ** 0.5
+
+
+def test_shapes_names_and_units_are_as_said(many: Auctions) -> None:
+    assert len(many) == 100_000
+    assert many.x.shape == (100_000, 3)
+    assert many.bid.shape == many.cost.shape == (100_000, 1)
+    assert many.won.shape == many.true_price.shape == many.kind.shape == (100_000,)
+    assert many.x_names == ("viewability", "relevance", "demand")
+    floats = (many.x, many.bid, many.won, many.cost, many.true_price)
+    assert all(of.dtype == torch.float64 for of in floats)
+    assert many.x.mean(0).abs().max() < 0.02
+    assert (many.x.std(0) - 1).abs().max() < 0.02
+    guess = 200 * torch.exp(0.3 * many.x[:, 0].tanh())
+    factor = many.bid[:, 0] / guess
+    assert stats.kstest(factor.log(), stats.uniform(math.log(0.5), math.log(9)).cdf).pvalue > 0.01
+
+
+def test_bids_cover_what_is_asked_of_them(many: Auctions) -> None:
+    assert many.won.mean().item() == pytest.approx(0.57, abs=0.01)
+    above = many.bid[:, 0] > many.winning_bid(many.x, 0.9)
+    assert above.double().mean().item() == pytest.approx(0.28, abs=0.01)
+
+
+def test_one_normal_price_for_every_x_is_the_wrong_model(many: Auctions) -> None:
+    for x in ROWS:
+        drawn = np.log(prices(x, 200_000))
+        assert stats.skew(np.exp(drawn)) > 0.6
+        assert 0.35 < drawn.std() < 0.5  # moderate noise
+    wins = {0.5: [], 0.9: []}
+    for x in many.x[:200].tolist():
+        drawn = prices(x, 5_000)
+        for level, found in wins.items():
+            bid = drawn.mean() + drawn.std() * stats.norm.ppf(level)
+            found.append(many.win_probability([x], [bid]).item())
+    assert np.mean(wins[0.9]) == pytest.approx(0.87, abs=0.01)
+    assert np.mean(wins[0.5]) == pytest.approx(0.63, abs=0.01)
+
+
+def test_the_same_seed_gives_the_same_auctions_and_nothing_else_changes() -> None:
+    state = torch.get_rng_state()
+    one, same, other = (simulate_auctions(50, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    for name in ("x", "bid", "won", "true_price"):
+        assert torch.equal(getattr(one, name), getattr(same, name))
+        assert not torch.equal(getattr(one, name), getattr(other, name))
+    assert (one.kind == same.kind).all()
+    assert torch.equal(one.cost.nan_to_num(), same.cost.nan_to_num())
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_the_share_of_exchanges_changes_what_is_revealed_alone(share: float) -> None:
+    usual, changed = simulate_auctions(200), simulate_auctions(200, current_status_share=share)
+    for name in ("x", "bid", "won", "true_price"):
+        assert torch.equal(getattr(usual, name), getattr(changed, name))
+    assert ((changed.kind == "current status") == bool(share)).all()
+    revealed = torch.zeros(200) if share else changed.won
+    assert torch.equal((~changed.cost[:, 0].isnan()).double(), revealed.double())
+
+
+def test_columns_after_the_third_have_no_effect_and_fewer_are_zeros() -> None:
+    wide, narrow = simulate_auctions(10, x_dim=5), simulate_auctions(10, x_dim=1)
+    assert wide.x_names == ("viewability", "relevance", "demand", "other_1", "other_2")
+    assert narrow.x_names == ("viewability",)
+    assert wide.x_dim == 5
+    full = simulate_auctions(1)
+    assert torch.equal(wide.winning_bid(wide.x), full.winning_bid(wide.x[:, :3]))
+    filled = torch.nn.functional.pad(narrow.x, (0, 2))
+    assert torch.equal(narrow.winning_bid(narrow.x), full.winning_bid(filled))
+
+
+def test_frame_has_every_column_by_its_name() -> None:
+    auctions = simulate_auctions(30)
+    frame = auctions.frame()
+    others = ["bid", "won", "cost", "kind", "true_price"]
+    assert list(frame.columns) == [*auctions.x_names, *others]
+    assert frame["won"].tolist() == auctions.won.tolist()
+    assert list(frame["kind"].cat.categories) == ["exact", "censored", "current status"]
+    assert (frame["kind"] == auctions.kind).all()
+    assert (frame["cost"].isna() == (frame["kind"] != "exact")).all()
+    exact = frame[frame["kind"] == "exact"]
+    pd.testing.assert_series_equal(exact["cost"], exact["true_price"], check_names=False)
+    assert (frame["demand"] == auctions.x[:, 2].numpy()).all()
+    assert (frame["bid"] == auctions.bid[:, 0].numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_auctions": 0}, "num_auctions must be an integer of at least 1, got 0"),
+        ({"num_auctions": 2.5}, "num_auctions must be an integer of at least 1, got 2.5"),
+        ({"x_dim": 0}, "x_dim must be an integer of at least 1, got 0"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+        ({"current_status_share": 1.5}, r"current_status_share must lie in \[0, 1\], got 1.5"),
+        ({"current_status_share": math.nan}, r"current_status_share must lie in \[0, 1\], got nan"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate_auctions(**options)
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0, math.nan])
+def test_a_bid_never_wins_for_certain(probability: float) -> None:
+    auctions = simulate_auctions(2)
+    with pytest.raises(ValueError, match="probability must lie strictly between 0 and 1, got"):
+        auctions.winning_bid(auctions.x, probability)
+
+
+def test_the_truth_refuses_what_it_was_not_made_for() -> None:
+    auctions = simulate_auctions(3)
+    with pytest.raises(ValueError, match="x has 2 columns, the model was built for x_dim=3"):
+        auctions.winning_bid(auctions.x[:, :2])
+    with pytest.raises(ValueError, match="row counts differ: x has 3, bid has 2"):
+        auctions.win_probability(auctions.x, auctions.bid[:2])
+    with pytest.raises(ValueError, match="bids must be above 0, got -5"):
+        auctions.win_curve(auctions.x, [100.0, -5.0])

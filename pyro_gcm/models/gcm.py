@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyro
@@ -10,7 +10,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows
+from pyro_gcm._validation import ArrayLike, as_tensor, matrix, one_of, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.deferred import Deferred
 from pyro_gcm.inference.collapse import collapse, conditional
@@ -18,6 +18,7 @@ from pyro_gcm.inference.common_noise import BLOCK_ROWS, coarse, in_blocks, on_gr
 from pyro_gcm.inference.cost_guard import CostGuard
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.hidden_revenue import completed_revenues, w_given_revenues
+from pyro_gcm.models.inversion import smallest_reaching
 from pyro_gcm.models.missing import (
     columns_in_units,
     complete,
@@ -315,6 +316,9 @@ class GCM(OrderEventModel):
     def _untrained(self, objective: str) -> tuple[str, ...]:
         return () if objective == "joint" else ("x_decoder.", "r_decoder.", "w_guide.")
 
+    def _revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
+        return self._mapped(sites.get("r", r))
+
     # Predictions
 
     @prediction
@@ -341,6 +345,56 @@ class GCM(OrderEventModel):
             )
 
         return in_blocks(block, x).to(noise.dtype)
+
+    @prediction
+    def required_revenue(
+        self,
+        x: ArrayLike,
+        level: float = 0.9,
+        *,
+        revenue: int = 0,
+        r: ArrayLike | None = None,
+        num_samples: int | None = None,
+    ) -> Tensor:
+        """The smallest value of one revenue at which the prediction reaches a level, [B].
+
+        The cheapest bid that wins with probability 0.9, the smallest dose that half of the patients
+        respond to. It is found by bisection of `predict`, whose units it has.
+
+        :param x: [B, x_dim] in data units.
+        :param level: of the prediction: a probability, or a value of y.
+        :param revenue: which revenue is looked for.
+        :param r: [B, r_dim] or [r_dim], the other revenues; their training means by default.
+        :returns: inf where no revenue reaches the level, -inf where every revenue does (within
+            2^20 standard deviations of the training data).
+        :raises ValueError: for a revenue that is not there, and for quantile levels.
+        """
+        x = self._covariates(x)
+        if not self.response.standardizes_revenue:
+            raise ValueError("required_revenue needs revenues that are not quantile levels")
+        if isinstance(self.response, Binary) and not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a probability in (0, 1), got {level}")
+        if not 0 <= positive_int("revenue", revenue, minimum=0) < self.r_dim:
+            raise ValueError(f"revenue must be below r_dim={self.r_dim}, got {revenue}")
+        loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
+        rows = loc if r is None else as_tensor("r", r, self.device).double()
+        rows = rows.expand(len(x), -1) if rows.dim() == 1 else rows
+        rows = self._revenues("r", rows)
+        same_rows(x=x, r=rows)
+        noise = self._noise(num_samples)
+
+        def block(x: Tensor, r: Tensor) -> Tensor:
+            encoded = self._encode(x, noise)
+
+            def at(value: Tensor) -> Tensor:
+                event, given = self._event(encoded, r.index_copy(1, index, value[:, None]))
+                return self._average(event, given)
+
+            index = torch.tensor([revenue], device=r.device)
+            start = loc[revenue].expand(len(x)), scale[revenue].expand(len(x))
+            return smallest_reaching(at, torch.full_like(start[0], level), *start)
+
+        return in_blocks(block, x, rows).to(noise.dtype)
 
     def _revenues(self, name: str, r: ArrayLike, *, missing: bool = False) -> Tensor:
         missing = name == "r" and self.objective == "joint"

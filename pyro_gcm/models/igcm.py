@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyro
@@ -275,6 +275,10 @@ class IGCM(OrderEventModel):
     def _untrained(self, objective: str) -> tuple[str, ...]:
         # log p(y | x, r) knows W and dr through p(k | x, r).
         return () if objective == "joint" else ("x_decoder.",)
+
+    def _revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
+        k: Tensor = self.kernel_map(sites["k"])
+        return k
 
     # Predictions
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, same_rows
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.common_noise import blocks, in_blocks
+from pyro_gcm.models.latents import checked_rows, log_likelihood
 from pyro_gcm.models.posterior import PosteriorDraws, posterior_draws
 from pyro_gcm.models.predictions import Encoded, Predictions, prediction
 
@@ -95,6 +98,34 @@ class Inspection(Predictions):
         """
         draws: PosteriorDraws = self.posterior(x, r, y, c, **options)
         return draws.only("z", "k", "c")
+
+    @prediction
+    def log_likelihood(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        c: ArrayLike | None = None,
+        *,
+        sites: Mapping[str, Tensor],
+    ) -> Tensor:
+        """log p(y | z, r) of every draw, [S, B], with the costs integrated out.
+
+        For `IGCM` log p(y | z, k); with c, log p(y, c_seen | z, r).
+
+        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`.
+        """
+        for name in ("z", "k") if hasattr(self, "k_dim") else ("z",):
+            if name not in sites:
+                raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
+        rows = checked_rows(self, x, r, y, c)
+        covariates = self.x_standardizer(sites.get("x", rows.x))
+        event = OrderEvent(self._cost(sites["z"], covariates), self._revenue_given(rows.r, sites))
+        return log_likelihood(self, event, covariates, rows).to(self.noise.noise.dtype)
+
+    def _revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
+        """What the costs are compared with, for draws of the sites."""
+        raise NotImplementedError
 
     @prediction
     def surface_draws(

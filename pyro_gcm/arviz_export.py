@@ -1,0 +1,166 @@
+"""A model, seen through the posterior draws of some rows, as ArviZ's data structure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm.models.inspection import Inspection
+
+#: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
+_DIMENSIONS = {
+    "z": ("latent",),
+    "k": ("kernel",),
+    "w": ("hidden",),
+    "x": ("covariate",),
+    "r": ("revenue",),
+    "y": (),
+}
+#: Draws from p(z | x) that the log-likelihood of a draw is averaged with.
+_COMPANIONS = 63
+
+
+def to_arviz(
+    model: Inspection,
+    x: ArrayLike,
+    r: ArrayLike,
+    y: ArrayLike,
+    c: ArrayLike | None = None,
+    *,
+    num_samples: int = 1000,
+    x_names: Sequence[str] | None = None,
+    r_names: Sequence[str] | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Any:
+    """Draws for rows (x, r, y) as `arviz.InferenceData` (0.x) or `xarray.DataTree` (1.x).
+
+    The weights of the model are fixed, so that every datum has a posterior of its own. Groups:
+
+    - prior, prior_predictive: z, c (k, w) and y given x and r alone, without the outcome.
+    - posterior: z, c (k, w), and what was missing of x and r, given the outcome.
+    - posterior_predictive: y, a new outcome of the row with the same z (and k).
+    - log_likelihood: of y (and c), for `arviz.loo`. Without its outcome a datum's z is drawn from
+      p(z | x), so that leaving it out gives log p(y | x, r); the weights must not have seen the
+      rows, for `arviz.compare` as well: take held-out ones. log p(y | z, r) alone would need
+      harmonic means, with Pareto k above 0.7 for many rows. So a draw stands for its z and 63 more
+      from p(z | x), the extended space of importance-weighted inference, and has the logarithm of
+      the mean of their likelihoods, with the same expectation.
+    - observed_data: y, and c if it is given; constant_data: x, r.
+    - sample_stats: ess, pareto_k and log_evidence of every datum (`PosteriorDraws`). The draws are
+      independent, so that R-hat has nothing to say.
+
+    Costs are in the units of the revenues where there is one for each, else as `posterior` has
+    them. Saved by its own `to_netcdf` and read by `arviz.from_netcdf`.
+
+    :param x: [B, x_dim]; the columns and the index of a DataFrame become coordinates.
+    :param r: [B, r_dim], likewise.
+    :param y: [B].
+    :param c: costs that were seen, as in `fit`.
+    :param num_samples: draws of every datum, one chain.
+    :param x_names: names of the covariates, in place of the columns' own.
+    :param r_names: names of the revenues.
+    :param options: method, num_proposals and progress of `Inspection.posterior`.
+    :raises ValueError: for wrong shapes, values or numbers of names.
+    """
+    num_samples = positive_int("num_samples", num_samples)
+    coords: dict[str, Any] = {
+        "covariate": _names("x_names", x_names, x, model.x_dim, "x"),
+        "revenue": _names("r_names", r_names, r, model.r_dim, "r"),
+        "datum": x.index if isinstance(x, pd.DataFrame) and x.index.nlevels == 1 else None,
+    }
+    units = "data" if model.costs_have_units else "standard"
+    options = {"num_samples": num_samples, "units": units, **options}
+    prior = model.posterior(x, r, seed=seed, **options)
+    draws = model.posterior(x, r, y, c, seed=seed + 1, **options)
+    log_p = _extended(
+        model.log_likelihood(x, r, y, c, sites=draws),
+        model.log_likelihood(x, r, y, c, sites=prior),
+        seed,
+    )
+    if units == "data":
+        coords["cost"] = coords["revenue"]
+
+    def sites(values: Mapping[str, Tensor]) -> Any:
+        return _dataset({k: v.unsqueeze(0) for k, v in values.items()}, ("chain", "draw"), coords)
+
+    def rows(**values: Any) -> Any:
+        return _dataset({k: torch.tensor(np.asarray(v)) for k, v in values.items()}, (), coords)
+
+    quality = {name: getattr(draws, name).cpu() for name in ("ess", "pareto_k", "log_evidence")}
+    groups = {
+        "posterior": sites({k: v for k, v in draws.items() if k != "y"}),
+        "posterior_predictive": sites({"y": draws["y"]}),
+        "prior": sites({k: v for k, v in prior.items() if k != "y"}),
+        "prior_predictive": sites({"y": prior["y"]}),
+        "log_likelihood": sites({"y": log_p}),
+        "sample_stats": rows(**quality),
+        "observed_data": rows(y=_cpu(y), **({} if c is None else {"c": _cpu(c)})),
+        "constant_data": rows(x=_cpu(x), r=_cpu(r)),
+    }
+    return _container(groups)
+
+
+def _extended(given_y: Tensor, before_y: Tensor, seed: int) -> Tensor:
+    """log of the mean of the likelihood of a draw and 63 draws from the prior, [S, B].
+
+    The posterior of a set of draws under the mean of their likelihoods is one draw from the
+    posterior among others from the prior (Andrieu & Roberts 2009; Cremer et al. 2017).
+    """
+    generator = torch.Generator().manual_seed(seed)
+    count, extended = len(given_y), []
+    for own, others in zip(given_y.T.double(), before_y.T.double(), strict=True):
+        index = torch.randint(count, (count, _COMPANIONS), generator=generator).to(others.device)
+        together = torch.cat([own.unsqueeze(1), others[index]], 1)
+        extended.append(together.logsumexp(1) - math.log(1 + _COMPANIONS))
+    return torch.stack(extended, 1)
+
+
+def _cpu(values: ArrayLike) -> Any:
+    return values.cpu() if isinstance(values, Tensor) else values
+
+
+def _names(
+    argument: str, names: Sequence[str] | None, columns: ArrayLike, count: int, letter: str
+) -> list[str]:
+    if names is None and isinstance(columns, pd.DataFrame):
+        names = [str(name) for name in columns.columns]
+    if names is None:
+        return [f"{letter}[{i}]" for i in range(count)]
+    if len(names) != count:
+        raise ValueError(f"{argument} must have {count} names, got {len(names)}")
+    return list(names)
+
+
+def _dataset(values: Mapping[str, Tensor], leading: tuple[str, ...], coords: dict[str, Any]) -> Any:
+    """An xarray.Dataset of values [*leading, datum, ...]."""
+    import xarray
+
+    variables = {}
+    for name, value in values.items():
+        last = value.dim() - len(leading) - 1
+        own = ("alternative", "cost")[2 - last :] if name == "c" else _DIMENSIONS.get(name, ())
+        variables[name] = ((*leading, "datum", *own), value.cpu().numpy())
+    dataset = xarray.Dataset(variables)
+    index = {
+        name: np.arange(size) if coords.get(str(name)) is None else np.asarray(coords[str(name)])
+        for name, size in dataset.sizes.items()
+    }
+    return dataset.assign_coords(index).assign_attrs(inference_library="pyro_gcm")
+
+
+def _container(groups: dict[str, Any]) -> Any:
+    """The structure of the ArviZ that is installed."""
+    import arviz
+    import xarray
+
+    if arviz.__version__.startswith("0."):
+        return arviz.InferenceData(**groups)
+    return xarray.DataTree.from_dict(groups)

@@ -1,0 +1,18 @@
+"""Figures of models, costs, latent variables, training and calibration."""
+
+from pyro_gcm.plots.calibration import plot_ranks, plot_reliability
+from pyro_gcm.plots.costs import plot_cost_density, plot_cost_pairs
+from pyro_gcm.plots.curves import plot_response_curves
+from pyro_gcm.plots.latents import plot_latent
+from pyro_gcm.plots.training import plot_bound, plot_history
+
+__all__ = [
+    "plot_bound",
+    "plot_cost_density",
+    "plot_cost_pairs",
+    "plot_history",
+    "plot_latent",
+    "plot_ranks",
+    "plot_reliability",
+    "plot_response_curves",
+]

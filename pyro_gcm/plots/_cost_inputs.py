@@ -1,0 +1,104 @@
+"""What the figures of costs are asked for: a row, costs of it, revenues in their units, draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, as_tensor, matrix
+from pyro_gcm.distributions.latent_mixture import LatentMixture
+from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.nets import Identity
+from pyro_gcm.nets.evaluating import evaluating
+from pyro_gcm.plots._axes import Array, is_index, numbers
+
+Index = tuple[int, ...]
+
+
+def one_row(model: GCM | IGCM, x: ArrayLike) -> Tensor:
+    """x as [1, x_dim]; the model checks the rest."""
+    row = as_tensor("x", x, model.device)
+    row = row[None] if row.dim() == 1 else row
+    if row.dim() != 2 or len(row) != 1:
+        raise ValueError(
+            f"x must be one row, [{model.x_dim}] or [1, {model.x_dim}], got {tuple(row.shape)}"
+        )
+    return row
+
+
+def cost_index(name: str, value: Any, shape: tuple[int, ...]) -> Index:
+    """The index (k,) or (g, k) that a number or a pair names."""
+    index = tuple(value) if isinstance(value, Sequence) else (value,)
+    if len(index) == 1 and len(shape) == 2:
+        index = (0, *index)
+    fits = len(index) == len(shape) and all(
+        is_index(i, size) for i, size in zip(index, shape, strict=True)
+    )
+    if not fits:
+        wanted = f"0..{shape[-1] - 1}"
+        if len(shape) == 2:
+            wanted = f"{wanted}, or (alternative in 0..{shape[0] - 1}, cost in {wanted})"
+        raise ValueError(f"{name} must be a number of a cost, {wanted}, got {value!r}")
+    return tuple(int(i) for i in index)
+
+
+def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> list[float]:
+    """What the costs are compared with at revenues r, in the units of `model.cost`."""
+    if not isinstance(model, GCM):
+        raise ValueError(
+            f"r must be left out for an {type(model).__name__}: its costs are compared with the "
+            "kernel k, which r does not fix"
+        )
+    r = as_tensor("r", r, model.device)
+    identity = isinstance(model.revenue_map, Identity)
+    if r.dim() == 0 and len(indices) == 1 and (identity or model.r_dim == 1):
+        r = r.expand(model.r_dim)
+    if r.dim() == 0:
+        raise ValueError(f"r must be a vector of the {model.r_dim} revenues, got one number")
+    r = matrix("r", r[None] if r.dim() == 1 else r, model.r_dim, "r_dim", model.device)
+    if len(r) != 1:
+        raise ValueError(f"r must be one row of {model.r_dim} revenues, got {len(r)} rows")
+    model.response.check_revenue(r)
+    if not identity:
+        with evaluating(model):
+            r = model.revenue_map(model.r_standardizer(r))
+    return [float(r.reshape(-1)[flat(index, model.cost_shape)]) for index in indices]
+
+
+def draws_of(draws: ArrayLike, mixture: LatentMixture, indices: Sequence[Index]) -> Array:
+    """The draws of these costs, [S, number of costs]; infinite ones are kept."""
+    values, event = numbers("draws", draws), tuple(mixture.event_shape)
+    alone = () if len(indices) == 1 else (len(indices),)
+    if values.size == 0 or values.shape[1:] not in (alone, (1, *event)):
+        raise ValueError(
+            f"draws must have shape {['S', *alone]}, or {['S', 1, *event]} for all costs of the "
+            f"row, got {values.shape}"
+        )
+    if np.isnan(values).any():
+        raise ValueError("draws must be numbers, got NaN")
+    if values.shape[1:] == alone:
+        return values.reshape(len(values), len(indices))
+    chosen = [flat(index, event) for index in indices]
+    return np.asarray(values.reshape(len(values), -1)[:, chosen])
+
+
+def flat(index: Index, shape: tuple[int, ...]) -> int:
+    """The number of a cost among all."""
+    return int(np.ravel_multi_index(index, shape))
+
+
+def cost_name(index: Index) -> str:
+    """c[0], or c[1, 0] with several alternatives."""
+    return f"c[{', '.join(map(str, index))}]"
+
+
+def cost_label(model: GCM | IGCM, index: Index) -> str:
+    """A cost with what it is compared with, and its unit."""
+    revenue, part = ("r", model.revenue_map) if isinstance(model, GCM) else ("k", model.kernel_map)
+    if not isinstance(part, Identity):
+        return f"{cost_name(index)} (units of the mapped {revenue})"
+    unit = "units of the data" if revenue == "r" else "units of k"
+    return f"{cost_name(index)}, cost of {revenue}[{index[-1]}] ({unit})"

@@ -1,0 +1,88 @@
+"""One coordinate of p(c | x): its density, its distribution function and a range to draw."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyro_gcm.distributions import InfiniteCost, cost_family
+from pyro_gcm.distributions.families import base_distribution, tail_log_probs
+from pyro_gcm.distributions.infinite_cost import finite_part
+from pyro_gcm.distributions.latent_mixture import LatentMixture
+
+
+class Marginal:
+    """A cost of one row, as a mixture over N draws of z of univariate distributions.
+
+    :param mixture: p(c | x) of batch shape [1].
+    :param index: of the cost in the event shape, (k,) or (g, k).
+    """
+
+    def __init__(self, mixture: LatentMixture, index: tuple[int, ...]) -> None:
+        self.component, self._alternative = mixture.component, index[0]
+        self._flat = int(np.ravel_multi_index(index, mixture.event_shape))
+        self.weights = mixture.log_weights[:, 0].double().exp()  # [N]
+        units = (v.double().expand(mixture.event_shape) for v in (mixture.loc, mixture.scale))
+        self.loc, self.scale = (unit.reshape(-1)[self._flat] for unit in units)
+        self._finite_part = finite_part(self.component)
+        self._base = base_distribution(self._finite_part)
+        self._quantile = cost_family(type(self._base)).quantile
+
+    @property
+    def finite(self) -> Tensor:
+        """Pr(c < inf | z), [N]."""
+        if not isinstance(self.component, InfiniteCost):
+            return torch.ones_like(self.weights)
+        log_finite = self.component.log_finite[:, 0].double()  # [N] or [N, G]
+        if log_finite.dim() == 2:
+            log_finite = log_finite[:, self._alternative]
+        return log_finite.exp()
+
+    def density(self, points: Tensor) -> Tensor:
+        """p(c | z, c < inf) at points [P], [P, N]."""
+        value = (points.double() - self.loc) / self.scale
+        value = self._everywhere(value)
+        inside = self._base.support.check(value)
+        # A distribution refuses values outside of its support; there its median is asked for.
+        half = torch.full_like(value, -math.log(2.0))
+        value = torch.where(inside, value, self._quantile(self._base, half, half))
+        density = torch.where(inside, self._base.log_prob(value).exp(), 0.0)
+        return self._here(density) / self.scale
+
+    def below(self, points: Tensor) -> Tensor:
+        """Pr(c < point | z, c < inf) at points [P], [P, N]."""
+        value = (points.double() - self.loc) / self.scale
+        log_below, _ = tail_log_probs(self._finite_part, self._everywhere(value))
+        return self._here(log_below.exp())
+
+    def range(self, tail: float) -> tuple[float, float]:
+        """The quantiles `tail` and 1 - `tail` of the cost given that it is finite."""
+        weights = self.weights * self.finite
+        weights = weights / weights.sum()
+        return self._solve(tail, weights), self._solve(1.0 - tail, weights)
+
+    def _solve(self, probability: float, weights: Tensor) -> float:
+        log_p = self._everywhere(weights.new_full((1,), math.log(probability)))
+        log_q = torch.full_like(log_p, math.log1p(-probability))
+        # The quantile of the mixture lies among those of its components.
+        quantiles = self.loc + self.scale * self._here(self._quantile(self._base, log_p, log_q))
+        low, high = quantiles[:, weights > 0].aminmax()
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if self.below(middle[None])[0] @ weights < probability:
+                low = middle
+            else:
+                high = middle
+        return float(high)
+
+    def _everywhere(self, points: Tensor) -> Tensor:
+        """Points [P] for every draw and every cost, [P, N, 1, (G,) K]."""
+        shape = *self.component.batch_shape, *self.component.event_shape
+        return points.reshape(-1, *(1,) * len(shape)).expand(-1, *shape)
+
+    def _here(self, values: Tensor) -> Tensor:
+        """This cost of [P, N, 1, (G,) K], [P, N]."""
+        return values.double().flatten(2)[..., self._flat]

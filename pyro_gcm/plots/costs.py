@@ -1,0 +1,243 @@
+"""The latent cost of one row: its density, and the probability that it stays below the revenue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike
+from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.plots._axes import PALETTE, Array, axes_or_new, legend_above
+from pyro_gcm.plots._cost_inputs import (
+    cost_index,
+    cost_label,
+    cost_name,
+    draws_of,
+    one_row,
+    thresholds,
+)
+from pyro_gcm.plots._marginals import Marginal
+
+_CURVE, _EVENT, _DRAWS = PALETTE[0], PALETTE[1], PALETTE[2]
+
+
+@torch.no_grad()
+def plot_cost_density(
+    model: GCM | IGCM,
+    x: ArrayLike,
+    r: ArrayLike | None = None,
+    *,
+    cost: int | tuple[int, int] = 0,
+    draws: ArrayLike | None = None,
+    num_samples: int | None = None,
+    label: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Density of one cost given x, for one row; the region below the revenue is shaded.
+
+    The shaded mass is Pr(c < r), the event that makes y = 1: the paper's Figure 3 in one dimension.
+    A cost that may be infinite has the probability of that in the legend, and the area under the
+    curve is the rest.
+
+    :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
+    :param x: one row, [x_dim] or [1, x_dim], in data units.
+    :param r: revenues [r_dim] of a `GCM` in data units, or, where every revenue has a cost of its
+        own, the one number that this cost is compared with. A revenue map is applied to them.
+    :param cost: number of the cost, or (alternative, number); a number alone is of alternative 0.
+    :param draws: draws of this cost [S], or of all costs of the row [S, 1, (G,) K], such as those
+        of `cost_posterior` given y, in the units of `model.cost(x)`; shown as a histogram.
+    :param num_samples: draws of z that are averaged over, the model's own number by default.
+    :param label: name of the cost with its unit, for the axis.
+    :returns: the axes, `ax` or new ones.
+    :raises ValueError: for several rows of x, a cost that is not there, or r for an `IGCM`, whose
+        costs are not compared with r itself.
+
+    >>> from matplotlib.figure import Figure
+    >>> import torch
+    >>> from pyro_gcm import GCM
+    >>> ax = plot_cost_density(GCM(3, 2), torch.zeros(3), 0.5, ax=Figure().subplots())
+    >>> ax.get_xlabel()
+    'c[0], cost of r[0] (units of the data)'
+    """
+    index = cost_index("cost", cost, model.cost_shape)
+    mixture = model.cost(one_row(model, x), num_samples=num_samples)
+    limit = None if r is None else thresholds(model, r, [index])[0]
+    drawn = None if draws is None else draws_of(draws, mixture, [index])[:, 0]
+    ax = axes_or_new(ax)
+
+    marginal, name = Marginal(mixture, index), cost_name(index)
+    weights = marginal.weights * marginal.finite
+    points = _points(marginal, limit, 401)
+    shown = limit is not None and float(points[0]) <= limit <= float(points[-1])
+    if shown:  # the shaded region ends there, not at the point before
+        points = torch.cat([points, points.new_tensor([limit])]).unique()
+    density = _host(marginal.density(points) @ weights)
+    if drawn is not None:
+        _histogram(ax, drawn)
+    ax.plot(_host(points), density, color=_CURVE, label=f"p({name} | x)")
+    if limit is not None:
+        below = points <= limit
+        mass = float(marginal.below(points.new_tensor([limit]))[0] @ weights)
+        ax.fill_between(
+            _host(points[below]),
+            density[: int(below.sum())],
+            color=_EVENT,
+            alpha=0.35,
+            linewidth=0,
+            label=f"Pr({name} < {limit:.4g}) = {mass:.3f}",
+        )
+        if shown:
+            ax.axvline(limit, color=_EVENT, linestyle="--", linewidth=1.0)
+    _note_atom(ax, name, 1.0 - float(weights.sum()))
+    legend_above(ax, bottom=0.0)
+    ax.set_xlabel(label or cost_label(model, index))
+    ax.set_ylabel("probability density (per unit)")
+    return ax
+
+
+@torch.no_grad()
+def plot_cost_pairs(
+    model: GCM | IGCM,
+    x: ArrayLike,
+    r: ArrayLike | None = None,
+    *,
+    pair: tuple[int | tuple[int, int], int | tuple[int, int]] = (0, 1),
+    masses: tuple[float, ...] = (0.5, 0.8, 0.95),
+    draws: ArrayLike | None = None,
+    num_samples: int | None = None,
+    labels: tuple[str, str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Contours of the joint density of two costs given x, for one row: the paper's Figure 3.
+
+    The quadrant in which both costs stay below their revenues is shaded, with its probability in
+    the legend. For the only two costs of a model it is Pr(y = 1) of a binary response. A contour
+    is the edge of the smallest region of that mass, for costs that may be infinite of their mass
+    where they are finite.
+
+    :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
+    :param x: one row, [x_dim] or [1, x_dim], in data units.
+    :param r: revenues [r_dim] of a `GCM` in data units; a revenue map is applied to them.
+    :param pair: the two costs, each a number or (alternative, number).
+    :param masses: of the regions, in (0, 1).
+    :param draws: draws of the two costs [S, 2], or of all costs of the row [S, 1, (G,) K], in the
+        units of `model.cost(x)`.
+    :param num_samples: draws of z that are averaged over, the model's own number by default.
+    :param labels: names of the two costs with their units.
+    :returns: the axes, `ax` or new ones.
+    :raises ValueError: for several rows of x, costs that are not there or the same twice, masses
+        outside of (0, 1), or r for an `IGCM`.
+
+    >>> from matplotlib.figure import Figure
+    >>> import torch
+    >>> from pyro_gcm import GCM
+    >>> ax = plot_cost_pairs(GCM(3, 2), torch.zeros(3), torch.zeros(2), ax=Figure().subplots())
+    >>> ax.get_ylabel()
+    'c[1], cost of r[1] (units of the data)'
+    """
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ValueError(f"pair must be two costs, got {pair!r}")
+    indices = [cost_index("pair", value, model.cost_shape) for value in pair]
+    if indices[0] == indices[1]:
+        raise ValueError(f"pair must be two different costs, got {pair!r}")
+    if not masses or not all(0.0 < mass < 1.0 for mass in masses):
+        raise ValueError(f"masses must lie in (0, 1), got {masses!r}")
+    if labels is not None and len(labels) != 2:
+        raise ValueError(f"labels must be two names, got {labels!r}")
+    mixture = model.cost(one_row(model, x), num_samples=num_samples)
+    limits = None if r is None else thresholds(model, r, indices)
+    drawn = None if draws is None else draws_of(draws, mixture, indices)
+    ax = axes_or_new(ax)
+
+    first, second = (Marginal(mixture, index) for index in indices)
+    weights = first.weights * first.finite
+    if indices[0][:-1] != indices[1][:-1]:  # alternatives are infinite one by one
+        weights = weights * second.finite
+    grids = [
+        _points(marginal, None if limits is None else limits[side], 241)
+        for side, marginal in enumerate((first, second))
+    ]
+    density = (second.density(grids[1]) * weights) @ first.density(grids[0]).T
+    if drawn is not None:
+        ax.scatter(
+            drawn[:, 0], drawn[:, 1], s=6, color=_DRAWS, alpha=0.5, linewidths=0, label="draws"
+        )
+    names = [cost_name(index) for index in indices]
+    levels = _levels(density, grids, float(weights.sum()), masses)
+    contours = ax.contour(*map(_host, grids), _host(density), list(levels), colors=_CURVE)
+    ax.plot([], [], color=_CURVE, label=f"p({', '.join(names)} | x), mass inside")
+    ax.clabel(contours, fmt={level: f"{100 * mass:g}%" for level, mass in levels.items()})
+    if limits is not None:
+        below = [
+            m.below(m.weights.new_tensor([limit]))[0]
+            for m, limit in zip((first, second), limits, strict=True)
+        ]
+        event = ", ".join(f"{n} < {limit:.4g}" for n, limit in zip(names, limits, strict=True))
+        _quadrant(ax, limits, grids, f"Pr({event}) = {float(below[0] * below[1] @ weights):.3f}")
+    _note_atom(ax, " or ".join(names), 1.0 - float(weights.sum()))
+    ax.set_xlabel(labels[0] if labels else cost_label(model, indices[0]))
+    ax.set_ylabel(labels[1] if labels else cost_label(model, indices[1]))
+    legend_above(ax)
+    return ax
+
+
+def _points(marginal: Marginal, limit: float | None, count: int) -> Tensor:
+    """Values of a cost that hold almost all of it, and its limit unless that is far away."""
+    low, high = marginal.range(5e-4)
+    width = high - low
+    if limit is not None and low - width <= limit <= high + width:
+        low, high = min(low, limit - 0.1 * width), max(high, limit + 0.1 * width)
+    return torch.linspace(low, high, count, dtype=torch.float64, device=marginal.weights.device)
+
+
+def _levels(
+    density: Tensor, grids: list[Tensor], total: float, masses: tuple[float, ...]
+) -> dict[float, float]:
+    """The density at the edge of the smallest region that holds each share of the total mass."""
+    cell = float((grids[0][1] - grids[0][0]) * (grids[1][1] - grids[1][0]))
+    descending = density.flatten().sort(descending=True).values
+    held = descending.cumsum(0) * cell / total
+    levels = {}
+    for mass in sorted(set(masses), reverse=True):
+        edge = int(torch.searchsorted(held, mass).clamp(max=len(held) - 1))
+        levels[float(descending[edge])] = mass
+    return levels
+
+
+def _quadrant(ax: Axes, limits: list[float], grids: list[Tensor], label: str) -> None:
+    """Shade what is below both limits; as an artist that leaves the range of the axes alone."""
+    corner = [
+        min(limit, float(grid[0])) - 9.0 * float(grid[-1] - grid[0])
+        for limit, grid in zip(limits, grids, strict=True)
+    ]
+    size = [limit - start for limit, start in zip(limits, corner, strict=True)]
+    area = Rectangle(
+        (corner[0], corner[1]), *size, color=_EVENT, alpha=0.25, linewidth=0, label=label
+    )
+    ax.add_artist(area)
+
+
+def _histogram(ax: Axes, draws: Array) -> None:
+    """Draws as a density whose area is the share of finite ones."""
+    finite = draws[np.isfinite(draws)]
+    label = "draws"
+    if len(finite) < len(draws):
+        label = f"draws, {1.0 - len(finite) / len(draws):.1%} of them infinite"
+    edges = np.histogram_bin_edges(finite, int(np.clip(len(finite) ** 0.5, 5, 50)))
+    weights = np.full(len(finite), 1.0 / (len(draws) * (edges[1] - edges[0])))
+    ax.hist(finite, edges.tolist(), weights=weights, color=_DRAWS, alpha=0.4, label=label)
+
+
+def _note_atom(ax: Axes, what: str, probability: float) -> None:
+    """The probability of an infinite cost in the legend, where there is one."""
+    if probability > 1e-12:
+        ax.plot([], [], " ", label=f"Pr({what} infinite) = {probability:.3f}")
+
+
+def _host(values: Tensor) -> Array:
+    return np.asarray(values.double().cpu().numpy())

@@ -1,0 +1,120 @@
+"""What the latent variable knows: its posterior, coloured by the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm.plots._axes import (
+    COLORMAP,
+    PALETTE,
+    Array,
+    axes_or_new,
+    is_index,
+    legend_above,
+    numbers,
+)
+
+#: Draws that are shown at most, of all rows together: more would be a blot, and slow.
+_MOST_DRAWS = 20_000
+
+
+def plot_latent(
+    z: ArrayLike,
+    y: ArrayLike,
+    *,
+    dims: tuple[int, int] = (0, 1),
+    num_draws: int = 20,
+    latent_name: str = "z",
+    outcome_name: str = "y",
+    ax: Axes | None = None,
+) -> Axes:
+    """Two dimensions of z, a point a row at its posterior mean, coloured by the outcome.
+
+    Draws of z are shown faintly behind their means: where they are wide against the distance of
+    the means, z is known badly. An outcome of zeros and ones has two colours and a legend, another
+    one a colour bar.
+
+    :param z: draws [S, B, D], such as those of `cost_posterior`, or means [B, D].
+    :param y: [B].
+    :param dims: the two dimensions of z.
+    :param num_draws: draws that are shown of each row, at most.
+    :param latent_name: name of z, which has no unit.
+    :param outcome_name: name of y, with its unit.
+    :returns: the axes, `ax` or new ones.
+    :raises ValueError: for shapes that do not fit together, or dimensions that are not there.
+
+    >>> from matplotlib.figure import Figure
+    >>> import torch
+    >>> z, y = torch.zeros(100, 3, 4), torch.tensor([0, 1, 1])
+    >>> plot_latent(z, y, dims=(0, 2), ax=Figure().subplots()).get_ylabel()
+    'posterior mean of z[2] (no unit)'
+    """
+    draws, outcome = numbers("z", z), numbers("y", y)
+    if draws.ndim not in (2, 3) or draws.size == 0:
+        raise ValueError(f"z must have shape [S, B, D] or [B, D], got {draws.shape}")
+    if outcome.shape != draws.shape[-2:-1]:
+        raise ValueError(
+            f"y must have shape {draws.shape[-2:-1]}, one outcome a row of z, got {outcome.shape}"
+        )
+    for name, values in (("z", draws), ("y", outcome)):
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} must be finite, got NaN or infinite entries")
+    first, second = _two_dims(dims, draws.shape[-1])
+    num_draws = positive_int("num_draws", num_draws, minimum=0)
+    ax = axes_or_new(ax)
+
+    means = draws if draws.ndim == 2 else draws.mean(0)
+    several = draws[None] if draws.ndim == 2 else draws
+    shown = min(num_draws, _MOST_DRAWS // len(outcome), len(several)) if draws.ndim == 3 else 0
+    chosen = several[np.linspace(0, len(several) - 1, shown).astype(int)]  # [shown, B, D]
+
+    if np.isin(outcome, (0.0, 1.0)).all():
+        for value, marker in ((0, "o"), (1, "^")):
+            rows = outcome == value
+            if not rows.any():
+                continue
+            color, label = PALETTE[value], f"{outcome_name} = {value}"
+            _draws(ax, chosen[:, rows, first], chosen[:, rows, second], color=color)
+            style = {"color": color, "marker": marker, "label": label}
+            _means(ax, means[rows, first], means[rows, second], **style)
+        legend_above(ax)
+    else:
+        scale = {"cmap": COLORMAP, "vmin": outcome.min(), "vmax": outcome.max()}
+        repeated = np.tile(outcome, len(chosen))
+        _draws(ax, chosen[..., first], chosen[..., second], c=repeated, **scale)
+        points = _means(ax, means[:, first], means[:, second], c=outcome, **scale)
+        ax.figure.colorbar(points, ax=ax, label=outcome_name)
+    ax.set_xlabel(f"posterior mean of {latent_name}[{first}] (no unit)")
+    ax.set_ylabel(f"posterior mean of {latent_name}[{second}] (no unit)")
+    return ax
+
+
+def _means(ax: Axes, first: Array, second: Array, **style: Any) -> Any:
+    """A point a row, on top."""
+    return ax.scatter(first, second, s=22, edgecolors="white", linewidths=0.4, zorder=3, **style)
+
+
+def _draws(ax: Axes, first: Array, second: Array, **style: Any) -> None:
+    """Draws, small and faint; as an image in vector graphics, which would be large otherwise."""
+    if first.size:
+        points = first.ravel(), second.ravel()
+        ax.scatter(*points, s=4, alpha=0.15, linewidths=0, rasterized=True, **style)
+
+
+def _two_dims(dims: Any, size: int) -> tuple[int, int]:
+    """Two different dimensions in 0..size - 1."""
+    if (
+        not isinstance(dims, Sequence)
+        or len(dims) != 2
+        or not all(is_index(d, size) for d in dims)
+        or dims[0] == dims[1]
+    ):
+        raise ValueError(
+            f"dims must be two different dimensions in 0..{size - 1}, those of z, got {dims!r}"
+        )
+    return int(dims[0]), int(dims[1])

@@ -1,0 +1,101 @@
+"""The course of training, and what more particles gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
+
+from pyro_gcm.inference import FitResult
+from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, columns, next_color, two_errors
+
+
+def plot_history(
+    result: FitResult | pd.DataFrame,
+    *,
+    loss_name: str = "minus the bound, nats a row",
+    ax: Axes | None = None,
+) -> Axes:
+    """Loss of every epoch on the training rows and, where there is one, on the validation part.
+
+    :param result: what `fit` returned, or its `history`: a DataFrame with columns epoch, loss and
+        perhaps validation_loss. Of a result with a validation part the epoch whose weights were
+        kept is marked.
+    :param loss_name: label of the loss.
+    :returns: the axes, `ax` or new ones.
+    :raises ValueError: for a frame without these columns.
+
+    >>> from matplotlib.figure import Figure
+    >>> import pandas as pd
+    >>> history = pd.DataFrame({"epoch": [1, 2, 3], "loss": [0.7, 0.6, 0.55]})
+    >>> plot_history(history, ax=Figure().subplots()).get_ylabel()
+    'minus the bound, nats a row'
+    """
+    frame = result.history if isinstance(result, FitResult) else result
+    epoch, loss = columns("result", frame, ("epoch", "loss"))
+    ax = axes_or_new(ax)
+    # One epoch is a point, which a line would not show.
+    marker = "o" if len(epoch) == 1 else None
+    ax.plot(epoch, loss, color=PALETTE[0], marker=marker, label="training rows")
+    if "validation_loss" in frame:
+        (held_out,) = columns("result", frame, ("validation_loss",))
+        ax.plot(epoch, held_out, color=PALETTE[1], marker=marker, label="validation rows")
+        if isinstance(result, FitResult):
+            best = result.best_epoch
+            ax.axvline(best, color=GREY, linestyle=":", label=f"best epoch, {best}")
+    ax.set_xlabel("epoch")
+    ax.set_ylabel(loss_name)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.legend()
+    return ax
+
+
+def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None = None) -> Axes:
+    """A bound on the log-evidence against the number of particles, with two standard errors.
+
+    The importance-weighted bound rises with the number of particles (Burda et al. 2016); where it
+    has become flat, more of them gain nothing. Several calls on the same axes compare guides.
+
+    :param frame: columns num_particles, bound (nats a row) and standard_error, one row a number of
+        particles; NaN draws no error bar.
+    :param label: name of this curve in the legend.
+    :returns: the axes, `ax` or new ones.
+    :raises ValueError: for a frame without these columns, or numbers of particles below 1.
+
+    >>> from matplotlib.figure import Figure
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame(
+    ...     {"num_particles": [1, 8, 64], "bound": [-0.6, -0.5, -0.49], "standard_error": 0.01}
+    ... )
+    >>> plot_bound(frame, label="posterior guide", ax=Figure().subplots()).get_xlabel()
+    'number of particles'
+    """
+    wanted = ("num_particles", "bound", "standard_error")
+    particles, bound, standard_error = columns("frame", frame, wanted)
+    if not (particles >= 1).all():
+        raise ValueError(f"frame has num_particles below 1: {particles.min():g}")
+    errors = two_errors("frame", standard_error)
+    ax = axes_or_new(ax)
+    order = particles.argsort()
+    ax.errorbar(
+        particles[order],
+        bound[order],
+        errors[order],
+        color=next_color(ax),
+        marker="o",
+        markersize=4,
+        capsize=3,
+        label=label,
+    )
+    ax.set_xscale("log", base=2)
+    # Those of earlier curves as well.
+    ticks = np.concatenate([np.asarray(line.get_xdata(), np.float64) for line in ax.lines])
+    ax.xaxis.set_major_locator(FixedLocator(np.unique(ticks).tolist(), nbins=12))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.set_xlabel("number of particles")
+    ax.set_ylabel("bound, nats a row (± 2 standard errors)")
+    if label is not None:
+        ax.legend(loc="lower right")
+    return ax

@@ -1,0 +1,77 @@
+"""What all figures share: axes, colours and the place of the legend."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+
+from pyro_gcm import plots
+from pyro_gcm.plots._axes import PALETTE, axes_or_new, legend_above, next_color
+
+
+def _luminance(color: str) -> float:
+    return float(np.dot([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)], [0.21, 0.72, 0.07]))
+
+
+def test_a_figure_of_its_own_where_none_is_given() -> None:
+    ax = axes_or_new(None)
+    assert isinstance(ax, Axes)
+    assert axes_or_new(ax) is ax
+    assert axes_or_new(None) is not ax
+    assert plt.get_fignums() == [1, 2]
+
+
+def test_no_colour_is_faint_on_white_and_none_comes_twice() -> None:
+    assert len(set(PALETTE)) == len(PALETTE)
+    assert max(map(_luminance, PALETTE)) < 0.75
+
+
+def test_colours_of_curves_begin_again_after_the_last() -> None:
+    ax = axes_or_new(None)
+    seen = []
+    for _ in range(len(PALETTE) + 1):
+        seen.append(next_color(ax))
+        ax.errorbar([0], [0], [1])
+    assert seen == [*PALETTE, PALETTE[0]]
+
+
+@pytest.mark.parametrize("labels", [["a"], ["a", "b", "c", "d"], ["a label of some length"] * 4])
+@pytest.mark.parametrize("bottom", [None, 0.0])
+def test_the_legend_is_above_what_is_drawn(labels: list[str], bottom: float | None) -> None:
+    fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    for label in labels:
+        ax.plot([0, 1], [2, 5], label=label)
+    legend_above(ax, bottom)
+    fig.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    assert box.ymin > ax.transData.transform((0, 5))[1]
+    assert box.xmin > ax.get_window_extent().xmin
+    low, _ = ax.get_ylim()
+    assert low == 0.0 if bottom == 0.0 else low < 2.0
+
+
+def test_room_for_the_legend_is_made_anew_for_a_higher_curve() -> None:
+    ax = axes_or_new(None)
+    ax.plot([0, 1], [0, 1], label="low")
+    legend_above(ax)
+    ax.plot([0, 1], [0, 100], label="high")
+    legend_above(ax)
+    assert 100 < ax.get_ylim()[1] < 150
+    ax.plot([0, 1], [0, 1000])
+    assert ax.get_ylim()[1] > 1000
+
+
+@pytest.mark.parametrize("value", [0.0, -3.0, 1e4])
+def test_room_for_the_legend_of_a_level_curve(value: float) -> None:
+    ax = axes_or_new(None)
+    ax.plot([0, 1], [value, value], label="level")
+    legend_above(ax)
+    low, high = ax.get_ylim()
+    assert low < value < high
+
+
+def test_every_function_is_handed_on() -> None:
+    assert all(callable(getattr(plots, name)) for name in plots.__all__)
+    assert sorted(plots.__all__) == plots.__all__

@@ -1,0 +1,194 @@
+"""Reliability curves and rank histograms."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+import torch
+from matplotlib.axes import Axes
+from matplotlib.patches import StepPatch
+from plot_toys import legend
+
+from pyro_gcm.plots import plot_ranks, plot_reliability
+from pyro_gcm.plots.calibration import _binomial_interval
+
+CURVE = pd.DataFrame(
+    {
+        "predicted": [0.1, 0.4, 0.8],
+        "observed": [0.2, 0.35, 0.9],
+        "count": [100, 50, 25],
+        "standard_error": [0.04, 0.07, 0.06],
+    }
+)
+
+
+def ranks(n: int, num_draws: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(0, num_draws + 1, (n,), generator=torch.Generator().manual_seed(seed))
+
+
+def steps(ax: Axes) -> tuple[Any, Any]:
+    """The band and the expectation."""
+    band, expected = [patch for patch in ax.patches if isinstance(patch, StepPatch)]
+    return band.get_data(), expected.get_data()
+
+
+def heights(ax: Axes) -> list[float]:
+    return [bar.get_height() for bar in ax.containers[0]]
+
+
+# Reliability
+
+
+def test_the_curve_has_bars_of_two_standard_errors_and_points_by_count() -> None:
+    ax = plot_reliability(CURVE, label="GCM")
+    line, _, (segments,) = ax.containers[0]
+    assert line.get_xdata().tolist() == [0.1, 0.4, 0.8]
+    assert line.get_ydata().tolist() == [0.2, 0.35, 0.9]
+    ends = np.array([segment[:, 1] for segment in segments.get_segments()])
+    np.testing.assert_allclose(ends, [[0.12, 0.28], [0.21, 0.49], [0.78, 1.02]])
+    area = ax.collections[-1].get_sizes()
+    np.testing.assert_allclose(area / area[0], [1.0, 0.5, 0.25])
+    assert legend(ax) == ["calibrated", "GCM"]
+    assert ax.get_xlabel() == "predicted probability"
+    assert ax.get_ylabel() == "observed frequency (± 2 standard errors)"
+
+
+def test_models_share_one_diagonal() -> None:
+    ax = plt.subplots()[1]
+    assert plot_reliability(CURVE, label="GCM", ax=ax) is ax
+    assert plot_reliability(CURVE, label="IGCM", ax=ax) is ax
+    assert legend(ax) == ["calibrated", "GCM", "IGCM"]
+    (diagonal,) = [line for line in ax.lines if line.get_label() == "calibrated"]
+    np.testing.assert_array_equal(diagonal.get_xydata(), [[0, 0], [1, 1]])
+    assert ax.containers[0][0].get_color() != ax.containers[1][0].get_color()
+
+
+def test_empty_bins_are_left_out() -> None:
+    empty = pd.DataFrame(
+        {"predicted": [np.nan], "observed": np.nan, "count": 0, "standard_error": np.nan}
+    )
+    ax = plot_reliability(pd.concat([CURVE, empty]))
+    assert ax.containers[0][0].get_xdata().tolist() == [0.1, 0.4, 0.8]
+    assert legend(ax) == ["calibrated"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (
+            CURVE.drop(columns=["count", "observed"]),
+            r"frame has no columns \['observed', 'count'\]",
+        ),
+        (CURVE.to_dict(), "frame must be a DataFrame, got dict"),
+        (CURVE.assign(count=0), "frame must count rows"),
+        (CURVE.assign(count=[-1, 2, 3]), "frame must count rows"),
+        (CURVE.assign(predicted=1.5), r"predicted in \[0, 1\], got values from 1.5 to 1.5"),
+        (CURVE.assign(observed=np.nan), r"observed in \[0, 1\]"),
+        (CURVE.assign(standard_error=-0.1), "standard_error below 0"),
+    ],
+    ids=["columns", "type", "no rows", "negative", "predicted", "observed", "error"],
+)
+def test_bad_curves_are_named(frame: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plot_reliability(frame)
+
+
+# Ranks
+
+
+@pytest.mark.parametrize(("num_draws", "bins"), [(99, 20), (63, 16), (1023, 16), (9, 10), (19, 20)])
+def test_bins_hold_equally_many_ranks_where_they_can(num_draws: int, bins: int) -> None:
+    values = torch.arange(num_draws + 1).repeat(3)
+    ax = plot_ranks(values, num_draws=num_draws)
+    assert heights(ax) == [3 * (num_draws + 1) / bins] * bins
+
+
+@pytest.mark.parametrize(
+    ("num_draws", "bins"), [(99, None), (100, None), (100, 7), (99, 20), (12, 13), (5, 1)]
+)
+def test_the_band_is_the_binomial_interval_of_every_bin(num_draws: int, bins: int | None) -> None:
+    n = 400
+    ax = plot_ranks(ranks(n, num_draws), num_draws=num_draws, bins=bins)
+    band, expected = steps(ax)
+    edges = band.edges
+    assert (edges[0], edges[-1]) == (-0.5, num_draws + 0.5)
+    assert bins is None or len(edges) == bins + 1
+    inside = [
+        sum(low < rank < high for rank in range(num_draws + 1)) for low, high in pairwise(edges)
+    ]
+    assert max(inside) - min(inside) <= 1
+    share = np.array(inside) / (num_draws + 1)
+    np.testing.assert_array_equal(band.baseline, scipy.stats.binom.ppf(0.005, n, share))
+    np.testing.assert_array_equal(band.values, scipy.stats.binom.ppf(0.995, n, share))
+    np.testing.assert_allclose(expected.values, n * share)
+
+
+def test_bars_count_the_ranks_between_their_edges() -> None:
+    values = ranks(300, 100)
+    ax = plot_ranks(values, num_draws=100)
+    edges = steps(ax)[0].edges
+    wanted = [int(((values > low) & (values < high)).sum()) for low, high in pairwise(edges)]
+    assert heights(ax) == wanted
+    assert sum(wanted) == 300
+
+
+def test_uniform_ranks_are_inside_of_the_band_and_others_are_not() -> None:
+    def outside(values: torch.Tensor) -> int:
+        ax = plot_ranks(values, num_draws=99)
+        band, _ = steps(ax)
+        plt.close(ax.figure)
+        return sum(
+            not low <= h <= high
+            for h, low, high in zip(heights(ax), band.baseline, band.values, strict=True)
+        )
+
+    calm = sum(outside(ranks(500, 99, seed)) for seed in range(25))
+    assert calm <= 12  # of 500 bins; 5 expected at most
+    narrow = (50 + 15 * torch.randn(500, generator=torch.Generator().manual_seed(0))).round()
+    assert outside(narrow.clamp(0, 99)) > 10
+
+
+@pytest.mark.parametrize("n", [1, 30, 5000])
+def test_binomial_interval_is_that_of_scipy(n: int) -> None:
+    share = np.array([0.01, 0.05, 0.5, 0.99, 1.0])
+    low, high = _binomial_interval(n, share)
+    np.testing.assert_array_equal(low, scipy.stats.binom.ppf(0.005, n, share))
+    np.testing.assert_array_equal(high, scipy.stats.binom.ppf(0.995, n, share))
+
+
+def test_axes_and_names_of_ranks() -> None:
+    ax = plt.subplots()[1]
+    assert plot_ranks(ranks(50, 99), num_draws=99, label="z[0]", ax=ax) is ax
+    assert ax.get_xlabel() == "rank of z[0] among 99 posterior draws"
+    assert ax.get_ylabel() == "number of simulations"
+    assert legend(ax) == ["99% of uniform ranks"]
+    ax = plot_ranks(ranks(50, 9), num_draws=9)
+    assert ax.get_xlabel() == "rank of the true value among 9 posterior draws"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"ranks": [0.5, 1.0]}, r"ranks must be integers in 0\.\.9, got \[0.5\]"),
+        ({"ranks": [3, 10]}, r"ranks must be integers in 0\.\.9, got \[10.0\]"),
+        ({"ranks": [-1]}, "ranks must be integers"),
+        ({"ranks": [float("nan")]}, "ranks must be integers"),
+        ({"ranks": []}, "ranks must have shape"),
+        ({"ranks": [[1, 2]]}, r"ranks must have shape \[n\], got \(1, 2\)"),
+        ({"num_draws": 0}, "num_draws"),
+        ({"num_draws": 2.5}, "num_draws"),
+        ({"bins": 0}, "bins"),
+        ({"bins": 11}, "bins must be at most the 10 different ranks, got 11"),
+        ({"ax": None, "ranks": "ab"}, "ranks must be a numeric array"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_bad_ranks_are_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        plot_ranks(**{"ranks": [1, 2], "num_draws": 9, **wrong})

@@ -1,0 +1,102 @@
+"""Figures of two costs: contours, the quadrant below the revenues and draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.patches import Rectangle
+from plot_toys import MIDDLE, X, at, contour_paths, legend, mapped, of_two_costs, quoted, trained
+
+from pyro_gcm import GCM
+from pyro_gcm.nets.constant_logits import ConstantLogits
+from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
+
+
+@of_two_costs
+def test_contours_enclose_the_mass_they_state(options: dict[str, Any]) -> None:
+    model = trained(**options)
+    ax = plot_cost_pairs(model, X[0])
+    draws = model.cost(X[:1]).sample((20_000,))[:, 0].numpy()
+    draws = draws[np.isfinite(draws).all(1)]
+    # From the lowest level, the largest region, to the highest.
+    for path, mass in zip(contour_paths(ax), (0.95, 0.8, 0.5), strict=True):
+        inside = path.contains_points(draws).mean()
+        assert inside == pytest.approx(mass, abs=0.015)
+    assert {text.get_text() for text in ax.texts} == {"50%", "80%", "95%"}
+
+
+def test_regions_are_the_smallest_of_their_mass() -> None:
+    model = trained(prior="standard", objective="joint", dtype=torch.float64)
+    cost, g = model.cost(X[:1]), torch.Generator().manual_seed(0)
+    ax = plot_cost_pairs(model, X[0], masses=(0.6,))
+    (path,) = contour_paths(ax)
+    points = 40.0 + 40.0 * torch.rand(4000, 2, generator=g, dtype=torch.float64)
+    log_p = cost.log_prob(points[:, None])[:, 0].numpy()
+    inside = path.contains_points(points.numpy())
+    assert 20 < inside.sum() < 3900
+    # The joint density is above the level inside and below it outside, but for the grid.
+    assert log_p[inside].min() > log_p[~inside].max() - 0.05
+
+
+@of_two_costs
+def test_the_quadrant_has_the_probability_of_the_event(options: dict[str, Any]) -> None:
+    model = trained(**options)
+    ax = plot_cost_pairs(model, X[:1], MIDDLE)
+    limits = mapped(model, MIDDLE)
+    wanted = at(model, limits)
+    assert 0.02 < wanted < 0.98
+    assert quoted(ax) == pytest.approx(wanted, abs=6e-4)
+    if model.response.__class__.__name__ == "Binary":
+        prediction = float(model.predict(X[:1], torch.tensor([MIDDLE])))
+        assert quoted(ax) == pytest.approx(prediction, abs=6e-4)
+    (area,) = [patch for patch in ax.get_children() if patch.get_label() in legend(ax)[1:2]]
+    assert isinstance(area, Rectangle)
+    corner = area.get_x() + area.get_width(), area.get_y() + area.get_height()
+    assert corner == pytest.approx(limits.tolist(), abs=1e-5)
+    assert area.get_x() < ax.get_xlim()[0]
+    assert area.get_y() < ax.get_ylim()[0]
+
+
+def test_the_probability_rises_with_the_revenues() -> None:
+    low, high = (quoted(plot_cost_pairs(trained(), X[0], r)) for r in ([60, 58], [63, 61]))
+    assert low < high
+
+
+@pytest.mark.parametrize("pair", [((0, 0), (1, 1)), ((1, 0), (1, 1)), (0, (1, 0))])
+def test_pairs_within_and_between_alternatives(pair: Any) -> None:
+    model = trained(alternatives=2, costs=2, p0="conditional")
+    ax = plot_cost_pairs(model, X[0], MIDDLE, pair=pair)
+    limits = mapped(model, MIDDLE)
+    first, second = ((0, p) if isinstance(p, int) else p for p in pair)
+    draws = model.cost(X[:1]).sample((100_000,))[:, 0]
+    one, other = draws[(slice(None), *first)], draws[(slice(None), *second)]
+    wanted = float(((one < limits[first]) & (other < limits[second])).double().mean())
+    assert quoted(ax) == pytest.approx(wanted, abs=0.006)
+    either = one.isinf() | other.isinf()
+    assert quoted(ax, r"Pr\(.*infinite") == pytest.approx(float(either.double().mean()), abs=0.006)
+
+
+def test_half_of_the_costs_infinite_halves_the_density_and_leaves_the_regions() -> None:
+    logits = ConstantLogits()
+    torch.nn.init.zeros_(logits.logits)
+    always, half = (GCM(3, 2, num_samples=16, p0=p0) for p0 in (None, logits))
+    x = plot_cost_density(always, X[0]).lines[0].get_data()
+    np.testing.assert_allclose(plot_cost_density(half, X[0]).lines[0].get_data(), [x[0], x[1] / 2])
+    pairs = plot_cost_pairs(always, X[0]), plot_cost_pairs(half, X[0])
+    for one, other in zip(*map(contour_paths, pairs), strict=True):
+        np.testing.assert_allclose(one.vertices, other.vertices, rtol=1e-5, atol=1e-5)
+    assert quoted(pairs[1], r"Pr\(.*infinite") == 0.5
+
+
+def test_draws_of_pairs_are_points() -> None:
+    model = trained()
+    draws = model.cost(X[:1]).sample((50,))
+    ax = plot_cost_pairs(model, X[0], pair=(1, 0), draws=draws)
+    points = ax.collections[0].get_offsets()
+    np.testing.assert_array_equal(points, draws[:, 0].flip(-1).double())
+    ax = plot_cost_pairs(model, X[0], pair=(1, 0), draws=draws[:, 0].flip(-1))
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), points)
+    assert "draws" in legend(ax)

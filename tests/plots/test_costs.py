@@ -1,0 +1,260 @@
+"""Figures of one cost: density, shaded mass and draws; what figures of costs have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from plot_toys import (
+    MIDDLE,
+    R,
+    X,
+    at,
+    band,
+    contour_paths,
+    legend,
+    mapped,
+    of_two_costs,
+    quoted,
+    trained,
+)
+
+from pyro_gcm import GCM, fit
+from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
+
+
+@of_two_costs
+@pytest.mark.parametrize("cost", [0, 1])
+def test_the_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(
+    cost: int, options: dict[str, Any]
+) -> None:
+    model = trained(**options)
+    ax = plot_cost_density(model, X[0], MIDDLE, cost=cost)
+    limits = torch.full((2,), torch.inf, dtype=torch.float64)
+    limits[cost] = mapped(model, MIDDLE)[cost]
+    wanted = at(model, limits)
+    assert 0.02 < wanted < 0.98
+    x, low, high = band(ax.collections[0])
+    assert np.trapezoid(high - low, x) == pytest.approx(wanted, abs=1e-3)
+    assert (low == 0.0).all()
+    assert x[-1] == pytest.approx(float(limits[cost]))
+    assert quoted(ax) == pytest.approx(wanted, abs=6e-4)
+
+
+@of_two_costs
+def test_the_area_under_the_density_is_the_probability_of_a_finite_cost(
+    options: dict[str, Any],
+) -> None:
+    model = trained(**options)
+    ax = plot_cost_density(model, X[:1])
+    infinite = 1.0 - at(model, [1e9, 1e9])
+    area = np.trapezoid(ax.lines[0].get_ydata(), ax.lines[0].get_xdata())
+    assert area == pytest.approx(1.0 - infinite, abs=2e-3)
+    assert (infinite > 0.001) == ("p0" in options)
+    if "p0" in options:
+        assert quoted(ax, r"Pr\(c\[0\] infinite\)") == pytest.approx(infinite, abs=6e-4)
+    else:
+        assert legend(ax) == ["p(c[0] | x)"]
+
+
+def test_the_density_is_the_weighted_mixture_of_normal_densities() -> None:
+    model = trained(prior="standard", objective="joint")
+    line = plot_cost_density(model, X[0], cost=1).lines[0]
+    cost = model.cost(X[:1])
+    loc, scale = (v[1].item() for v in (model.r_standardizer.loc, model.r_standardizer.scale))
+    base = cost.component.base_dist
+    each = scipy.stats.norm.pdf(
+        line.get_xdata()[:, None],
+        loc + scale * base.loc[:, 0, 1].double().numpy(),
+        scale * base.scale[:, 0, 1].double().numpy(),
+    )
+    weights = cost.log_weights[:, 0].exp().numpy()
+    assert weights.std() > 0.01
+    np.testing.assert_allclose(line.get_ydata(), each @ weights, rtol=1e-6)
+
+
+def test_one_number_is_the_revenue_of_the_cost_that_is_shown() -> None:
+    for cost in (0, 1):
+        one = plot_cost_density(trained(), X[0], MIDDLE[cost], cost=cost)
+        all_of_them = plot_cost_density(trained(), X[0], [MIDDLE], cost=cost)
+        assert legend(one) == legend(all_of_them)
+
+
+def test_a_quantile_level_is_compared_through_the_probit_map() -> None:
+    model = trained(response="quantile")
+    ax = plot_cost_density(model, X[0], 0.3)
+    limit = scipy.stats.norm.ppf(0.3)
+    assert ax.lines[1].get_xdata()[0] == pytest.approx(limit, abs=1e-6)
+    assert quoted(ax) == pytest.approx(at(model, [limit]), abs=6e-4)
+
+
+@pytest.mark.parametrize(("limit", "mass"), [(-1e5, 0.0), (1e5, 1.0)])
+def test_a_revenue_far_away_is_not_drawn_but_its_mass_is(limit: float, mass: float) -> None:
+    near, far = plot_cost_density(trained(), X[0], 60.0), plot_cost_density(trained(), X[0], limit)
+    assert quoted(far) == mass
+    assert far.get_xlim()[1] - far.get_xlim()[0] < 2 * (near.get_xlim()[1] - near.get_xlim()[0])
+    assert len(far.collections[0].get_paths()) == int(mass)
+
+
+def test_alternatives_are_named_by_pairs() -> None:
+    model = trained(alternatives=2, costs=3, p0="conditional")
+    ax = plot_cost_density(model, X[0], MIDDLE, cost=(1, 2))
+    assert ax.get_xlabel() == "c[1, 2] (units of the mapped r)"
+    limits = torch.full((2, 3), torch.inf, dtype=torch.float64)
+    limits[1, 2] = mapped(model, MIDDLE)[1, 2]
+    # cdf is the probability that all costs are below, those of alternative 0 among them.
+    component = model.cost(X[:1]).component
+    finite = (1.0 - component.p0[:, 0, 0]).double()
+    base = component.cost.base_dist
+    share = torch.special.ndtr((limits[1, 2] - base.loc[:, 0, 1, 2]) / base.scale[:, 0, 1, 2])
+    own = (1.0 - component.p0[:, 0, 1]).double()
+    assert at(model, limits) == pytest.approx(float((finite * own * share).mean()), abs=1e-6)
+    assert quoted(ax) == pytest.approx(float((own * share).mean()), abs=6e-4)
+    assert legend(plot_cost_density(model, X[0], MIDDLE, cost=2))[0] == "p(c[0, 2] | x)"
+
+
+def test_an_implicit_model_is_drawn_in_the_units_of_its_kernel() -> None:
+    model = trained("igcm")
+    ax = plot_cost_density(model, X[0], cost=1)
+    assert ax.get_xlabel() == "c[1], cost of k[1] (units of k)"
+    x, p = ax.lines[0].get_data()
+    mean = np.trapezoid(x * p, x)
+    assert mean == pytest.approx(float(model.cost(X[:1]).mean[0, 1]), abs=0.01)
+    with pytest.raises(ValueError, match="r must be left out for an IGCM"):
+        plot_cost_density(model, X[0], MIDDLE)
+
+
+def test_a_family_on_the_positive_numbers_is_0_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyro.distributions as dist
+
+    from pyro_gcm.distributions import families, register_cost_family
+    from pyro_gcm.distributions.numerics import normal_log_tails
+
+    monkeypatch.setattr(families, "_FAMILIES", dict(families._FAMILIES))
+
+    def tail(side: int) -> Any:
+        def log_p(d: Any, value: torch.Tensor) -> torch.Tensor:
+            log_value = value.clamp(min=1e-300).log()
+            return normal_log_tails(log_value, d.loc, d.scale)[side]
+
+        return log_p
+
+    register_cost_family(dist.LogNormal, tail(0), tail(1))
+    model = GCM(3, 2, cost_family=dist.LogNormal, num_samples=16)
+    ax = plot_cost_density(model, X[0], [-0.2, 0.0])  # what is left of 0 is drawn as well
+    x, density = ax.lines[0].get_data()
+    assert x[0] < -0.2
+    assert (density[x <= 0] == 0).all()
+    assert np.trapezoid(density, x) == pytest.approx(1.0, abs=5e-3)
+
+
+def test_draws_are_a_histogram_of_the_same_area() -> None:
+    model = trained(p0="constant")
+    draws = model.cost(X[:1]).sample((4000,))  # [4000, 1, 2]
+    infinite = float(draws[:, 0, 1].isinf().double().mean())
+    ax = plot_cost_density(model, X[0], cost=1, draws=draws)
+    bars = ax.patches
+    heights, width = np.array([bar.get_height() for bar in bars]), bars[0].get_width()
+    assert heights.sum() * width == pytest.approx(1.0 - infinite, abs=1e-6)
+    for bar in bars:
+        edges = bar.get_x(), bar.get_x() + width
+        mass = at(model, [np.inf, edges[1]]) - at(model, [np.inf, edges[0]])
+        assert abs(bar.get_height() * width - mass) < 4.5 * (mass / 4000) ** 0.5 + 1e-3
+    assert legend(ax)[0] == f"draws, {infinite:.1%} of them infinite"
+    alone = plot_cost_density(model, X[0], cost=1, draws=draws[:, 0, 1])
+    assert [bar.get_height() for bar in alone.patches] == heights.tolist()
+    finite = draws[draws.isfinite().all(-1)[:, 0]]
+    assert legend(plot_cost_density(model, X[0], draws=finite))[0] == "draws"
+
+
+@pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs])
+def test_axes_and_names(plot: Any) -> None:
+    ax = plt.subplots()[1]
+    assert plot(trained(), X[0], MIDDLE, ax=ax) is ax
+    assert ax.get_xlabel() == "c[0], cost of r[0] (units of the data)"
+    if plot is plot_cost_density:
+        assert ax.get_ylabel() == "probability density (per unit)"
+        assert plot(trained(), X[0], label="cost (EUR)").get_xlabel() == "cost (EUR)"
+    else:
+        assert ax.get_ylabel() == "c[1], cost of r[1] (units of the data)"
+        ax = plot(trained(), X[0], labels=("bid (EUR)", "budget (EUR)"))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("bid (EUR)", "budget (EUR)")
+
+
+@pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs])
+def test_the_legend_covers_no_curve(plot: Any) -> None:
+    fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    plot(trained(p0="constant"), X[0], MIDDLE, ax=ax)
+    fig.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    curves = contour_paths(ax) if plot is plot_cost_pairs else [ax.lines[0].get_path()]
+    for path in curves:
+        points = ax.transData.transform(path.vertices)
+        assert not any(box.contains(*point) for point in points)
+
+
+@pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"x": X[:2]}, r"x must be one row, \[3\] or \[1, 3\], got \(2, 3\)"),
+        ({"x": X[0, :2]}, "x has 2 columns"),
+        ({"x": [float("nan")] * 3}, "x must be finite"),
+        ({"r": [1.0, 2.0, 3.0]}, "r has 3 columns"),
+        ({"r": R[:2]}, "r must be one row of 2 revenues, got 2 rows"),
+        ({"draws": torch.zeros(5, 3)}, "draws must have shape"),
+        ({"draws": torch.zeros(5, 2, 2)}, "draws must have shape"),
+        ({"draws": torch.full((5, 1, 2), torch.nan)}, "draws must be numbers, got NaN"),
+        ({"num_samples": 0}, "num_samples"),
+        ({"ax": plt}, "ax must be one matplotlib Axes, got module"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_bad_arguments_are_named(plot: Any, wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plot(**{"model": trained(), "x": X[0], **wrong})
+    assert not plt.get_fignums(), "a figure was made before the arguments were checked"
+
+
+@pytest.mark.parametrize("cost", [2, -1, 0.0, True, (0, 0), "0"])
+def test_costs_that_are_not_there_are_refused(cost: Any) -> None:
+    with pytest.raises(ValueError, match=r"cost must be a number of a cost, 0\.\.1, got"):
+        plot_cost_density(trained(), X[0], cost=cost)
+    with pytest.raises(ValueError, match="pair must be a number of a cost"):
+        plot_cost_pairs(trained(), X[0], pair=(0, cost))
+
+
+def test_what_two_costs_cannot_be_is_refused() -> None:
+    for wrong, message in (
+        ({"pair": (1, 1)}, "pair must be two different costs"),
+        ({"pair": (0,)}, "pair must be two costs"),
+        ({"pair": 0}, "pair must be two costs"),
+        ({"masses": (0.5, 1.0)}, r"masses must lie in \(0, 1\)"),
+        ({"masses": ()}, r"masses must lie in \(0, 1\)"),
+        ({"labels": ("one",)}, "labels must be two names"),
+        ({"r": 60.0}, "r must be a vector of the 2 revenues, got one number"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plot_cost_pairs(trained(), X[0], **wrong)
+    model = trained(revenue_map="positive_linear")
+    with pytest.raises(ValueError, match="r must be a vector of the 2 revenues, got one number"):
+        plot_cost_density(model, X[0], 60.0)
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        plot_cost_density(trained(response="quantile"), X[0], 1.5)
+
+
+def test_a_figure_leaves_the_model_and_the_generator_as_they_were() -> None:
+    model = GCM(3, 2, num_samples=8)
+    fit(model, X, R, (R[:, 0] > 60).float(), epochs=1, progress=False)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    state = torch.get_rng_state()
+    plot_cost_pairs(model, X[0], MIDDLE)
+    plot_cost_density(model, X[0], MIDDLE)
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), state)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])

@@ -1,0 +1,210 @@
+"""Response curves: the line is the prediction, the band an interval of predictions given z."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from plot_toys import MIDDLE, X, band, legend, trained
+
+from pyro_gcm.plots import plot_response_curves
+from pyro_gcm.plots.curves import _weighted_quantile
+
+models = pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"dtype": torch.float64},
+        {"prior": "categorical"},
+        {"prior": "standard", "objective": "joint"},
+        {"alternatives": 2, "costs": 2},
+        {"response": "continuous"},
+        {"kind": "igcm"},
+        {"kind": "igcm", "k_dim": 1},
+        {"kind": "igcm", "response": "continuous"},
+    ],
+    ids=lambda options: " ".join(map(str, options.values())) or "plain",
+)
+
+
+def brute_force(values: Any, weights: Any, probability: float) -> float:
+    """The smallest value whose share of weight at or below it suffices, in exact arithmetic."""
+    wanted = Fraction(probability).limit_denominator(1000)
+    shares = [Fraction(float(w)).limit_denominator(10**6) for w in weights]
+    for value in sorted(values):
+        held = sum(s for v, s in zip(values, shares, strict=True) if v <= value)
+        if held >= wanted * sum(shares):
+            return float(value)
+    raise AssertionError
+
+
+@models
+def test_the_line_is_the_prediction_as_one_revenue_runs(options: dict[str, Any]) -> None:
+    model, grid = trained(**options), torch.linspace(48.0, 75.0, 9, dtype=torch.float64)
+    ax = plot_response_curves(model, X[:3], revenue=1, r=MIDDLE, grid=grid)
+    revenues = torch.stack([torch.full((9,), MIDDLE[0], dtype=torch.float64), grid], 1)
+    wanted = model.surface(X[:3], revenues)
+    for line, row in zip(ax.lines, wanted, strict=True):
+        np.testing.assert_array_equal(line.get_xdata(), grid)
+        np.testing.assert_array_equal(line.get_ydata(), row)
+
+
+@models
+def test_the_band_is_an_interval_of_the_predictions_given_z(options: dict[str, Any]) -> None:
+    model, grid = trained(**options), torch.linspace(48.0, 75.0, 5)
+    ax = plot_response_curves(model, X[:2], r=MIDDLE, grid=grid, level=0.8)
+    revenues = torch.stack([grid, torch.full((5,), MIDDLE[1])], 1)
+    draws = model.surface_draws(X[:2], revenues)
+    weights = torch.ones_like(draws.values) if draws.weights is None else draws.weights
+    for row in range(2):
+        x, low, high = band(ax.collections[row])
+        np.testing.assert_array_equal(x, grid)
+        for i in range(5):
+            shares = draws.values[:, row, i].double().numpy(), weights[:, row, i].numpy()
+            assert low[i] == brute_force(*shares, 0.1)
+            assert high[i] == brute_force(*shares, 0.9)
+
+
+@models
+def test_a_band_of_almost_all_draws_holds_the_line(options: dict[str, Any]) -> None:
+    ax = plot_response_curves(trained(**options), X[:3], r=MIDDLE, level=0.99999)
+    for line, area in zip(ax.lines, ax.collections, strict=False):
+        _, low, high = band(area)
+        assert (low <= line.get_ydata() + 1e-5 * abs(line.get_ydata())).all()
+        assert (line.get_ydata() <= high + 1e-5 * abs(line.get_ydata())).all()
+        assert (low < high).any()
+
+
+def test_line_and_band_of_a_strict_model_rise() -> None:
+    ax = plot_response_curves(trained(), X[:4])
+    for line, area in zip(ax.lines, ax.collections, strict=False):
+        _, *edges = band(area)
+        for curve in (line.get_ydata(), *edges):
+            assert (np.diff(curve) >= 0).all()
+            assert curve[-1] > curve[0]
+
+
+def test_without_a_grid_the_revenue_runs_where_the_training_rows_are() -> None:
+    model = trained()
+    loc, scale = model.r_standardizer.loc, model.r_standardizer.scale
+    ax = plot_response_curves(model, X[:1], revenue=1)
+    x = ax.lines[0].get_xdata()
+    np.testing.assert_allclose(x[[0, -1]], [loc[1] - 2.5 * scale[1], loc[1] + 2.5 * scale[1]])
+    held = torch.stack([loc[:1].expand(len(x)).double(), torch.as_tensor(x)], 1)
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.surface(X[:1], held)[0])
+
+
+def test_levels_run_from_0_02_to_0_98() -> None:
+    model = trained(response="quantile")
+    ax = plot_response_curves(model, X[:2])
+    levels = ax.lines[1].get_xdata()
+    np.testing.assert_allclose(levels[[0, -1]], [0.02, 0.98])
+    wanted = model.surface(X[1:2], torch.as_tensor(levels)[:, None])[0]
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), wanted)
+    assert ax.get_xlabel() == "quantile level (no unit)"
+    assert ax.get_ylabel() == "quantile of y (units of the data)"
+
+
+def test_rows_may_hold_revenues_of_their_own() -> None:
+    model, own = trained(), np.array([[60.0, 52.0], [60.0, 68.0]])
+    ax = plot_response_curves(model, X[[0, 0]], r=own, grid=[55.0, 60.0, 65.0])
+    for line, second in zip(ax.lines, own[:, 1], strict=True):
+        revenues = torch.tensor([[55.0, second], [60.0, second], [65.0, second]])
+        np.testing.assert_array_equal(line.get_ydata(), model.surface(X[:1], revenues)[0])
+    assert own[0, 0] == 60.0, "the argument was changed"
+
+
+def test_more_draws_of_z_can_be_asked_for() -> None:
+    model = trained()
+    line = plot_response_curves(model, X[0], grid=[60.0, 61.0], num_samples=256, band=False).lines[
+        0
+    ]
+    revenues = torch.tensor([[60.0, 0.0], [61.0, 0.0]])
+    revenues[:, 1] = model.r_standardizer.loc[1]
+    wanted = model.surface(X[:1], revenues, num_samples=256)[0]
+    np.testing.assert_array_equal(line.get_ydata(), wanted)
+    assert not np.array_equal(line.get_ydata(), model.surface(X[:1], revenues)[0])
+
+
+def test_axes_and_names() -> None:
+    ax = plt.subplots()[1]
+    names = {"labels": ["young", "old"], "revenue_name": "bid (EUR)", "outcome_name": "won"}
+    assert plot_response_curves(trained(), X[:2], ax=ax, **names) is ax
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bid (EUR)", "Pr(won = 1 | x, r)")
+    assert legend(ax) == ["young", "old", "90% over z"]
+    ax = plot_response_curves(trained(response="continuous"), X[:2], band=False)
+    assert ax.get_xlabel() == "r[0] (units of the data)"
+    assert ax.get_ylabel() == "mean of y (units of the data)"
+    assert legend(ax) == ["row 0", "row 1"]
+    assert not ax.collections
+
+
+def test_the_legend_covers_no_curve_and_adds_no_ticks_above_1() -> None:
+    fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    plot_response_curves(trained(), X[:7], r=[75.0, 75.0], ax=ax)
+    fig.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    for line in ax.lines:
+        points = ax.transData.transform(np.column_stack(line.get_data()))
+        assert not any(box.contains(*point) for point in points)
+    assert max(ax.get_yticks()) < 1.001
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"revenue": 2}, r"revenue must be a number in 0\.\.1, got 2"),
+        ({"revenue": -1}, "revenue"),
+        ({"revenue": 0.5}, "revenue"),
+        ({"level": 1.0}, r"level must lie in \(0, 1\), got 1.0"),
+        ({"grid": [1.0]}, "grid must have two values"),
+        ({"grid": [1.0, 1.0]}, "grid must have two values"),
+        ({"grid": [[1.0, 2.0]]}, "grid must have shape"),
+        ({"grid": [0.0, float("nan")]}, "grid must be finite"),
+        ({"r": [1.0]}, "r has 1 columns"),
+        ({"r": [[1.0, 2.0]] * 3}, "r must be one row, or one for each of the 2 of x, got 3"),
+        ({"labels": ["one"]}, "labels must name each of the 2 rows"),
+        ({"labels": "ab"}, "labels"),
+        ({"ax": np.array([1])}, "ax must be one matplotlib Axes, got ndarray"),
+        ({"num_samples": 0}, "num_samples"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_bad_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plot_response_curves(trained(), X[:2], **wrong)
+    assert not plt.get_fignums(), "a figure was made before the arguments were checked"
+
+
+def test_rows_that_cannot_be_drawn_are_refused() -> None:
+    with pytest.raises(ValueError, match="x has 8 rows, at most 7"):
+        plot_response_curves(trained(), X[:8])
+    with pytest.raises(ValueError, match="x has no rows"):
+        plot_response_curves(trained(), X[:0])
+    with pytest.raises(ValueError, match="x must have shape"):
+        plot_response_curves(trained(), 1.0)
+    with pytest.raises(ValueError, match="x has 2 columns"):
+        plot_response_curves(trained(), X[:1, :2])
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        plot_response_curves(trained(response="quantile"), X[:1], grid=[0.0, 0.5])
+    assert not plt.get_fignums(), "a figure was made before the arguments were checked"
+
+
+@pytest.mark.parametrize("probability", [0.0, 0.05, 0.25, 0.5, 0.9, 1.0])
+def test_weighted_quantile_is_that_of_a_loop(probability: float) -> None:
+    g = torch.Generator().manual_seed(1)
+    values = torch.randn(12, 3, 2, generator=g).round(decimals=1)  # ties
+    weights = torch.randint(0, 5, values.shape, generator=g).double() + 0.25
+    weights = weights / weights.sum(0)
+    weighted = _weighted_quantile(values, weights, probability)
+    equal = _weighted_quantile(values, None, probability)
+    for i in range(3):
+        for j in range(2):
+            column, shares = values[:, i, j].double().tolist(), weights[:, i, j].tolist()
+            assert weighted[i, j] == brute_force(column, shares, probability)
+            assert equal[i, j] == brute_force(column, [1.0] * 12, probability)
+            assert equal[i, j] == np.quantile(column, probability, method="inverted_cdf")

@@ -1,0 +1,120 @@
+"""The latent variable coloured by the outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from plot_toys import legend
+
+from pyro_gcm.plots import plot_latent
+from pyro_gcm.plots._axes import PALETTE
+
+_g = torch.Generator().manual_seed(2)
+DRAWS = torch.randn(50, 12, 3, generator=_g)  # [S, B, D]
+BINARY = torch.tensor([0, 1, 1] * 4)
+CONTINUOUS = 10.0 + torch.arange(12.0)
+
+
+def offsets(collection: Any) -> Any:
+    return np.asarray(collection.get_offsets())
+
+
+def points(ax: Any) -> tuple[list[Any], list[Any]]:
+    """The collections of means and of draws."""
+    faint = [c for c in ax.collections if c.get_alpha() is not None]
+    return [c for c in ax.collections if c not in faint and len(c.get_offsets())], faint
+
+
+def test_means_of_binary_outcomes_have_the_colour_of_their_outcome() -> None:
+    ax = plot_latent(DRAWS, BINARY, dims=(2, 0))
+    means = DRAWS.mean(0)[:, [2, 0]]
+    for value, shown in enumerate(points(ax)[0]):
+        np.testing.assert_allclose(offsets(shown), means[value == BINARY], atol=1e-6)
+        assert to_hex(shown.get_facecolor()[0]) == PALETTE[value].lower()
+    assert legend(ax) == ["y = 0", "y = 1"]
+    assert ax.get_xlabel() == "posterior mean of z[2] (no unit)"
+    assert ax.get_ylabel() == "posterior mean of z[0] (no unit)"
+
+
+def test_a_continuous_outcome_has_a_colour_bar() -> None:
+    ax = plot_latent(DRAWS, CONTINUOUS, outcome_name="consumption (mpg)", latent_name="u")
+    (shown,), _ = points(ax)
+    np.testing.assert_allclose(offsets(shown), DRAWS.mean(0)[:, :2], atol=1e-6)
+    np.testing.assert_array_equal(shown.get_array(), CONTINUOUS)
+    assert shown.get_clim() == (10.0, 21.0)
+    (bar,) = [other for other in ax.figure.axes if other is not ax]
+    assert bar.get_ylabel() == "consumption (mpg)"
+    assert ax.get_legend() is None
+    assert ax.get_xlabel() == "posterior mean of u[0] (no unit)"
+
+
+def test_draws_are_faint_and_have_the_colour_of_their_row() -> None:
+    _, (faint,) = points(plot_latent(DRAWS, CONTINUOUS, num_draws=5))
+    assert len(offsets(faint)) == 5 * 12
+    every = {
+        tuple(draw): y
+        for row, y in zip(DRAWS.movedim(1, 0), CONTINUOUS, strict=True)
+        for draw in row[:, :2].double().tolist()
+    }
+    for offset, value in zip(offsets(faint).tolist(), faint.get_array(), strict=True):
+        assert every[tuple(offset)] == value
+    _, faint = points(plot_latent(DRAWS, BINARY, num_draws=5))
+    assert [len(offsets(c)) for c in faint] == [5 * 4, 5 * 8]
+    ones = DRAWS[:, BINARY == 1, :2].flatten(0, 1).double().tolist()
+    assert all(offset in ones for offset in offsets(faint[1]).tolist())
+
+
+def test_not_more_draws_than_there_are_and_than_can_be_told_apart() -> None:
+    _, (faint,) = points(plot_latent(DRAWS, CONTINUOUS, num_draws=500))
+    assert sorted(offsets(faint).tolist()) == sorted(DRAWS[..., :2].flatten(0, 1).double().tolist())
+    assert not points(plot_latent(DRAWS, CONTINUOUS, num_draws=0))[1]
+    many = torch.zeros(30, 3000, 2)
+    _, (faint,) = points(plot_latent(many, torch.arange(3000.0)))
+    assert len(offsets(faint)) <= 20_000
+
+
+def test_means_need_no_draws() -> None:
+    means = DRAWS.mean(0)
+    (shown, _), faint = points(plot_latent(means, BINARY))
+    np.testing.assert_allclose(offsets(shown), means[BINARY == 0][:, :2])
+    assert not faint
+
+
+def test_outcomes_of_one_kind_have_one_entry() -> None:
+    assert legend(plot_latent(DRAWS, torch.ones(12))) == ["y = 1"]
+    assert legend(plot_latent(DRAWS, BINARY.bool(), outcome_name="won")) == ["won = 0", "won = 1"]
+
+
+def test_axes_that_are_passed_are_returned() -> None:
+    ax = plt.subplots()[1]
+    assert plot_latent(DRAWS, BINARY, ax=ax) is ax
+    assert plot_latent(DRAWS, CONTINUOUS, ax=ax) is ax
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"z": DRAWS[0, 0]}, r"z must have shape \[S, B, D\] or \[B, D\], got \(3,\)"),
+        ({"z": DRAWS[:0]}, "z must have shape"),
+        ({"y": BINARY[:5]}, r"y must have shape \(12,\), one outcome a row of z, got \(5,\)"),
+        ({"y": BINARY[:, None]}, "y must have shape"),
+        ({"z": DRAWS * torch.inf}, "z must be finite"),
+        ({"y": CONTINUOUS.log() * torch.nan}, "y must be finite"),
+        ({"dims": (0, 3)}, r"dims must be two different dimensions in 0\.\.2, those of z"),
+        ({"dims": (1, 1)}, "dims"),
+        ({"dims": (0, 1, 2)}, "dims"),
+        ({"dims": 1}, "dims"),
+        ({"z": DRAWS[..., :1]}, "dims"),
+        ({"num_draws": -1}, "num_draws"),
+        ({"ax": "axes"}, "ax must be one matplotlib Axes, got str"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_bad_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plot_latent(**{"z": DRAWS, "y": BINARY, **wrong})

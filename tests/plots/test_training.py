@@ -1,0 +1,122 @@
+"""Losses over epochs, and bounds over numbers of particles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from plot_toys import R, X, legend
+
+from pyro_gcm import GCM, FitResult, fit
+from pyro_gcm.plots import plot_bound, plot_history
+
+BOUND = pd.DataFrame(
+    {"num_particles": [16, 1, 4], "bound": [-0.5, -0.7, -0.6], "standard_error": [0.01, 0.03, 0.02]}
+)
+
+
+def bars(ax: Axes) -> Any:
+    """Lower and upper ends of error bars, in order of x, [points, 2]."""
+    _, _, (segments,) = ax.containers[0]
+    return np.array([segment[:, 1] for segment in segments.get_segments() if len(segment)])
+
+
+def trained(**options: Any) -> FitResult:
+    return fit(GCM(3, 2), X, R, (R[:, 0] > 60).float(), epochs=6, progress=False, **options)
+
+
+def test_losses_of_a_result_and_its_best_epoch() -> None:
+    result = trained(validation=0.2, learning_rate=0.2)
+    ax = plot_history(result)
+    training, validation, best = ax.lines
+    np.testing.assert_array_equal(training.get_xdata(), [1, 2, 3, 4, 5, 6])
+    np.testing.assert_array_equal(training.get_ydata(), result.history["loss"])
+    np.testing.assert_array_equal(validation.get_ydata(), result.history["validation_loss"])
+    lowest = result.history.set_index("epoch")["validation_loss"].idxmin()
+    assert best.get_xdata() == [lowest, lowest]
+    assert legend(ax) == ["training rows", "validation rows", f"best epoch, {lowest}"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("epoch", "minus the bound, nats a row")
+
+
+def test_without_validation_there_is_one_curve() -> None:
+    result = trained()
+    for source in (result, result.history):
+        ax = plot_history(source, loss_name="pinball loss, a row")
+        assert legend(ax) == ["training rows"]
+        assert len(ax.lines) == 1
+        assert ax.get_ylabel() == "pinball loss, a row"
+
+
+def test_a_frame_alone_knows_no_best_epoch() -> None:
+    frame = pd.DataFrame({"epoch": [1, 2], "loss": [0.7, 0.6], "validation_loss": [0.8, 0.7]})
+    assert legend(plot_history(frame)) == ["training rows", "validation rows"]
+
+
+def test_one_epoch_is_a_point() -> None:
+    line = plot_history(pd.DataFrame({"epoch": [1], "loss": [0.7]})).lines[0]
+    assert line.get_marker() == "o"
+
+
+def test_the_bound_over_particles_with_two_standard_errors() -> None:
+    ax = plot_bound(BOUND, label="prior")
+    line = ax.containers[0][0]
+    assert line.get_xdata().tolist() == [1, 4, 16]
+    assert line.get_ydata().tolist() == [-0.7, -0.6, -0.5]
+    np.testing.assert_allclose(bars(ax), [[-0.76, -0.64], [-0.64, -0.56], [-0.52, -0.48]])
+    assert ax.get_xscale() == "log"
+    assert ax.xaxis.get_transform().base == 2
+    ax.figure.canvas.draw()
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1", "4", "16"]
+    assert ax.get_xlabel() == "number of particles"
+    assert ax.get_ylabel() == "bound, nats a row (± 2 standard errors)"
+
+
+def test_bounds_on_the_same_axes_have_colours_and_ticks_of_their_own() -> None:
+    ax = plt.subplots()[1]
+    assert plot_bound(BOUND, label="prior", ax=ax) is ax
+    assert plot_bound(BOUND.assign(num_particles=[64, 1, 2]), label="posterior", ax=ax) is ax
+    assert ax.containers[0][0].get_color() != ax.containers[1][0].get_color()
+    assert legend(ax) == ["prior", "posterior"]
+    assert ax.get_xticks().tolist() == [1, 2, 4, 16, 64]
+    assert plot_bound(BOUND).get_legend() is None
+
+
+def test_no_standard_error_is_no_bar() -> None:
+    ax = plot_bound(BOUND.assign(standard_error=[np.nan, 0.1, 0.1]))
+    ax.figure.canvas.draw()
+    np.testing.assert_allclose(bars(ax), [[-0.9, -0.5], [-0.8, -0.4]])
+
+
+@pytest.mark.parametrize("column", BOUND.columns)
+def test_columns_that_are_not_there_are_named(column: str) -> None:
+    with pytest.raises(ValueError, match=rf"frame has no columns \['{column}'\], it has \['"):
+        plot_bound(BOUND.drop(columns=column))
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([1.0, 2.0], "frame must be a DataFrame, got list"),
+        (BOUND[:0], "frame has no rows"),
+        (BOUND.assign(num_particles=[0, 1, 2]), "frame has num_particles below 1: 0"),
+        (BOUND.assign(standard_error=-1.0), "frame has a standard_error below 0: -1"),
+        (BOUND.assign(bound="low"), "frame must have numbers in"),
+    ],
+    ids=["list", "empty", "no particles", "negative error", "text"],
+)
+def test_bad_frames_are_named(frame: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plot_bound(frame)
+
+
+def test_histories_without_losses_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"result has no columns \['loss'\], it has \['epoch'\]"):
+        plot_history(pd.DataFrame({"epoch": [1]}))
+    with pytest.raises(ValueError, match="result must be a DataFrame, got dict"):
+        plot_history({"epoch": [1]})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="ax must be one matplotlib Axes, got Figure"):
+        plot_history(pd.DataFrame({"epoch": [1], "loss": [0.7]}), ax=plt.figure())  # type: ignore[arg-type]

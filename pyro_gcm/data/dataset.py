@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -111,6 +112,12 @@ class Dataset:
             )
         train, test = self.fixed
         return train.clone(), test.clone()
+
+    def frame(self) -> pd.DataFrame:
+        """Return all columns as a table: those of ``x``, those of ``r``, and "y"."""
+        columns = [*self.x_names, *self.r_names, "y"]
+        values = torch.cat([self.x, self.r, self.y.unsqueeze(1)], dim=1)
+        return pd.DataFrame(values.numpy(), columns=columns)
 
     def subset(self, index: Tensor) -> Dataset:
         """Return the rows ``index`` (row numbers, or a mask [n]) as a data set of their own."""

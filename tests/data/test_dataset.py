@@ -80,6 +80,15 @@ def test_dimensions_are_those_of_the_columns() -> None:
     assert (len(dataset), dataset.x_dim, dataset.r_dim) == (11, 1, 2)
 
 
+def test_frame_has_every_column_under_its_name() -> None:
+    dataset = make()
+    frame = dataset.frame()
+    assert list(frame.columns) == [*dataset.x_names, *dataset.r_names, "y"]
+    for names, values in ((dataset.x_names, dataset.x), (dataset.r_names, dataset.r)):
+        assert torch.equal(torch.tensor(frame[list(names)].to_numpy()), values)
+    assert torch.equal(torch.tensor(frame["y"].to_numpy()), dataset.y)
+
+
 def test_data_set_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         make().y = torch.zeros(11)  # type: ignore[misc]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,8 +22,6 @@ _DIMENSIONS = {
     "r": ("revenue",),
     "y": (),
 }
-#: Draws from p(z | x) that the log-likelihood of a draw is averaged with.
-_COMPANIONS = 63
 
 
 def to_arviz(
@@ -50,9 +47,9 @@ def to_arviz(
     - log_likelihood: of y (and c), for `arviz.loo`. Without its outcome a datum's z is drawn from
       p(z | x), so that leaving it out gives log p(y | x, r); the weights must not have seen the
       rows, for `arviz.compare` as well: take held-out ones. log p(y | z, r) alone would need
-      harmonic means, with Pareto k above 0.7 for many rows. So a draw stands for its z and 63 more
+      harmonic means, with Pareto k above 0.7 for many rows. So a draw stands for its z among others
       from p(z | x), the extended space of importance-weighted inference, and has the logarithm of
-      the mean of their likelihoods, with the same expectation.
+      a weighted mean of their likelihoods, which has the same harmonic mean.
     - observed_data: y, and c if it is given; constant_data: x, r.
     - sample_stats: ess, pareto_k and log_evidence of every datum (`PosteriorDraws`). The draws are
       independent, so that R-hat has nothing to say.
@@ -109,18 +106,20 @@ def to_arviz(
 
 
 def _extended(given_y: Tensor, before_y: Tensor, seed: int) -> Tensor:
-    """log of the mean of the likelihood of a draw and 63 draws from the prior, [S, B].
+    """log of the weighted mean likelihood of a draw and S draws from the prior, [S, B].
 
-    The posterior of a set of draws under the mean of their likelihoods is one draw from the
-    posterior among others from the prior (Andrieu & Roberts 2009; Cremer et al. 2017).
+    A draw from the posterior among others from the prior is the posterior of the whole set, under
+    the mean of their likelihoods (Andrieu & Roberts 2009; Cremer et al. 2017). Random weights,
+    Dirichlet(2, 1, ..., 1), keep that, and give the reciprocal of the mean a Pareto k of at most
+    1/2, however improbable y is.
     """
-    generator = torch.Generator().manual_seed(seed)
-    count, extended = len(given_y), []
-    for own, others in zip(given_y.T.double(), before_y.T.double(), strict=True):
-        index = torch.randint(count, (count, _COMPANIONS), generator=generator).to(others.device)
-        together = torch.cat([own.unsqueeze(1), others[index]], 1)
-        extended.append(together.logsumexp(1) - math.log(1 + _COMPANIONS))
-    return torch.stack(extended, 1)
+    generator, count = torch.Generator().manual_seed(seed), len(given_y)
+    weights = torch.rand(count, count + 2, generator=generator, dtype=torch.float64)
+    weights = -(1.0 - weights).log().to(given_y.device)
+    weights = weights / weights.sum(1, keepdim=True)
+    largest = torch.maximum(given_y.amax(0), before_y.amax(0)).double()
+    own, others = (given_y - largest).exp(), (before_y - largest).exp()
+    return (weights[:, :2].sum(1, keepdim=True) * own + weights[:, 2:] @ others).log() + largest
 
 
 def _cpu(values: ArrayLike) -> Any:

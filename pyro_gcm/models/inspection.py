@@ -51,7 +51,8 @@ class Inspection(Predictions):
         y: a new outcome of the row with the same z (and k), for predictive checks. Given y, costs
         are drawn exactly and all agree with it.
 
-        Rejection from p(z|x) gives exact draws for a binary y; rows whose y is improbable, other
+        p(z|x) is what predictions average over: after training under "conditional" with prior
+        "standard" that is q(z|x). Rejection from p(z|x) gives exact draws for a binary y; rows whose y is improbable, other
         responses, costs that were seen and "joint" training take importance resampling, whose
         quality the result tells; a warning says so where it is poor.
 

@@ -10,15 +10,14 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, as_tensor, matrix, one_of, positive_int, same_rows
+from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.deferred import Deferred
-from pyro_gcm.inference.collapse import collapse, conditional
 from pyro_gcm.inference.common_noise import BLOCK_ROWS, coarse, in_blocks, on_grid
 from pyro_gcm.inference.cost_guard import CostGuard
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.models.hidden_revenue import completed_revenues, w_given_revenues
-from pyro_gcm.models.inversion import smallest_reaching
+from pyro_gcm.models.inversion import required_revenue
 from pyro_gcm.models.missing import (
     columns_in_units,
     complete,
@@ -27,10 +26,11 @@ from pyro_gcm.models.missing import (
     observe_partly,
 )
 from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
-from pyro_gcm.models.partly_observed import check_agreement, observe_costs, observe_outcome
+from pyro_gcm.models.partly_observed import checked_costs, observe_costs, observe_outcome
 from pyro_gcm.models.parts import refuse_unused_decoder, revenue_map_part
 from pyro_gcm.models.predictions import Encoded, prediction
-from pyro_gcm.models.responses import Binary, Response
+from pyro_gcm.models.responses import Response
+from pyro_gcm.models.strict_objectives import strict_pair
 from pyro_gcm.nets import Conditional, Identity, StandardNormal, with_missing
 from pyro_gcm.nets.conditional import joined
 
@@ -222,7 +222,7 @@ class GCM(OrderEventModel):
         x, r, y = self._checked_inputs(x, r, y, c)
         with pyro.plate("data", len(x), dim=-1):
             z = pyro.sample("z", self._guide_distribution(x, r, y))
-            w = pyro.sample("w", self._w_guide(x, r))
+            w = pyro.sample("w", self._w_given(self.x_standardizer(x), self.r_standardizer(r)))
             if self._has_missing(x):
                 x = draw_missing("x", self._x_columns(z), x)
             if self._has_missing(r):
@@ -257,9 +257,9 @@ class GCM(OrderEventModel):
     def _r_columns(self, w: Tensor, covariates: Tensor) -> Any:
         return columns_in_units(self._r_standard(w, covariates), self.r_standardizer)
 
-    def _w_guide(self, x: Tensor, r: Tensor) -> Any:
-        standard = self.x_standardizer(x), self.r_standardizer(r)
-        return self.w_guide(joined(*map(with_missing, standard)))
+    def _w_given(self, covariates: Tensor, r: Tensor) -> Any:
+        """q(w | x, r), for standardised x and r."""
+        return self.w_guide(joined(*map(with_missing, (covariates, r))))
 
     # What is trained
 
@@ -269,25 +269,7 @@ class GCM(OrderEventModel):
         :raises ValueError: for another response or revenue map, whose costs have no such units, for
             a guide that reads an outcome that is missing, and for costs that contradict y.
         """
-        if not isinstance(self.response, Binary):
-            raise ValueError(
-                f"c needs response='binary', got {type(self.response).__name__.lower()!r}"
-            )
-        if not self.costs_have_units:
-            raise ValueError(
-                "c needs revenue_map='identity', one alternative with a cost in the units of each "
-                f"revenue; got {type(self.revenue_map).__name__}"
-            )
-        c = matrix("c", c, self.r_dim, "r_dim", missing=True)
-        same_rows(c=c, **{name: v for name, v in (("r", r), ("y", y)) if v is not None})
-        if y is not None:
-            if y.isnan().any() and getattr(self.z_guide, "reads_outcome", False):
-                raise ValueError(
-                    "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
-                )
-            if r is not None:
-                check_agreement(c, r, y)
-        return c
+        return checked_costs(self, c, r, y)
 
     def training_pair(self, objective: str = "conditional") -> TrainingPair:
         """The program and the guide of an objective.
@@ -297,21 +279,7 @@ class GCM(OrderEventModel):
         :raises ValueError: where an objective has no meaning for this model.
         """
         one_of("objective", objective, self.objectives)
-        if objective == "conditional":
-            program, enumerated = conditional(self.model), self.enumerates
-            shared = ("z",) if self.z_guide is None and not enumerated else ()
-            return TrainingPair(program, self.guide, shared, enumerated, sampled=not enumerated)
-        if self.reads_x:
-            raise ValueError(
-                "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z) is not a "
-                "density of x, and maximising it means nothing"
-            )
-        if self.response.revenue() is not None:
-            raise ValueError(
-                "objective='joint' needs revenues that are observed; the levels of "
-                "response='quantile' are chosen, and the pinball loss is no density of the data"
-            )
-        return TrainingPair(collapse(self.model), self.joint_guide, missing=True)
+        return strict_pair(self, objective)
 
     def _untrained(self, objective: str) -> tuple[str, ...]:
         return () if objective == "joint" else ("x_decoder.", "r_decoder.", "w_guide.")
@@ -369,32 +337,7 @@ class GCM(OrderEventModel):
             2^20 standard deviations of the training data).
         :raises ValueError: for a revenue that is not there, and for quantile levels.
         """
-        x = self._covariates(x)
-        if not self.response.standardizes_revenue:
-            raise ValueError("required_revenue needs revenues that are not quantile levels")
-        if isinstance(self.response, Binary) and not 0.0 < level < 1.0:
-            raise ValueError(f"level must be a probability in (0, 1), got {level}")
-        if not 0 <= positive_int("revenue", revenue, minimum=0) < self.r_dim:
-            raise ValueError(f"revenue must be below r_dim={self.r_dim}, got {revenue}")
-        loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
-        rows = loc if r is None else as_tensor("r", r, self.device).double()
-        rows = rows.expand(len(x), -1) if rows.dim() == 1 else rows
-        rows = self._revenues("r", rows)
-        same_rows(x=x, r=rows)
-        noise = self._noise(num_samples)
-
-        def block(x: Tensor, r: Tensor) -> Tensor:
-            encoded = self._encode(x, noise)
-
-            def at(value: Tensor) -> Tensor:
-                event, given = self._event(encoded, r.index_copy(1, index, value[:, None]))
-                return self._average(event, given)
-
-            index = torch.tensor([revenue], device=r.device)
-            start = loc[revenue].expand(len(x)), scale[revenue].expand(len(x))
-            return smallest_reaching(at, torch.full_like(start[0], level), *start)
-
-        return in_blocks(block, x, rows).to(noise.dtype)
+        return required_revenue(self, x, level, revenue, r, num_samples)
 
     def _revenues(self, name: str, r: ArrayLike, *, missing: bool = False) -> Tensor:
         missing = name == "r" and self.objective == "joint"

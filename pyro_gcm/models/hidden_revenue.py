@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from pyro_gcm.models.missing import column_draws, complete
-from pyro_gcm.nets.conditional import joined
-from pyro_gcm.nets.missing import with_missing
 
 if TYPE_CHECKING:
     from pyro_gcm.models.gcm import GCM
@@ -46,6 +44,6 @@ def w_given_revenues(model: GCM, encoded: Encoded, r: Tensor) -> dict[str, tuple
 
 def _draw_w(model: GCM, encoded: Encoded, standard: Tensor) -> tuple[Tensor, Tensor]:
     """Draws from q(w | x, r), and log p(w) / q(w)."""
-    q_w: Any = model.w_guide(joined(*map(with_missing, (encoded.covariates, standard))))
+    q_w = model._w_given(encoded.covariates, standard)
     w = column_draws(q_w, encoded.noise[..., : model.r_dim])
     return w, model.w_prior().log_prob(w) - q_w.log_prob(w)

@@ -51,10 +51,10 @@ class Inspection(Predictions):
         y: a new outcome of the row with the same z (and k), for predictive checks. Given y, costs
         are drawn exactly and all agree with it.
 
-        p(z|x) is what predictions average over: after training under "conditional" with prior
-        "standard" that is q(z|x). Rejection from p(z|x) gives exact draws for a binary y; rows whose y is improbable, other
-        responses, costs that were seen and "joint" training take importance resampling, whose
-        quality the result tells; a warning says so where it is poor.
+        p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
+        that is q(z|x). Rejection from it gives exact draws for a binary y. Rows whose y is
+        improbable, other responses, costs that were seen and "joint" training take importance
+        resampling, whose quality the result tells; a warning says so where it is poor.
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
@@ -65,7 +65,7 @@ class Inspection(Predictions):
         :param units: of c: "standard", those of the standardised revenues (after the revenue map;
             of k for `IGCM`), or "data", those of r, where there is one cost for each revenue.
         :param method: "auto", "rejection" (an error where it is impossible) or "importance".
-        :param num_proposals: draws that importance resampling chooses from, at least 25.
+        :param num_proposals: draws that importance resampling chooses from, at least 30.
         :param progress: show a bar where it takes more than two seconds.
         :raises ValueError: for wrong shapes, values or options, before any work is done.
         :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would

@@ -4,17 +4,61 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, as_tensor, positive_int, same_rows
+from pyro_gcm.inference.common_noise import in_blocks
+from pyro_gcm.models.responses import Binary
+
+if TYPE_CHECKING:
+    from pyro_gcm.models.gcm import GCM
 
 #: How far from the middle of the training data a revenue is looked for, in standard deviations.
 REACH = 2.0**20
 _HALVINGS = 60
 
 
+def required_revenue(
+    model: GCM,
+    x: ArrayLike,
+    level: float,
+    revenue: int,
+    r: ArrayLike | None,
+    num_samples: int | None,
+) -> Tensor:
+    """What `GCM.required_revenue` returns; see there."""
+    x = model._covariates(x)
+    if not model.response.standardizes_revenue:
+        raise ValueError("required_revenue needs revenues that are not quantile levels")
+    if isinstance(model.response, Binary) and not 0.0 < level < 1.0:
+        raise ValueError(f"level must be a probability in (0, 1), got {level}")
+    if positive_int("revenue", revenue, minimum=0) >= model.r_dim:
+        raise ValueError(f"revenue must be below r_dim={model.r_dim}, got {revenue}")
+    loc, scale = model.r_standardizer.loc.double(), model.r_standardizer.scale.double()
+    rows = loc if r is None else as_tensor("r", r, model.device).double()
+    rows = model._revenues("r", rows.expand(len(x), -1) if rows.dim() == 1 else rows)
+    same_rows(x=x, r=rows)
+    noise = model._noise(num_samples)
+    column = torch.tensor([revenue], device=rows.device)
+
+    def block(x: Tensor, r: Tensor) -> Tensor:
+        encoded = model._encode(x, noise)
+
+        def prediction(value: Tensor) -> Tensor:
+            event, given = model._event(encoded, r.index_copy(1, column, value[:, None]))
+            return model._average(event, given)
+
+        start = [unit[revenue].expand(len(x)) for unit in (loc, scale)]
+        return smallest_reaching(prediction, level, *start)
+
+    return in_blocks(block, x, rows).to(noise.dtype)
+
+
 def smallest_reaching(
-    prediction: Callable[[Tensor], Tensor], level: Tensor, loc: Tensor, scale: Tensor
+    prediction: Callable[[Tensor], Tensor], level: float, loc: Tensor, scale: Tensor
 ) -> Tensor:
     """The smallest value [B] at which `prediction` [B] is at least `level`, by bisection.
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import pyro.poutine as poutine
 import torch
 from torch import Tensor
 
+from pyro_gcm._validation import ArrayLike, matrix, same_rows
 from pyro_gcm.distributions import ObservedCost, OrderEvent, given_observed
+from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import Standardizer
+
+if TYPE_CHECKING:
+    from pyro_gcm.models.gcm import GCM
 
 
 def observe_costs(cost: Any, c: Tensor, r: Tensor, units: Standardizer) -> Any:
@@ -44,7 +49,29 @@ def event_given_observed(
     return OrderEvent(given_observed(event.cost, known), event.revenue), log_density
 
 
-def check_agreement(c: Tensor, r: Tensor, y: Tensor) -> None:
+def checked_costs(model: GCM, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
+    """What `GCM.check_costs` returns; see there."""
+    if not isinstance(model.response, Binary):
+        raise ValueError(
+            f"c needs response='binary', got {type(model.response).__name__.lower()!r}"
+        )
+    if not model.costs_have_units:
+        raise ValueError(
+            "c needs revenue_map='identity', one alternative with a cost in the units of each "
+            f"revenue; got {type(model.revenue_map).__name__}"
+        )
+    c = matrix("c", c, model.r_dim, "r_dim", missing=True)
+    same_rows(c=c, **{name: v for name, v in (("r", r), ("y", y)) if v is not None})
+    if y is not None and y.isnan().any() and getattr(model.z_guide, "reads_outcome", False):
+        raise ValueError(
+            "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
+        )
+    if r is not None and y is not None:
+        _check_agreement(c, r, y)
+    return c
+
+
+def _check_agreement(c: Tensor, r: Tensor, y: Tensor) -> None:
     """An error for a row whose costs contradict its outcome: y = 1 exactly if all c < r."""
     unknown = c.isnan() | r.isnan()
     missed = (~unknown & (c >= r)).any(-1)

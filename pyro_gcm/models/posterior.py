@@ -13,7 +13,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._validation import ArrayLike, one_of, positive_int
-from pyro_gcm.inference.pareto import effective_sample_size, pareto_k
+from pyro_gcm.inference.pareto import MIN_PARTICLES, effective_sample_size, pareto_k
 from pyro_gcm.models.latents import (
     Latents,
     Rows,
@@ -86,7 +86,7 @@ def posterior_draws(
     """What `Inspection.posterior` returns; see there."""
     rows = checked_rows(model, x, r, y, c)
     num_samples = positive_int("num_samples", num_samples)
-    num_proposals = positive_int("num_proposals", num_proposals, minimum=25)
+    num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
     seed = positive_int("seed", seed, minimum=0)
     one_of("method", method, METHODS)
     one_of("units", units, ("standard", "data"))

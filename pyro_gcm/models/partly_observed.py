@@ -67,7 +67,7 @@ def checked_costs(model: GCM, c: ArrayLike, r: Tensor | None, y: Tensor | None) 
             "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
         )
     if r is not None and y is not None:
-        _check_agreement(c, r, y)
+        _check_agreement(c.to(r.device), r, y)
     return c
 
 

@@ -20,4 +20,5 @@ class ConstantLogits(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits of batch shape `x.shape[:-1]`."""
-        return self.logits.expand(*x.shape[:-1], *self.logits.shape)
+        # A sum, since under no_grad a view of a parameter would still ask for a gradient.
+        return self.logits + x.new_zeros(*x.shape[:-1], *self.logits.shape)

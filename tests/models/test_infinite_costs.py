@@ -104,6 +104,11 @@ def test_costs_of_a_model_have_their_atom() -> None:
     assert share == pytest.approx(torch.sigmoid(torch.tensor(-3.0)).item(), abs=0.005)
 
 
+def test_costs_of_a_model_ask_for_no_gradient() -> None:
+    cost = GCM(2, 2, p0="constant").cost(torch.zeros(3, 2))
+    assert not cost.cdf(torch.zeros(2)).requires_grad
+
+
 def test_implicit_model_is_capped_too() -> None:
     x, r, y, _ = rows(300, 0)
     for options in ({}, {"k_dim": 1}):  # the kernel sampled, and in closed form

@@ -65,12 +65,14 @@ class LatentMixture(TorchDistribution):
 
     def _standard(self, value: Tensor) -> Tensor:
         """`value` in the units of the components, with room for their dimension."""
+        value = torch.as_tensor(value, device=self.loc.device)
         value = (value.double() - self.loc.double()) / self.scale.double()
         rank = len(self.batch_shape) + len(self.event_shape)
         return value.unsqueeze(-rank - 1) if value.dim() >= rank else value
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density, of shape `sample_shape + batch_shape`."""
+        """Log-density of a tensor or array, of shape `sample_shape + batch_shape`."""
+        value = torch.as_tensor(value, device=self.loc.device)
         log_p = self.component.log_prob(self._standard(value).to(self.loc.dtype))
         over = -1 - len(self.batch_shape)
         # An infinite cost is an atom, whose probability has no units.

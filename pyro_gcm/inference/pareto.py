@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -103,7 +104,9 @@ def _fitted_shapes(log_weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float
         # Takes log-likelihoods, which the log-ratios of leave-one-out are the negatives of.
         log_weights = -log_weights
     except ModuleNotFoundError:
-        statistics = import_module("arviz")  # 0.23
+        with warnings.catch_warnings():  # it announces 1.x when it is first imported on a day
+            warnings.simplefilter("ignore", FutureWarning)
+            statistics = import_module("arviz")  # 0.23
     with np.errstate(all="ignore"):
         _, shapes = statistics.psislw(log_weights)
     return np.asarray(shapes, dtype=np.float64)

@@ -69,6 +69,12 @@ def test_density_and_distribution_function_are_averages_in_the_units_of_the_data
     torch.testing.assert_close(p_c.cdf(c), below, rtol=1e-10, atol=1e-12)
 
 
+def test_values_may_be_arrays() -> None:
+    p_c, value = mixture(event_shape=(2,)), torch.tensor([0.5, 1.0], dtype=torch.float64)
+    assert torch.equal(p_c.cdf(value.numpy()), p_c.cdf(value))
+    assert torch.equal(p_c.log_prob(value.numpy()), p_c.log_prob(value))
+
+
 def test_distribution_function_reaches_its_ends() -> None:
     p_c = mixture((4,), (2,))
     assert p_c.cdf(torch.full((4, 2), math.inf)).tolist() == [1.0] * 4

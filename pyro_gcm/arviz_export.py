@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm._validation import ArrayLike, as_tensor, positive_int, vector
 from pyro_gcm.models.inspection import Inspection
 
 #: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
@@ -68,6 +68,7 @@ def to_arviz(
     :raises ValueError: for wrong shapes, values or numbers of names.
     """
     num_samples = positive_int("num_samples", num_samples)
+    seed = positive_int("seed", seed, minimum=0)
     coords: dict[str, Any] = {
         "covariate": _names("x_names", x_names, x, model.x_dim, "x"),
         "revenue": _names("r_names", r_names, r, model.r_dim, "r"),
@@ -75,8 +76,11 @@ def to_arviz(
     }
     units = "data" if model.costs_have_units else "standard"
     options = {"num_samples": num_samples, "units": units, **options}
+    observed = {"y": vector("y", y, missing=c is not None)}
+    if c is not None:
+        observed["c"] = as_tensor("c", c)
+    draws = model.posterior(x, r, y, c, seed=seed + 1, **options)  # which checks the rows
     prior = model.posterior(x, r, seed=seed, **options)
-    draws = model.posterior(x, r, y, c, seed=seed + 1, **options)
     log_p = _extended(
         model.log_likelihood(x, r, y, c, sites=draws),
         model.log_likelihood(x, r, y, c, sites=prior),
@@ -88,19 +92,19 @@ def to_arviz(
     def sites(values: Mapping[str, Tensor]) -> Any:
         return _dataset({k: v.unsqueeze(0) for k, v in values.items()}, ("chain", "draw"), coords)
 
-    def rows(**values: Any) -> Any:
-        return _dataset({k: torch.tensor(np.asarray(v)) for k, v in values.items()}, (), coords)
+    def rows(values: Mapping[str, Tensor]) -> Any:
+        return _dataset(values, (), coords)
 
-    quality = {name: getattr(draws, name).cpu() for name in ("ess", "pareto_k", "log_evidence")}
+    quality = {name: getattr(draws, name) for name in ("ess", "pareto_k", "log_evidence")}
     groups = {
         "posterior": sites({k: v for k, v in draws.items() if k != "y"}),
         "posterior_predictive": sites({"y": draws["y"]}),
         "prior": sites({k: v for k, v in prior.items() if k != "y"}),
         "prior_predictive": sites({"y": prior["y"]}),
         "log_likelihood": sites({"y": log_p}),
-        "sample_stats": rows(**quality),
-        "observed_data": rows(y=_cpu(y), **({} if c is None else {"c": _cpu(c)})),
-        "constant_data": rows(x=_cpu(x), r=_cpu(r)),
+        "sample_stats": rows(quality),
+        "observed_data": rows(observed),
+        "constant_data": rows({"x": as_tensor("x", x), "r": as_tensor("r", r)}),
     }
     return _container(groups)
 
@@ -120,10 +124,6 @@ def _extended(given_y: Tensor, before_y: Tensor, seed: int) -> Tensor:
     largest = torch.maximum(given_y.amax(0), before_y.amax(0)).double()
     own, others = (given_y - largest).exp(), (before_y - largest).exp()
     return (weights[:, :2].sum(1, keepdim=True) * own + weights[:, 2:] @ others).log() + largest
-
-
-def _cpu(values: ArrayLike) -> Any:
-    return values.cpu() if isinstance(values, Tensor) else values
 
 
 def _names(

@@ -54,7 +54,15 @@ def required_revenue(
         start = [unit[revenue].expand(len(x)) for unit in (loc, scale)]
         return smallest_reaching(prediction, level, *start)
 
-    return in_blocks(block, x, rows).to(noise.dtype)
+    return rounded_up(in_blocks(block, x, rows), noise.dtype)
+
+
+def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """The smallest number of a floating-point type that is at least the value."""
+    nearest = values.to(dtype)
+    return torch.where(
+        nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
+    )
 
 
 def smallest_reaching(

@@ -72,7 +72,17 @@ def checked_costs(model: GCM, c: ArrayLike, r: Tensor | None, y: Tensor | None) 
 
 
 def _check_agreement(c: Tensor, r: Tensor, y: Tensor) -> None:
-    """An error for a row whose costs contradict its outcome: y = 1 exactly if all c < r."""
+    """An error for a row whose costs contradict its outcome: y = 1 exactly if all c < r.
+
+    Nor can a cost and the outcome be known where the revenue is not: together they bound it, and
+    draws of what is missing, made without them, would have density 0.
+    """
+    boundless = (~c.isnan() & r.isnan()).any(-1) & ~y.isnan()
+    if boundless.any():
+        raise ValueError(
+            f"c has values where r is missing in {int(boundless.sum())} rows whose y is known, the "
+            f"first in row {int(boundless.nonzero()[0])}: make c or y NaN there"
+        )
     unknown = c.isnan() | r.isnan()
     missed = (~unknown & (c >= r)).any(-1)
     sure = (~unknown & (c < r)).all(-1)

@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 
 from pyro_gcm._validation import ArrayLike, one_of, positive_int
 from pyro_gcm.inference.pareto import MIN_PARTICLES, effective_sample_size, pareto_k
+from pyro_gcm.models.inversion import rounded_up
 from pyro_gcm.models.latents import (
     Latents,
     Rows,
@@ -119,22 +120,42 @@ def posterior_draws(
             bar.update(len(index))
     draws = _merged(groups, parts)
     if units == "data":
-        loc, scale = model._cost_units()
-        draws = _with_sites(draws, c=loc + scale * draws["c"])
+        draws = _with_sites(draws, c=_in_data_units(model, draws, rows))
     _warn(draws, num_samples)
     return draws
 
 
+def _in_data_units(model: Inspection, draws: PosteriorDraws, rows: Rows) -> Tensor:
+    """Draws of c in the units of r: rounding does not cross r, and what was seen stays as it is."""
+    loc, scale = model._cost_units()
+    below = draws["c"] < model._revenue_given(rows.r, draws)
+    c, r = loc + scale * draws["c"], draws.get("r", rows.r)
+    if rows.c is not None:
+        c = torch.where(rows.c.isnan(), c, rows.c.to(c.dtype))
+    lowest = rounded_up(r, c.dtype)  # the first number of this type that is not below r
+    highest = torch.nextafter(lowest, lowest.new_tensor(-math.inf))
+    return torch.where(below, torch.minimum(c, highest), torch.maximum(c, lowest))
+
+
+def _weighted(model: Inspection) -> bool:
+    """Whether draws of what comes before y have importance weights."""
+    if model.objective == "joint":
+        return True
+    # `IGCM` draws k from a guide where p(k | x, r) is not known; its paper's objective means it.
+    return model.objective != "paper" and not getattr(model, "exact_kernel", True)
+
+
 def _can_reject(model: Inspection, rows: Rows) -> bool:
     """Whether proposals are unweighted and the likelihood is at most 1."""
-    return isinstance(model.response, Binary) and model.objective != "joint" and rows.c is None
+    return isinstance(model.response, Binary) and not _weighted(model) and rows.c is None
 
 
 def _check_rejection(model: Inspection, rows: Rows) -> None:
     if not _can_reject(model, rows):
         raise ValueError(
-            "method='rejection' needs response='binary', no costs that were seen and a model that "
-            "was not trained for objective='joint': use 'importance'"
+            "method='rejection' needs response='binary', no costs that were seen, and draws before "
+            "y that have no weights (not so after objective='joint', nor with a kernel_prior that "
+            "is not normal): use 'importance'"
         )
 
 
@@ -154,9 +175,10 @@ def _draw(
     model: Inspection, rows: Rows, num_samples: int, method: str, num_proposals: int
 ) -> PosteriorDraws:
     """Draws for one block of rows: exact where that is possible and affordable."""
-    if rows.y is None and rows.c is None and model.objective != "joint":
+    if rows.y is None and rows.c is None and not _weighted(model):
         latents = propose(model, rows, num_samples).latents
-        return _exact(model, latents, rows, rows.x.new_zeros(len(rows.x)))
+        nothing = model.noise.noise.new_zeros(len(rows.x))
+        return _exact(model, latents, rows, nothing)
     if method == "importance" or not _can_reject(model, rows):
         return _importance(model, rows, num_samples, num_proposals)
     latents, evidence, done = _rejection(model, rows, num_samples)
@@ -206,7 +228,7 @@ def _rejection(model: Inspection, rows: Rows, num_samples: int) -> tuple[Latents
         active = active[(filled[active] < num_samples) & ~spent]
         size *= 2
     assert accepted is not None
-    evidence = (total - proposed.double().log()).to(rows.x.dtype)
+    evidence = (total - proposed.double().log()).to(model.noise.noise.dtype)
     return accepted, evidence, filled >= num_samples
 
 
@@ -227,7 +249,7 @@ def _importance(
     sites = complete_sites(model, kept, rows)
     for name, (values, own) in others.items():
         sites[name] = Latents.pick(values, _resampled(own, num_samples))
-    dtype = rows.x.dtype
+    dtype = model.noise.noise.dtype
     return PosteriorDraws(
         sites,
         effective_sample_size(log_w).to(dtype),

@@ -1,0 +1,319 @@
+"""Costs seen in part: density of what was seen, event and costs given it, by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pyro
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+from infinite_cost_cases import duplicates, finite
+from order_event_cases import dtypes, independent, outcomes
+from samplers import DIFFERENT, agreement
+from scipy import stats
+from torch import Tensor
+
+from pyro_gcm.distributions import InfiniteCost, ObservedCost, OrderEvent, given_observed
+
+NAN = math.nan
+SCIPY = {"Normal": stats.norm, "Logistic": stats.logistic, "Laplace": stats.laplace}
+families = pytest.mark.parametrize("family", SCIPY)
+infinite = pytest.mark.parametrize("p0", [None, 0.3], ids=["finite", "infinite"])
+shapes = pytest.mark.parametrize("shape", [(1,), (2,), (3,), (1, 2), (2, 2), (3, 1)], ids=str)
+
+
+def cost_of(
+    shape: tuple[int, ...],
+    family: str = "Normal",
+    p0: float | None = None,
+    batch: tuple[int, ...] = (),
+    dtype: torch.dtype = torch.float64,
+) -> Any:
+    loc, scale = torch.randn(*batch, *shape, dtype=dtype), 0.5 + torch.rand(shape, dtype=dtype)
+    cost = independent(family, loc, scale, len(shape))
+    if p0 is None:
+        return cost
+    return InfiniteCost(cost, torch.full(shape[:-1], math.log(p0 / (1 - p0)), dtype=dtype))
+
+
+def patterns(shape: tuple[int, ...]) -> list[Tensor]:
+    """All ways to see some of the costs, each cost seen below or above the revenue 0."""
+    signs = itertools.product([-0.6, NAN, 0.9], repeat=math.prod(shape))
+    return [torch.tensor(one, dtype=torch.float64).reshape(shape) for one in signs]
+
+
+def by_enumeration(cost: Any, family: str, p0: float, seen: Tensor, outcome: float) -> float:
+    """p(c_seen, y | r = 0), a sum over the sides of 0 and over which alternatives are infinite."""
+    base = (cost.cost if isinstance(cost, InfiniteCost) else cost).base_dist
+    law = SCIPY[family](base.loc.numpy(), base.scale.numpy())
+    rows = np.atleast_2d(seen.numpy())
+    known = ~np.isnan(rows)
+    pdf, below = np.atleast_2d(law.pdf(seen.nan_to_num().numpy())), np.atleast_2d(law.cdf(0.0))
+    total = 0.0
+    for unbounded in itertools.product([False, True], repeat=len(rows)):
+        atoms = np.prod([p0 if one else 1.0 - p0 for one in unbounded])
+        if any(one and some.any() for one, some in zip(unbounded, known, strict=True)):
+            continue  # what was seen is finite
+        for hit in itertools.product([True, False], repeat=rows.size):
+            sides = np.reshape(hit, rows.shape)
+            if (sides != (rows < 0.0))[known].any():
+                continue
+            happened = (sides.all(1) & ~np.array(unbounded)).any()
+            if happened == bool(outcome):
+                mass = np.where(known, pdf, np.where(sides, below, 1.0 - below))
+                total += atoms * mass.prod()
+    return total
+
+
+@infinite
+@families
+@shapes
+def test_density_and_event_together_are_the_enumerated_joint(
+    shape: tuple[int, ...], family: str, p0: float | None
+) -> None:
+    cost, revenue = cost_of(shape, family, p0), torch.zeros(shape[-1:], dtype=torch.float64)
+    every = patterns(shape)
+    chosen = every if len(every) <= 27 else [every[i] for i in torch.randperm(81)[:27]]
+    for seen in chosen:
+        density = ObservedCost(cost).log_prob(seen)
+        event = OrderEvent(given_observed(cost, seen), revenue)
+        for outcome in (0.0, 1.0):
+            found = (density + event.log_prob(torch.tensor(outcome))).exp().item()
+            wanted = by_enumeration(cost, family, p0 or 0.0, seen, outcome)
+            assert found == pytest.approx(wanted, rel=1e-11, abs=1e-14)
+
+
+@infinite
+def test_draws_fall_in_a_bin_as_often_as_density_and_event_say(p0: float | None) -> None:
+    cost, r = cost_of((2,), "Logistic", p0), torch.tensor([0.4, 0.2], dtype=torch.float64)
+    c = cost.sample((400_000,))
+    happened = (c < r).all(-1)
+    for low, high in ((-0.5, 0.1), (0.3, 0.8)):  # of the first cost, across the revenue too
+        grid = torch.linspace(low, high, 601, dtype=torch.float64)
+        middle = 0.5 * (grid[1:] + grid[:-1])
+        seen = torch.stack([middle, torch.full_like(middle, NAN)], 1)
+        event = OrderEvent(given_observed(cost, seen), r)
+        for y in (0.0, 1.0):
+            density = ObservedCost(cost).log_prob(seen) + event.log_prob(torch.tensor(y))
+            p = (density.exp() * (grid[1] - grid[0])).sum()
+            share = ((c[:, 0] > low) & (c[:, 0] < high) & (happened == bool(y))).double().mean()
+            assert abs(share - p) < 4.5 * (p * (1 - p) / 400_000) ** 0.5 + 2e-4
+
+
+@infinite
+@families
+def test_outcome_averages_out_over_what_is_seen(family: str, p0: float | None) -> None:
+    cost, r = cost_of((2,), family, p0), torch.tensor([0.3, -0.1], dtype=torch.float64)
+    grid = torch.linspace(-60.0, 60.0, 200_001, dtype=torch.float64)
+    seen = torch.stack([torch.full_like(grid, NAN), grid], 1)
+    density = ObservedCost(cost).log_prob(seen).exp()
+    given = OrderEvent(given_observed(cost, seen), r).mean
+    total = torch.trapezoid(density * given, grid)
+    assert torch.trapezoid(density, grid).item() == pytest.approx(1.0 - (p0 or 0.0), abs=1e-6)
+    assert total.item() == pytest.approx(OrderEvent(cost, r).mean.item(), abs=1e-3)
+
+
+@dtypes
+@infinite
+@shapes
+def test_units_are_those_of_the_data(
+    shape: tuple[int, ...], p0: float | None, dtype: torch.dtype
+) -> None:
+    cost = cost_of(shape, "Laplace", p0, dtype=dtype)
+    loc, scale = torch.randn(shape).to(dtype) + 50.0, torch.rand(shape).to(dtype) + 3.0
+    for standard in patterns(shape)[:9]:
+        seen = ~standard.isnan()
+        found = ObservedCost(cost, loc, scale).log_prob(loc + scale * standard.to(dtype))
+        wanted = ObservedCost(cost).log_prob(standard.to(dtype)) - scale[seen].log().sum()
+        assert found.dtype == dtype
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@families
+def test_all_of_a_cost_has_its_own_density_and_none_of_it_density_one(family: str) -> None:
+    for shape, p0 in itertools.product([(3,), (2, 2)], [None, 0.4]):
+        cost = cost_of(shape, family, p0, batch=(20,))
+        c = cost.sample()
+        c = torch.where(c.isinf(), torch.randn(c.shape, dtype=c.dtype), c)
+        torch.testing.assert_close(ObservedCost(cost).log_prob(c), cost.log_prob(c))
+        assert not ObservedCost(cost).log_prob(torch.full_like(c, NAN)).any()
+        event = OrderEvent(given_observed(cost, c), torch.zeros(shape[-1]))
+        assert torch.equal(
+            event.mean, OrderEvent(c, torch.zeros(shape[-1]), cost_event_dim=len(shape)).mean
+        )
+        nothing = OrderEvent(given_observed(cost, torch.full_like(c, NAN)), torch.zeros(shape[-1]))
+        for mine, plain in zip(
+            nothing.log_probs(), OrderEvent(cost, torch.zeros(shape[-1])).log_probs(), strict=True
+        ):
+            assert torch.equal(mine, plain)
+
+
+# The costs that were not seen
+
+
+@dtypes
+@outcomes
+@infinite
+@families
+@shapes
+def test_draws_keep_what_was_seen_and_agree_with_the_outcome(
+    shape: tuple[int, ...], family: str, p0: float | None, outcome: float, dtype: torch.dtype
+) -> None:
+    rows = 200
+    cost = cost_of(shape, family, p0, (rows,), dtype)
+    seen = torch.where(torch.rand(rows, *shape) < 0.4, torch.randn(rows, *shape), NAN).to(dtype)
+    revenue = (2.0 * torch.randn(rows, *(1,) * (len(shape) - 1), shape[-1])).to(dtype)
+    event = OrderEvent(given_observed(cost, seen), revenue)
+    possible = event.log_prob(torch.tensor(outcome)) > -math.inf
+    assert possible.double().mean() > 0.3
+    c = event.cost_posterior(torch.tensor(outcome)).sample((50,))
+    assert c.dtype == dtype
+    known = ~seen.isnan() & possible.reshape(-1, *(1,) * len(shape))
+    assert torch.equal(c[:, known], seen[known].expand(50, -1))
+    assert (event.given_cost(c).mean == outcome)[:, possible].all()
+    assert not c.isnan().any()
+    rowwise = c.isposinf().any(-1)
+    assert torch.equal(rowwise, c.isposinf().all(-1))
+    assert not rowwise[:, known.any(-1)].any()
+
+
+CASES = {
+    "K=1 of 2": torch.tensor([-0.6, NAN]),
+    "K=2 of 3": torch.tensor([NAN, 0.2, NAN]),
+    "first alternative": torch.tensor([[-0.6, NAN], [NAN, NAN]]),
+    "a miss in one, a hit in the other": torch.tensor([[0.9, NAN], [NAN, -0.3]]),
+}
+
+
+@outcomes
+@infinite
+@pytest.mark.parametrize("family", ["Normal", "Logistic"])
+@pytest.mark.parametrize("case", CASES)
+def test_draws_of_the_unseen_are_those_of_rejection(
+    case: str, family: str, p0: float | None, outcome: float
+) -> None:
+    seen, draws = CASES[case].double(), 5000
+    shape = tuple(seen.shape)
+    cost, revenue = cost_of(shape, family, p0), torch.full(shape, 0.4, dtype=torch.float64)
+    event = OrderEvent(given_observed(cost, seen), revenue)
+    c = event.cost_posterior(torch.tensor(outcome)).sample((draws,))
+    # From p(c): all that is seen is finite, and as independent costs take no notice of it, so does
+    # its value.
+    prior = cost.sample((40 * draws,))
+    reached = prior.isfinite().all(-1) | seen.isnan().all(-1)
+    prior = prior[reached if len(shape) == 1 else reached.all(-1)]
+    prior = torch.where(seen.isnan(), prior, seen)
+    happened = OrderEvent(prior, revenue, cost_event_dim=len(shape)).mean
+    kept = prior[happened == outcome][:draws]
+    assert len(kept) == draws
+    assert agreement(finite(c - revenue), finite(kept - revenue)) > DIFFERENT
+    shares = [one.isposinf().double().mean(0) for one in (c, kept)]
+    assert (shares[0] - shares[1]).abs().max() < 5.0 * (0.5 / draws) ** 0.5
+
+
+# As a part of programs
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("p0", [None, 0.3])
+def test_shapes_and_types_are_those_of_any_distribution(
+    p0: float | None, shape: tuple[int, ...]
+) -> None:
+    for dtype in (torch.float32, torch.float64):
+        cost = cost_of(shape, "Normal", p0, (5,), dtype)
+        observed = ObservedCost(cost, 2.0, 3.0)
+        assert (observed.batch_shape, observed.event_shape) == ((5,), shape)
+        c = observed.sample((4,))
+        assert c.shape == (4, 5, *shape)
+        assert c.dtype == dtype
+        value = torch.full((5, *shape), NAN, dtype=dtype)
+        value[..., 0] = 1.0
+        log_p = observed.log_prob(value)
+        assert log_p.shape == (5,)
+        assert log_p.dtype == dtype
+        assert torch.equal(observed.expand((7, 5)).log_prob(value), log_p.expand(7, 5))
+        assert observed.to_event(1).log_prob(value).shape == ()
+        mask = torch.tensor([True, False, True, True, False])
+        assert torch.equal(observed.mask(mask).log_prob(value) != 0.0, mask)
+        given = given_observed(cost, value)
+        assert (given.batch_shape, given.event_shape) == ((5,), shape)
+        assert (given.sample((4,))[..., 0] == 1.0).all()
+        # A value that has more rows than the cost.
+        assert given_observed(cost, value.expand(7, 5, *shape)).batch_shape == (7, 5)
+
+
+def test_draws_are_in_the_units_of_the_data() -> None:
+    cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
+    draws = ObservedCost(cost, torch.tensor([100.0, -3.0]), torch.tensor([10.0, 0.1])).sample(
+        (9000,)
+    )
+    error = torch.tensor([10.0, 0.1]) / 9000**0.5
+    assert ((draws.mean(0) - torch.tensor([100.0, -3.0])).abs() < 4.5 * error).all()
+    torch.testing.assert_close(draws.std(0), torch.tensor([10.0, 0.1]), rtol=0.05, atol=0)
+
+
+@duplicates
+def test_copies_give_the_same_bits(duplicate: Any) -> None:
+    observed = ObservedCost(cost_of((2, 2), p0=0.2, batch=(6,)), 1.0, 2.0)
+    value = torch.where(torch.rand(6, 2, 2) < 0.5, torch.randn(6, 2, 2), NAN).double()
+    assert torch.equal(duplicate(observed).log_prob(value), observed.log_prob(value))
+
+
+@dtypes
+@infinite
+@families
+@pytest.mark.parametrize("shape", [(3,), (2, 2)], ids=str)
+def test_gradients_are_finite_also_where_the_outcome_is_impossible(
+    shape: tuple[int, ...], family: str, p0: float | None, dtype: torch.dtype
+) -> None:
+    rows = 200
+    u = (40.0 * torch.rand(rows, *shape) - 20.0).to(dtype)
+    loc, scale = torch.randn(rows, *shape), 0.5 + torch.rand(rows, *shape)
+    logits = torch.tensor([-30.0, 0.0, 30.0])[torch.randint(3, (rows, *shape[:-1]))]
+    leaves = [t.to(dtype).requires_grad_() for t in (loc, scale, u, logits)]
+    cost: Any = independent(family, leaves[0], leaves[1], len(shape))
+    if p0 is not None:
+        cost = InfiniteCost(cost, leaves[3])
+    seen = torch.where(torch.rand(rows, *shape) < 0.5, 20.0 * torch.randn(rows, *shape), NAN)
+    event = OrderEvent(given_observed(cost, seen.to(dtype)), leaves[2])
+    density = ObservedCost(cost, 0.3, 2.0).log_prob(seen.to(dtype))
+    for y in (0.0, 1.0):
+        log_p = event.log_prob(torch.tensor(y, dtype=dtype))
+        assert (log_p == -math.inf).any()
+        assert not log_p.isnan().any()
+        total = density.sum() + log_p.sum()
+        wanted = leaves[: 4 if p0 is not None else 3]
+        for gradient in torch.autograd.grad(total, wanted, retain_graph=True):
+            assert gradient.isfinite().all()
+
+
+def test_density_passes_gradients_to_the_cost() -> None:
+    loc = torch.tensor([[0.2, -0.5]], dtype=torch.float64, requires_grad=True)
+    raw = torch.tensor([[0.1, 0.4]], dtype=torch.float64, requires_grad=True)
+    logits = torch.tensor([-0.7], dtype=torch.float64, requires_grad=True)
+
+    def log_p(*leaves: Tensor) -> Tensor:
+        cost = InfiniteCost(dist.Normal(leaves[0], leaves[1].exp()).to_event(1), leaves[2])
+        seen = torch.tensor([[1.3, NAN]], dtype=torch.float64)
+        event = OrderEvent(given_observed(cost, seen), torch.tensor([2.0, 0.1]).double())
+        return ObservedCost(cost, 0.5, 3.0).log_prob(seen) + event.log_prob(torch.tensor(0.0))
+
+    assert torch.autograd.gradcheck(log_p, (loc, raw, logits))
+
+
+def test_program_scores_what_was_seen_in_a_plate() -> None:
+    cost, value = cost_of((2,)), torch.tensor([[NAN, 1.0], [0.5, NAN], [NAN, NAN]])
+
+    def program() -> None:
+        with pyro.plate("data", 3):
+            pyro.sample("c_observed", ObservedCost(cost), obs=value.double())
+
+    log_p = poutine.trace(program).get_trace().log_prob_sum()
+    base = cost.base_dist
+    marginal = dist.Normal(base.loc, base.scale).log_prob(torch.tensor([0.5, 1.0]).double()).sum()
+    torch.testing.assert_close(log_p, marginal)

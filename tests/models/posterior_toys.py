@@ -1,0 +1,194 @@
+"""Models in which y says much of z and c, and their posteriors by brute force."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import linear_program
+import pyro
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import torch
+from igcm_toys import LaplaceKernel
+from scipy import stats
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM
+
+#: The p-value, corrected for the number of comparisons, below which two samples differ.
+DIFFERENT = 1e-4
+
+
+class Case(NamedTuple):
+    """A kind of model, its options, how it counts as trained, and what to ask the posterior for."""
+
+    kind: type
+    options: dict[str, Any]
+    objective: str = "conditional"
+    asked: dict[str, Any] = {}
+
+
+class WideKernel(nn.Module):
+    """q(k | x, r) that covers whatever k may be."""
+
+    def forward(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> Any:
+        return dist.Laplace(torch.zeros_like(r), 2.0).to_event(1)
+
+
+_IMPORTANCE = {"method": "importance"}
+CASES: dict[str, Case] = {
+    "rejection": Case(GCM, {}, asked={"method": "rejection"}),
+    "importance": Case(GCM, {}, asked=_IMPORTANCE),
+    "posterior guide": Case(GCM, {"guide": "posterior"}, asked=_IMPORTANCE),
+    "posterior flow": Case(GCM, {"guide": "posterior_flow"}, asked=_IMPORTANCE),
+    "mixture": Case(GCM, {"prior": "mixture"}),
+    "mixture, importance": Case(GCM, {"prior": "mixture"}, asked=_IMPORTANCE),
+    "categorical": Case(GCM, {"prior": "categorical", "z_dim": 4}),
+    "categorical, importance": Case(GCM, {"prior": "categorical", "z_dim": 4}, asked=_IMPORTANCE),
+    "flow": Case(GCM, {"prior": "flow"}),
+    "laplace": Case(GCM, {"prior": "laplace", "cost_family": "laplace"}),
+    "infinite": Case(GCM, {"p0": "conditional", "cost_family": "logistic"}),
+    "alternatives": Case(GCM, {"alternatives": 2, "costs": 2, "p0": "constant"}),
+    "standard prior": Case(GCM, {"prior": "standard"}),
+    "continuous": Case(GCM, {"response": "continuous"}),
+    "continuous, guided": Case(GCM, {"response": "continuous", "guide": "posterior"}),
+    "quantile": Case(GCM, {"response": "quantile"}),
+    "joint": Case(GCM, {"prior": "standard"}, "joint"),
+    "joint, continuous": Case(GCM, {"prior": "standard", "response": "continuous"}, "joint"),
+    "implicit, k integrated": Case(IGCM, {"k_dim": 1}),
+    "implicit, k integrated, infinite": Case(IGCM, {"k_dim": 1, "p0": "constant"}),
+    "implicit, k drawn": Case(IGCM, {}),
+    "implicit, alternatives": Case(IGCM, {"alternatives": 2, "costs": 2}),
+    "implicit, guided": Case(IGCM, {"guide": "posterior"}, asked=_IMPORTANCE),
+    "implicit, continuous": Case(IGCM, {"response": "continuous"}),
+    "implicit, laplace kernel": Case(
+        IGCM, {"kernel_prior": LaplaceKernel, "kernel_guide": WideKernel}
+    ),
+    "implicit, joint": Case(IGCM, {"prior": "standard"}, "joint"),
+}
+
+
+@functools.cache
+def model_of(case: str) -> Any:
+    """In float64, far from its start; no test changes it."""
+    kind, options, objective, _ = CASES[case]
+    options = {name: v() if isinstance(v, type) else v for name, v in options.items()}
+    r_dim = 1 if options.get("response") == "quantile" else 2
+    model = kind(3, r_dim, **{"z_dim": 2, "hidden": 8, "seed": 6, "num_samples": 1024, **options})
+    return informative(model, objective)
+
+
+def informative(model: Any, objective: str = "conditional", factor: float = 1.8) -> Any:
+    """z moves the costs, and x z, more than at the start; units far from those of the model."""
+    g = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for part in (model.cost_net, model.z_prior):
+            for parameter in part.parameters():
+                parameter.mul_(factor)
+    x, r, y = rows(500, model.r_dim, g)
+    model.learn_units(x, r, y)
+    model.objective = objective
+    return model.double()
+
+
+def rows(count: int, r_dim: int = 2, g: torch.Generator | None = None) -> tuple[Tensor, ...]:
+    """x [.., 3], r, and a y for a continuous response, far from unit scale."""
+    x, e = (torch.randn(count, d, generator=g, dtype=torch.float64) for d in (3, r_dim))
+    r = torch.tensor([70.0, -0.5])[:r_dim] + torch.tensor([9.0, 0.1])[:r_dim] * e
+    return 40.0 + 3.0 * x, r, 300.0 + 50.0 * torch.randn(count, generator=g, dtype=torch.float64)
+
+
+def asked_rows(case: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Four rows with both outcomes."""
+    x, r, y = rows(4, model_of(case).r_dim, torch.Generator().manual_seed(11))
+    response = CASES[case].options.get("response")
+    if response == "quantile":
+        r = torch.tensor([[0.2], [0.5], [0.7], [0.95]], dtype=torch.float64)
+    return x, r, torch.tensor([0.0, 1.0, 1.0, 0.0]).double() if response is None else y
+
+
+class Brute(NamedTuple):
+    """Draws [N, B, ...] of the explicit program by site; their log-weights before y and with it."""
+
+    sites: dict[str, Tensor]
+    before: Tensor
+    given_y: Tensor
+
+    def log_evidence(self) -> Tensor:
+        """log p(y | x, r)."""
+        return torch.logsumexp(self.given_y, 0) - torch.logsumexp(self.before, 0)
+
+
+@torch.no_grad()
+def brute_force(model: Any, x: Tensor, r: Tensor, y: Tensor, draws: int) -> Brute:
+    """The explicit program, costs and all, weighted by what it says of x, r and y."""
+    program = model.model
+    with pyro.plate("draws", draws, dim=-2):
+        if model.objective == "conditional" and not model.reads_x:
+            z = model._guide_distribution(x, None, None).sample((draws,))
+            program = poutine.condition(program, {"z": z})
+        trace = poutine.trace(program).get_trace(x, r)
+    trace.compute_log_prob(lambda name, site: name in ("x", "r"))
+    nodes = {name: site for name, site in trace.nodes.items() if site["type"] == "sample"}
+    before = torch.zeros(draws, len(x), dtype=torch.float64)
+    if isinstance(model, IGCM) or model.objective == "joint":
+        before = before + nodes["r"]["log_prob"]
+    if model.objective == "joint":
+        before = before + nodes["x"]["log_prob"]
+    values = {name: site["value"] for name, site in nodes.items()}
+    return Brute(values, before, before + nodes["y"]["fn"].log_prob(y))
+
+
+def features(sites: Any, among: Any = None) -> dict[str, Tensor]:
+    """[N, B] quantities that tell of margins and of the dependence between sites."""
+    found = {}
+    for name in ("z", "k", "w", "c"):
+        if name in sites and name in (among or sites):
+            flat = sites[name].flatten(2)
+            found.update({f"{name}{i}": flat[..., i] for i in range(flat.shape[-1])})
+    first = found["c0"].clamp(max=50.0)  # a cost may be infinite
+    last = next(found[name] for name in ("k1", "k0", "z1", "z0") if name in found)
+    return {**found, "z0 c0": found["z0"] * first, "last c0": last * first, "sum": first + last}
+
+
+def weighted_ks(draws: Tensor, size: float, values: Tensor, log_weights: Tensor) -> float:
+    """p-value of the distance between draws, worth `size` independent ones, and weighted values."""
+    weights = torch.softmax(log_weights, 0)
+    order = values.argsort()
+    grid, total = values[order], torch.cat([weights.new_zeros(1), weights[order].cumsum(0)])
+    draws, gap = draws.sort().values, 0.0
+    for right in (False, True):
+        mine = torch.searchsorted(draws, draws, right=right).double() / len(draws)
+        theirs = total[torch.searchsorted(grid, draws, right=right)]
+        gap = max(gap, float((mine - theirs).abs().max()))
+    other = float(1.0 / weights.square().sum())
+    return float(stats.kstwobign.sf(gap * (size * other / (size + other)) ** 0.5))
+
+
+def smallest_p_value(draws: Any, brute: Brute, log_weights: Tensor) -> tuple[float, str]:
+    """The smallest of all rows and quantities, corrected for their number."""
+    mine, theirs = features(draws), features(brute.sites, draws)
+    count = float(len(draws["z"]))
+    # Draws that were resampled repeat each other.
+    resampled = torch.where(draws.pareto_k.isnan(), 0.0, 1.0 / draws.ess)
+    sizes = (1.0 / (1.0 / count + resampled)).tolist()
+    p_values = {
+        f"{name} of row {row}": weighted_ks(
+            mine[name][:, row], sizes[row], theirs[name][:, row], log_weights[:, row]
+        )
+        for name in mine
+        for row in range(len(sizes))
+    }
+    worst = min(p_values, key=p_values.__getitem__)
+    return min(1.0, p_values[worst] * len(p_values)), worst
+
+
+def linear_rows(missing: bool) -> tuple[Any, tuple[Tensor, Tensor, Tensor]]:
+    """The linear program and four of its rows, with gaps in x and r or without."""
+    x, r, y = (t.double() for t in linear_program.rows(4, 8))
+    if missing:
+        x[0, 1] = r[1, 0] = x[2, 0] = r[2, 1] = torch.nan
+    model = linear_program.model()
+    model.objective = "joint"
+    return model, (x, r, y)

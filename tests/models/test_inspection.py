@@ -1,0 +1,163 @@
+"""Likelihoods of draws, and the predictions that a surface averages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from posterior_toys import CASES, asked_rows, linear_rows, model_of, rows
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM
+
+
+def latents(model: Any, count: int, draws: int = 20) -> dict[str, Tensor]:
+    sites = {"z": torch.randn(draws, count, model.z_dim, dtype=torch.float64)}
+    if isinstance(model, IGCM):
+        sites["k"] = torch.randn(draws, count, model.k_dim, dtype=torch.float64)
+    return sites
+
+
+def tails(cost: Any, revenue: Tensor) -> Tensor:
+    """F of every coordinate, written out."""
+    u = (revenue - cost.base_dist.loc) / cost.base_dist.scale
+    return (
+        torch.sigmoid(u) if "Logistic" in type(cost.base_dist).__name__ else torch.special.ndtr(u)
+    )
+
+
+@torch.no_grad()
+def probability(model: Any, x: Tensor, r: Tensor, sites: dict[str, Tensor]) -> Tensor:
+    """Pr(y = 1 | z, r or k), [S, B]."""
+    if isinstance(model, IGCM):
+        revenue = model.kernel_map(sites["k"])
+    else:
+        revenue = model.revenue_map(model.r_standardizer(r))
+    hit = tails(model.cost_net(sites["z"]), revenue).prod(-1)
+    if model.infinite_net is not None:
+        hit = hit * (1.0 - torch.sigmoid(model.infinite_net(model.x_standardizer(x))))
+    return 1.0 - (1.0 - hit).prod(-1) if len(model.cost_shape) == 2 else hit
+
+
+BINARY = [
+    "rejection",
+    "infinite",
+    "alternatives",
+    "standard prior",
+    "implicit, k integrated",
+    "implicit, k drawn",
+    "implicit, alternatives",
+    "implicit, laplace kernel",
+]
+
+
+@pytest.mark.parametrize("case", BINARY)
+def test_likelihood_of_draws_is_the_probability_of_the_outcome(case: str) -> None:
+    model, (x, r, y) = model_of(case), asked_rows(case)
+    sites = latents(model, len(x))
+    p = probability(model, x, r, sites)
+    found = model.log_likelihood(x, r, y, sites=sites)
+    assert found.shape == (20, len(x))
+    torch.testing.assert_close(found, torch.where(y == 1.0, p, 1.0 - p).log(), rtol=1e-9, atol=1e-9)
+
+
+def test_likelihood_of_a_continuous_outcome_is_its_density() -> None:
+    model, (x, r, y) = model_of("continuous"), asked_rows("continuous")
+    sites = latents(model, len(x))
+    p = probability(model, x, r, sites)
+    with torch.no_grad():
+        loc, threshold, scale = model.response._curve(model.x_standardizer(x))
+    mean = loc + torch.hypot(threshold, scale) * torch.special.ndtri(p)
+    wanted = torch.distributions.Normal(mean, scale).log_prob(y)
+    found = model.log_likelihood(x, r, y, sites=sites)
+    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
+def test_likelihood_takes_the_covariates_that_were_drawn_for_gaps() -> None:
+    model, (x, r, y) = model_of("joint, continuous"), asked_rows("joint, continuous")
+    x[:, 0] = torch.nan
+    draws = model.posterior(x, r, y, num_samples=50, progress=False)
+    p = probability(model, draws["x"], r, dict(draws))
+    with torch.no_grad():
+        loc, threshold, scale = model.response._curve(model.x_standardizer(draws["x"]))
+    mean = loc + torch.hypot(threshold, scale) * torch.special.ndtri(p)
+    wanted = torch.distributions.Normal(mean, scale).log_prob(y)
+    found = model.log_likelihood(x, r, y, sites=draws)
+    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
+
+
+def test_likelihood_takes_the_revenues_that_were_drawn_for_gaps() -> None:
+    model, (x, r, y) = linear_rows(missing=True)
+    draws = model.posterior(x, r, y, num_samples=50, progress=False, num_proposals=8000)
+    u = model.r_standardizer(draws["r"])
+    p = tails(model.cost_net(draws["z"]), u).prod(-1).detach()
+    found = model.log_likelihood(x, r, y, sites=draws)
+    torch.testing.assert_close(found, torch.where(y == 1.0, p, 1.0 - p).log(), rtol=1e-9, atol=1e-9)
+
+
+def test_likelihood_needs_the_latent_sites() -> None:
+    x, r, y = rows(4)[0], rows(4)[1], torch.ones(4)
+    with pytest.raises(ValueError, match=r"sites must have draws of z, got \['c'\]"):
+        GCM(3, 2).log_likelihood(x, r, y, sites={"c": torch.zeros(5, 4, 2)})
+    with pytest.raises(ValueError, match=r"sites must have draws of k, got \['z'\]"):
+        IGCM(3, 2).log_likelihood(x, r, y, sites={"z": torch.zeros(5, 4, 4)})
+
+
+@pytest.mark.parametrize("case", ["rejection", "continuous", "implicit, k drawn", "joint"])
+def test_likelihoods_of_draws_before_y_average_to_the_density_of_y(case: str) -> None:
+    model, (x, r, y) = model_of(case), asked_rows(case)
+    before = model.posterior(x, r, num_samples=6000, num_proposals=30_000, progress=False)
+    log_p = model.log_likelihood(x, r, y, sites=before)
+    relative = (log_p - model.log_prob(x, r, y)).exp()
+    size = torch.where(before.pareto_k.isnan(), 6000.0, 1.0 / (1.0 / 6000.0 + 1.0 / before.ess))
+    assert ((relative.mean(0) - 1.0).abs() < 5.0 * relative.std(0) / size.sqrt() + 0.01).all()
+
+
+# Predictions before their average
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if "importance" not in case])
+def test_surface_is_the_weighted_mean_of_its_draws(case: str) -> None:
+    model, (x, _, _) = model_of(case), rows(9, 2, torch.Generator().manual_seed(4))
+    if CASES[case].options.get("response") == "quantile":
+        revenues = torch.tensor([[0.1], [0.4], [0.9]], dtype=torch.float64)
+    else:
+        revenues = torch.tensor([[60.0, -0.6], [70.0, -0.5], [85.0, -0.3]], dtype=torch.float64)
+    values, weights = model.surface_draws(x, revenues, num_samples=32)
+    assert values.shape[1:] == (9, 3)
+    mean = values.mean(0)
+    if weights is not None:
+        assert weights.shape == values.shape
+        torch.testing.assert_close(weights.sum(0), torch.ones(9, 3).double())
+        mean = (weights * values).sum(0)
+    surface = model.surface(x, revenues, num_samples=32)
+    torch.testing.assert_close(mean, surface, rtol=1e-9, atol=1e-9)
+    joint = model.objective == "joint"
+    weighted = joint or case in ("categorical", "mixture", "implicit, laplace kernel")
+    assert (weights is not None) == weighted
+    if not isinstance(model, IGCM):  # each of them rises, as the mean does
+        assert (values.diff(dim=-1) >= 0).all()
+    assert values.std(0).max() > 1e-3
+
+
+def test_surface_draws_take_any_number_of_rows_and_revenues() -> None:
+    model = model_of("rejection")
+    x, revenues, _ = rows(70, 2, torch.Generator().manual_seed(4))
+    whole = model.surface_draws(x, revenues[:2], num_samples=8).values
+    assert whole.shape == (8, 70, 2)
+    for row in (0, 63, 69):
+        one = model.surface_draws(x[row : row + 1], revenues[1:2], num_samples=8).values
+        assert torch.equal(one, whole[:, row : row + 1, 1:2])
+    assert model.surface_draws(x[:2], revenues[:2]).values.shape == (1024, 2, 2)
+
+
+def test_surface_draws_refuse_wrong_inputs() -> None:
+    x, revenues, _ = rows(4)
+    with pytest.raises(ValueError, match="x has 2 columns"):
+        GCM(3, 2).surface_draws(x[:, :2], revenues)
+    with pytest.raises(ValueError, match="revenues has 1 columns"):
+        GCM(3, 2).surface_draws(x, revenues[:, :1])
+    with pytest.raises(ValueError, match="num_samples must be an integer of at least 1"):
+        GCM(3, 2).surface_draws(x, revenues, num_samples=0)

@@ -1,0 +1,205 @@
+"""The smallest revenue that reaches a level: a quantile of the cost, or found by bisection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from posterior_toys import informative, model_of, rows
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.models.inversion import REACH, rounded_up, smallest_reaching
+
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+MODELS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "alternatives": {"alternatives": 2, "costs": 3},
+    "continuous": {"response": "continuous"},
+    "categorical": {"prior": "categorical"},
+    "infinite": {"p0": "conditional"},
+    "sigmoid map": {"revenue_map": "sigmoid"},
+}
+
+
+def some_model(case: str, dtype: torch.dtype) -> tuple[GCM, Tensor, Tensor, float]:
+    """A model, rows, and a level between their predictions."""
+    options = {"z_dim": 2, "hidden": 8, "seed": 6, "num_samples": 16, **MODELS[case]}
+    model: GCM = informative(GCM(3, 2, **options)).to(dtype)
+    x, r, _ = (t.to(dtype) for t in rows(70, 2, torch.Generator().manual_seed(2)))
+    return model, x, r, float(model.predict(x, r).median())
+
+
+def with_column(r: Tensor, column: int, value: Tensor) -> Tensor:
+    changed = r.clone()
+    changed[:, column] = value
+    return changed
+
+
+@dtypes
+@pytest.mark.parametrize("case", MODELS)
+def test_prediction_reaches_the_level_there_and_not_just_below(
+    case: str, dtype: torch.dtype
+) -> None:
+    model, x, r, level = some_model(case, dtype)
+    for revenue in (0, 1):
+        found = model.required_revenue(x, level, revenue=revenue, r=r)
+        assert found.dtype == dtype
+        inside = found.isfinite()
+        assert inside.double().mean() > 0.5
+        at = with_column(r, revenue, found.nan_to_num(posinf=1e4, neginf=-1e4))
+        assert (model.predict(x, at) >= level)[inside].all()
+        step = 1e-4 if dtype == torch.float32 else 1e-9
+        below = at.clone()
+        below[:, revenue] -= step * model.r_standardizer.scale[revenue]
+        assert (model.predict(x, below) < level)[inside].all()
+        far = 0.9 * REACH * model.r_standardizer.scale[revenue].expand(70)
+        high, low = (model.predict(x, with_column(r, revenue, end)) for end in (far, -far))
+        assert (high < level)[found == math.inf].all()
+        assert (low >= level)[found == -math.inf].all()
+
+
+@dtypes
+def test_revenue_for_one_normal_cost_is_its_quantile(dtype: torch.dtype) -> None:
+    model = GCM(2, 1, z_dim=1, hidden=(), num_samples=4).to(dtype)
+    with torch.no_grad():  # c ~ N(0.4, s^2) whatever z is
+        linear = model.cost_net.net[0]
+        linear.weight.zero_()
+        linear.bias.copy_(torch.tensor([0.4, 0.7], dtype=torch.float64))
+        scale = model.cost_net(torch.zeros(1, 1, dtype=dtype)).base_dist.scale.item()
+    model.learn_units(torch.eye(2), torch.tensor([[50.0], [70.0]]), torch.zeros(2))
+    x = torch.randn(3, 2, dtype=dtype)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-11
+    for level in (1e-6, 0.1, 0.5, 0.9, 1.0 - 1e-6):
+        quantile = 0.4 + scale * torch.special.ndtri(torch.tensor(level, dtype=torch.float64))
+        wanted = (60.0 + 10.0 * quantile).to(dtype).expand(3)
+        found = model.required_revenue(x, level)
+        torch.testing.assert_close(found, wanted, rtol=tolerance, atol=0)
+    assert torch.equal(model.required_revenue(x), model.required_revenue(x, 0.9))
+
+
+def test_revenue_is_the_quantile_of_the_distribution_of_costs() -> None:
+    model = informative(GCM(3, 1, z_dim=2, hidden=8, seed=6))
+    x = rows(20, 1, torch.Generator().manual_seed(2))[0]
+    for level in (0.2, 0.5, 0.95):
+        found = model.required_revenue(x, level)
+        below = model.cost(x).cdf(found[:, None])
+        torch.testing.assert_close(below, torch.full_like(below, level), rtol=0, atol=1e-9)
+    assert (model.required_revenue(x, 0.9) > model.required_revenue(x, 0.5)).all()
+
+
+class Half(nn.Module):
+    """An infinite cost half of the time."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros(x.shape[:-1], dtype=x.dtype)
+
+
+def test_level_that_no_revenue_reaches_or_every_one_does_is_infinite() -> None:
+    options = {"z_dim": 2, "hidden": 8, "num_samples": 16}
+    model = informative(GCM(3, 2, p0=Half(), **options))
+    x, r, _ = rows(20)
+    assert (model.required_revenue(x, 0.501, r=r) == math.inf).all()
+    assert model.required_revenue(x, 0.2, r=torch.tensor([70.0, 5.0])).isfinite().all()
+    hopeless = with_column(r, 1, torch.tensor(-1e3))  # the other cost is never paid
+    assert (model.required_revenue(x, 0.2, r=hopeless) == math.inf).all()
+    # With alternatives the other revenue can do it alone.
+    either = informative(GCM(3, 2, alternatives=2, costs=1, **options))
+    enough = with_column(r, 1, torch.tensor(1e7))
+    assert (either.required_revenue(x, 0.5, r=enough) == -math.inf).all()
+    assert either.required_revenue(x, 0.5, r=r).isfinite().all()
+
+
+def test_other_revenues_are_those_given_or_their_means() -> None:
+    model, x, r, _ = some_model("plain", torch.float64)
+    means = model.r_standardizer.loc
+    found = model.required_revenue(x, 0.3)
+    assert torch.equal(found, model.required_revenue(x, 0.3, r=means))
+    assert torch.equal(found, model.required_revenue(x, 0.3, r=means.expand(70, 2)))
+    assert torch.equal(found, model.required_revenue(x, 0.3, r=means.tolist()))
+    # What stands in the column that is looked for does not matter.
+    assert torch.equal(
+        model.required_revenue(x, 0.3, r=r),
+        model.required_revenue(x, 0.3, r=with_column(r, 0, means[0])),
+    )
+    better = r + torch.tensor([0.0, 0.2])
+    assert (model.required_revenue(x, 0.3, r=better) <= model.required_revenue(x, 0.3, r=r)).all()
+
+
+def test_a_row_has_one_revenue_whatever_is_asked_with_it() -> None:
+    model, x, r, _ = some_model("plain", torch.float64)
+    whole = model.required_revenue(x, 0.3, r=r)
+    assert whole.shape == (70,)
+    for row in (0, 63, 64):
+        one = model.required_revenue(x[row : row + 1], 0.3, r=r[row : row + 1])
+        torch.testing.assert_close(one, whole[row : row + 1], rtol=1e-12, atol=0)
+    few = model.required_revenue(x, 0.3, r=r, num_samples=4)
+    assert (few != whole).any()
+
+
+def test_joint_model_weighs_its_draws_here_too() -> None:
+    model = model_of("joint")
+    x, r, _ = rows(5, 2, torch.Generator().manual_seed(3))
+    found = model.required_revenue(x, 0.4, r=r, num_samples=64)
+    at = with_column(r, 0, found)
+    torch.testing.assert_close(
+        model.predict(x, at, num_samples=64), torch.full((5,), 0.4).double(), rtol=0, atol=1e-6
+    )
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"level": 0.0}, r"level must be a probability in \(0, 1\), got 0.0"),
+        ({"level": 1.0}, r"level must be a probability in \(0, 1\)"),
+        ({"level": math.nan}, r"level must be a probability in \(0, 1\), got nan"),
+        ({"revenue": 2}, "revenue must be below r_dim=2, got 2"),
+        ({"revenue": -1}, "revenue must be an integer of at least 0, got -1"),
+        ({"r": torch.zeros(4, 3)}, "r has 3 columns, the model was built for r_dim=2"),
+        ({"r": torch.zeros(3)}, "r has 3 columns"),
+        ({"r": torch.zeros(3, 2)}, "row counts differ: x has 4, r has 3"),
+        ({"r": torch.full((2,), math.nan)}, "r must be finite"),
+        ({"num_samples": 0}, "num_samples must be an integer of at least 1"),
+        ({"x": torch.zeros(4, 2)}, "x has 2 columns"),
+    ],
+)
+def test_wrong_arguments_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        GCM(3, 2).required_revenue(**{"x": torch.zeros(4, 3), **options})
+
+
+def test_quantile_levels_and_implicit_models_have_no_such_revenue() -> None:
+    with pytest.raises(ValueError, match="needs revenues that are not quantile levels"):
+        GCM(3, 1, response="quantile").required_revenue(torch.zeros(4, 3), 0.5)
+    assert not hasattr(IGCM(3, 2), "required_revenue")
+
+
+# The bisection itself
+
+
+def test_bisection_finds_steps_and_far_away_values() -> None:
+    at = torch.tensor([-9e5, -3.0, 0.0, 1e-9, 7.25, 4e5], dtype=torch.float64)
+    zero, one = torch.zeros(6).double(), torch.ones(6).double()
+    found = smallest_reaching(lambda v: (v >= at).double(), 0.5, zero, one)
+    torch.testing.assert_close(found, at, rtol=1e-12, atol=1e-12)
+    assert (found >= at).all()  # the side on which the level is reached
+    far = smallest_reaching(lambda v: (v >= 8.0 * REACH).double(), 0.5, zero, one)
+    assert (far == math.inf).all()
+    always = smallest_reaching(lambda v: torch.ones_like(v), 0.5, zero, one)
+    assert (always == -math.inf).all()
+
+
+def test_rounding_is_upwards() -> None:
+    values = torch.randn(1000, dtype=torch.float64)
+    rounded = rounded_up(values, torch.float32)
+    assert rounded.dtype == torch.float32
+    assert (rounded >= values).all()
+    assert (torch.nextafter(rounded, torch.tensor(-math.inf)) < values).all()
+    ends = torch.tensor([math.inf, -math.inf, 0.0], dtype=torch.float64)
+    assert torch.equal(rounded_up(ends, torch.float32), ends.float())
+    assert torch.equal(rounded_up(values, torch.float64), values)

@@ -1,0 +1,363 @@
+"""Costs that were seen: the density of the program, its draws, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import pyro
+import pyro.poutine as poutine
+import pytest
+import torch
+from scipy.stats import ks_2samp
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, fit, to_arviz
+from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
+from pyro_gcm.distributions import PartlyKnown
+from pyro_gcm.inference import conditional, uncollapse
+from pyro_gcm.models.posterior import PosteriorDraws
+
+NAN = math.nan
+p0s = pytest.mark.parametrize("p0", [None, "conditional"], ids=["finite", "infinite"])
+families = pytest.mark.parametrize("family", ["normal", "logistic"])
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+
+
+def model_of(r_dim: int = 2, dtype: torch.dtype = torch.float64, **options: Any) -> GCM:
+    """A model far from its start, whose revenues are prices around 50."""
+    model = GCM(3, r_dim, z_dim=2, hidden=8, seed=4, **options)
+    with torch.no_grad():
+        for parameter in [*model.cost_net.parameters(), *model.z_prior.parameters()]:
+            parameter.mul_(1.7)
+    prices = 50.0 + 8.0 * torch.randn(500, r_dim, generator=torch.Generator().manual_seed(1))
+    model.learn_units(torch.eye(3), prices, torch.zeros(50))
+    return model.to(dtype)
+
+
+def rows(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Two revenues: everything seen, one cost seen, the outcome alone, or nothing at all."""
+    seen = [
+        ([45.0, 48.0], 1.0),  # both costs, and the outcome
+        ([45.0, 58.0], 0.0),
+        ([41.0, 52.5], NAN),  # both costs, without it
+        ([NAN, 47.0], 1.0),  # one cost, and the outcome it leaves open
+        ([46.0, NAN], 0.0),
+        ([57.0, NAN], 0.0),  # one cost that says all
+        ([NAN, 55.0], NAN),  # one cost alone
+        ([NAN, NAN], 1.0),  # the outcome alone
+        ([NAN, NAN], 0.0),
+        ([NAN, NAN], NAN),  # nothing
+    ]
+    c, y = (torch.tensor(column, dtype=dtype) for column in zip(*seen, strict=True))
+    r = torch.tensor([[52.0, 50.0]], dtype=dtype).expand(len(c), 2)
+    return torch.randn(len(c), 3, dtype=dtype), r, y, c
+
+
+def law(model: GCM, z: Tensor) -> Any:
+    """p(c | z) of finite costs, in the units of the data."""
+    base, units = model.cost_net(z).base_dist, model.r_standardizer
+    return type(base)(units.loc + units.scale * base.loc, units.scale * base.scale)
+
+
+def cdf(d: Any, r: Tensor) -> Tensor:
+    u = (r - d.loc) / d.scale
+    return torch.sigmoid(u) if "Logistic" in type(d).__name__ else torch.special.ndtr(u)
+
+
+def written_out(model: GCM, x: Tensor, z: Tensor, r: Tensor, y: Tensor, c: Tensor) -> Tensor:
+    """log p(y, c_seen | z, r) row by row, with an if for every case."""
+    d, log_p = law(model, z), torch.zeros(len(y), dtype=torch.float64)
+    below, density = cdf(d, r), d.log_prob(c.nan_to_num())
+    p0 = torch.zeros(len(y), dtype=torch.float64)
+    if model.infinite_net is not None:
+        p0 = torch.sigmoid(model.infinite_net(model.x_standardizer(x)))
+    for i in range(len(y)):
+        seen = ~c[i].isnan()
+        finite = 1.0 if seen.any() else 1.0 - p0[i]
+        hit = finite
+        for j in range(len(seen)):
+            if seen[j]:
+                log_p[i] += density[i, j]
+                hit = hit * float(c[i, j] < r[i, j])
+            else:
+                hit = hit * below[i, j]
+        if seen.any():
+            log_p[i] += torch.log1p(-p0[i])
+        if y[i] == 1.0:
+            log_p[i] += torch.as_tensor(hit).log()
+        elif y[i] == 0.0:
+            log_p[i] += torch.log1p(-torch.as_tensor(hit))
+    return log_p
+
+
+def sites(program: Any, z: Tensor, *data: Tensor) -> dict[str, Any]:
+    trace = poutine.trace(poutine.condition(program, {"z": z})).get_trace(*data)
+    trace.compute_log_prob()
+    return trace.nodes
+
+
+@p0s
+@families
+@torch.no_grad()
+def test_density_of_the_program_is_that_of_what_each_row_shows(family: str, p0: str | None) -> None:
+    model = model_of(cost_family=family, p0=p0)
+    x, r, y, c = rows()
+    z = torch.randn(len(x), 2, dtype=torch.float64)
+    found = sites(conditional(model.model), z, x, r, y, c)
+    assert "c" not in found
+    total = found["c_observed"]["log_prob"] + found["y"]["log_prob"]
+    torch.testing.assert_close(total, written_out(model, x, z, r, y, c), rtol=1e-10, atol=1e-12)
+    # What was not seen adds nothing at all.
+    assert (found["y"]["log_prob"][y.isnan()] == 0.0).all()
+    assert (found["c_observed"]["log_prob"][c.isnan().all(-1)] == 0.0).all()
+    sure = torch.tensor([0, 1, 5])  # what was seen decides
+    assert (found["y"]["log_prob"][sure] == 0.0).all()
+
+
+@p0s
+@torch.no_grad()
+def test_many_draws_of_z_for_each_row_have_the_same_densities(p0: str | None) -> None:
+    model = model_of(p0=p0)
+    x, r, y, c = rows()
+    z = torch.randn(30, len(x), 2, dtype=torch.float64)
+    with pyro.plate("draws", 30, dim=-2):
+        found = sites(conditional(model.model), z, x, r, y, c)
+    total = found["c_observed"]["log_prob"] + found["y"]["log_prob"]
+    wanted = torch.stack([written_out(model, x, one, r, y, c) for one in z])
+    torch.testing.assert_close(total, wanted, rtol=1e-10, atol=1e-12)
+    likelihood = model.log_likelihood(x, r, y, c, sites={"z": z})
+    torch.testing.assert_close(likelihood, wanted, rtol=1e-10, atol=1e-10)
+
+
+@p0s
+@torch.no_grad()
+def test_log_prob_averages_the_densities_over_z(p0: str | None) -> None:
+    model = model_of(p0=p0, num_samples=256)
+    x, r, y, c = rows()
+    q = model.z_prior(model.x_standardizer(x)).base_dist
+    z = q.loc + q.scale * model.noise().unsqueeze(1)
+    log_p = torch.stack([written_out(model, x, one, r, y, c) for one in z])
+    wanted = log_p.logsumexp(0) - math.log(256)
+    torch.testing.assert_close(model.log_prob(x, r, y, c), wanted, rtol=1e-9, atol=1e-9)
+    assert model.log_prob(x, r, y, c)[-1].abs() < 1e-12
+    outcome = ~y.isnan() & c.isnan().all(-1)
+    plain = model.log_prob(x[outcome], r[outcome], y[outcome])
+    torch.testing.assert_close(model.log_prob(x, r, y, c)[outcome], plain, rtol=0, atol=1e-14)
+
+
+@p0s
+@families
+def test_density_is_one_in_the_units_of_the_data(family: str, p0: str | None) -> None:
+    model = model_of(1, cost_family=family, p0=p0)
+    x, price = torch.randn(3, 3, dtype=torch.float64), torch.linspace(-200.0, 300.0, 3001)
+    finite = torch.ones(3, dtype=torch.float64)
+    if p0 is not None:
+        finite = 1.0 - torch.sigmoid(model.infinite_net(model.x_standardizer(x))).detach()  # type: ignore[misc]
+    pairs = [x.repeat_interleave(3001, 0), torch.full((9003, 1), 52.03), price.repeat(3)[:, None]]
+
+    def integral(y: Tensor, among: Tensor) -> Tensor:
+        density = model.log_prob(pairs[0], pairs[1], y, pairs[2], num_samples=16).exp()
+        return torch.trapezoid((density * among).reshape(3, -1), price.double())
+
+    total = integral(torch.full((9003,), NAN), torch.ones(9003))
+    torch.testing.assert_close(total, finite, rtol=0, atol=1e-3)
+    # The exact prices of the auctions that were won make up the probability of winning.
+    won = (pairs[2] < pairs[1])[:, 0].double()
+    wins = model.predict(x, pairs[1][:3], num_samples=16)
+    assert ((wins > 0.02) & (wins < 0.98)).any()
+    torch.testing.assert_close(integral(won, won), wins, rtol=0, atol=2e-3)
+    cost = model.cost(x, num_samples=16)
+    at = torch.tensor([[49.0]] * 3, dtype=torch.float64)
+    nothing = torch.full((3,), NAN)
+    log_p = model.log_prob(x, pairs[1][:3], nothing, at, num_samples=16)
+    torch.testing.assert_close(log_p, cost.log_prob(at), rtol=0, atol=1e-9)
+
+
+@dtypes
+@pytest.mark.parametrize("spread", [1e-3, 8.0])
+def test_rounding_does_not_move_a_price_across_its_bid(spread: float, dtype: torch.dtype) -> None:
+    model = model_of(1, dtype)
+    count = 4000
+    r = (1000.0 + spread * torch.randn(count, 1)).double()
+    model.learn_units(torch.eye(3), r, torch.zeros(1))
+    step = 1e-7 * (2.0 * torch.rand(count, 1) - 1.0).double()
+    c = r * (1.0 + step)
+    c[:100] = r[:100]  # a tie is not won
+    c[100:200] = torch.nextafter(r[100:200], torch.tensor(0.0).double())
+    y = (c < r)[:, 0].double()
+    assert 0.4 < y.mean() < 0.6
+    x = torch.randn(count, 3, dtype=dtype)
+    assert model.log_prob(x, r, y, c).isfinite().all()
+    for given in ((r, c), (r.float(), r.float() * (1.0 + step.float()))):
+        y = (given[1] < given[0])[:, 0].to(dtype)
+        result = fit(model, x, given[0], y, given[1], epochs=1, num_particles=4, progress=False)
+        assert result.history["loss"].map(math.isfinite).all()
+
+
+@p0s
+@torch.no_grad()
+def test_uncollapsed_program_draws_costs_that_agree_with_all_that_was_seen(
+    p0: str | None,
+) -> None:
+    model = model_of(p0=p0)
+    x, r, y, c = rows()
+    z = torch.randn(len(x), 2, dtype=torch.float64)
+    with pyro.plate("draws", 4000, dim=-2):
+        found = sites(uncollapse(model.model), z, x, r, y, c)
+    draws, units = found["c"]["value"], model.r_standardizer
+    assert draws.shape == (4000, len(x), 2)
+    seen = ~c.isnan()
+    torch.testing.assert_close(
+        draws[:, seen], units(c)[seen].expand(4000, -1), rtol=1e-15, atol=1e-15
+    )
+    happened = (draws < units(r)).all(-1).double()
+    known = ~y.isnan()
+    assert (happened == y)[:, known].all()
+    # Without its outcome a row has the costs of p(c | z).
+    for row in (6, 9):
+        prior = model._cost(z, model.x_standardizer(x)).sample((4000,))[:, row]
+        if seen[row].any():  # and is finite
+            prior = model.cost_net(z).sample((4000,))[:, row]
+        for column in (~seen[row]).nonzero()[:, 0]:
+            one, other = draws[:, row, column], prior[:, column]
+            if p0 is not None:
+                shares = one.isinf().double().mean(), other.isinf().double().mean()
+                assert abs(shares[0] - shares[1]) < 5.0 * (0.5 / 4000) ** 0.5
+            assert ks_2samp(one[one.isfinite()], other[other.isfinite()]).pvalue > 1e-4
+
+
+def test_what_was_seen_can_be_drawn_by_the_program_as_well() -> None:
+    model, (x, r, _, c) = model_of(), rows()
+    with pyro.plate("draws", 5000, dim=-2):
+        trace = poutine.trace(conditional(model.model)).get_trace(x, r, None, c)
+    drawn = trace.nodes["y"]["value"]
+    assert not trace.nodes["y"]["is_observed"]
+    assert isinstance(trace.nodes["y"]["fn"].cost.base_dist, PartlyKnown)
+    assert (drawn[:, 0] == 1.0).all()
+    assert (drawn[:, 1] == 0.0).all()
+    assert 0.0 < drawn[:, 3].mean() < 1.0
+
+
+# What is refused
+
+
+def calls(model: Any, x: Tensor, r: Tensor, y: Tensor, c: Any) -> dict[str, Any]:
+    """Everything that takes costs that were seen."""
+    z = {"z": torch.zeros(5, len(x), model.z_dim), "k": torch.zeros(5, len(x), 2)}
+    quiet: dict[str, Any] = {"progress": False}
+    return {
+        "fit": functools.partial(fit, model, x, r, y, c, **quiet),
+        "log_prob": functools.partial(model.log_prob, x, r, y, c),
+        "posterior": functools.partial(model.posterior, x, r, y, c, **quiet),
+        "cost_posterior": functools.partial(model.cost_posterior, x, r, y, c, **quiet),
+        "log_likelihood": functools.partial(model.log_likelihood, x, r, y, c, sites=z),
+        "importance_diagnostics": functools.partial(
+            importance_diagnostics, model, x, r, y, c, **quiet
+        ),
+        "bound_by_particles": functools.partial(bound_by_particles, model, x, r, y, c, **quiet),
+        "to_arviz": functools.partial(to_arviz, model, x, r, y, c, **quiet),
+    }
+
+
+CALLS = list(calls(GCM(3, 2), *rows(torch.float32)))
+BAD_MODELS: dict[str, tuple[Any, str]] = {
+    "continuous": (
+        lambda: GCM(3, 2, response="continuous"),
+        "c needs response='binary', got 'continuous'",
+    ),
+    "alternatives": (
+        lambda: GCM(3, 2, alternatives=2),
+        r"c needs revenue_map='identity', .*; got PositiveLinear",
+    ),
+    "map": (lambda: GCM(3, 2, revenue_map="sigmoid"), "c needs revenue_map='identity'.*Sigmoid"),
+    "IGCM": (lambda: IGCM(3, 2), "c cannot be given to IGCM.*use GCM"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("case", BAD_MODELS)
+def test_model_whose_costs_have_no_units_is_refused(case: str, call: str) -> None:
+    make, message = BAD_MODELS[case]
+    x, r, _, c = rows(torch.float32)
+    y = torch.zeros(len(x))
+    with pytest.raises(ValueError, match=message):
+        calls(make(), x, r, y, torch.full_like(c, NAN))[call]()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_wrong_costs_are_refused(call: str) -> None:
+    x, r, y, c = rows(torch.float32)
+    guided = GCM(3, 2, guide="posterior")
+    contradicts = c.clone()
+    contradicts[[3, 7], 0] = 60.0
+    cases = [
+        (GCM(3, 2), y, c[:, :1], "c has 1 columns, the model was built for r_dim=2"),
+        (GCM(3, 2), y, c[:4], "row counts differ: c has 4"),
+        (GCM(3, 2), y, c.nan_to_num(math.inf), "c must be finite, got .*, the first in row 3"),
+        (GCM(3, 2), y, [["a", "b"]], "c must be a numeric array"),
+        (guided, y, c, "y has missing values, and the guide reads y: use guide='prior'"),
+        (GCM(3, 2), y, contradicts, "c contradicts y in 2 rows, the first in row 3: y = 1 with"),
+        (GCM(3, 2), y.nan_to_num(2.0), c, "y must be 0 or 1 for response='binary'"),
+        (GCM(3, 2), y.nan_to_num(math.inf), c, "y must be finite"),
+        (GCM(3, 2), y, None, "y must be finite"),
+    ]
+    for model, outcome, costs, message in cases:
+        with pytest.raises((ValueError, TypeError), match=message):
+            calls(model, x, r, outcome, costs)[call]()
+
+
+@pytest.mark.parametrize(
+    ("c", "y", "wrong"),
+    [
+        ([51.0, 49.0], 1.0, False),
+        ([51.0, 49.0], 0.0, True),  # all stay below
+        ([52.0, 49.0], 1.0, True),  # a tie is no win
+        ([52.0, 49.0], 0.0, False),
+        ([NAN, 49.0], 0.0, False),  # the other cost may miss
+        ([NAN, 49.0], 1.0, False),
+        ([NAN, 50.0], 1.0, True),
+        ([NAN, 50.0], 0.0, False),
+        ([52.0, 50.0], NAN, False),
+    ],
+)
+def test_a_row_contradicts_its_outcome_or_not(c: list[float], y: float, wrong: bool) -> None:
+    model, r = GCM(3, 2), torch.tensor([[52.0, 50.0]])
+    data = torch.zeros(1, 3), r, torch.tensor([y]), torch.tensor([c])
+    if wrong:
+        with pytest.raises(ValueError, match=r"c contradicts y in 1 rows, the first in row 0"):
+            model.log_prob(*data)
+    else:
+        assert model.log_prob(*data).isfinite().all()
+
+
+def test_rows_that_show_nothing_at_all_are_refused_in_training() -> None:
+    x, r, y, c = rows(torch.float32)
+    with pytest.raises(ValueError, match="y and c have no value at all, only NaN"):
+        fit(GCM(3, 2), x, r, torch.full_like(y, NAN), torch.full_like(c, NAN), progress=False)
+
+
+def test_costs_come_in_any_form_and_type() -> None:
+    import pandas as pd
+
+    x, r, y, c = rows()
+    wanted = model_of().log_prob(x, r, y, c)
+    for form in (lambda t: t.numpy(), lambda t: t.tolist(), lambda t: pd.DataFrame(t.numpy())):
+        assert torch.equal(model_of().log_prob(x, r, y, form(c)), wanted)
+    single = model_of(dtype=torch.float32).log_prob(x.float(), r.float(), y.float(), c.float())
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single, wanted.float(), rtol=1e-4, atol=1e-4)
+
+
+def test_draws_keep_the_costs_that_were_seen() -> None:
+    x, r, y, c = rows()
+    for dtype in (torch.float32, torch.float64):
+        model = model_of(dtype=dtype)
+        draws: PosteriorDraws = model.cost_posterior(
+            x, r, y, c, num_samples=200, units="data", progress=False
+        )
+        seen = ~c.isnan()
+        assert torch.equal(draws["c"][:, seen], c[seen].to(dtype).expand(200, -1))
+        happened = (draws["c"] < r).all(-1).double()
+        assert (happened == y)[:, ~y.isnan()].all()

@@ -1,0 +1,357 @@
+"""What the posterior of a model is asked and answers: methods, quality, seeds, shapes, refusals."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from posterior_toys import informative, rows
+from scipy.stats import ks_2samp
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.models import posterior as module
+from pyro_gcm.models.posterior import PosteriorDraws
+
+QUIET: dict[str, Any] = {"num_samples": 50, "progress": False}
+
+
+def model_of(kind: type = GCM, **options: Any) -> Any:
+    return informative(kind(3, 2, z_dim=2, hidden=8, seed=6, **options))
+
+
+def data(count: int) -> tuple[Tensor, Tensor, Tensor]:
+    x, r, _ = rows(count, 2, torch.Generator().manual_seed(1))
+    return x, r, torch.arange(count) % 2.0
+
+
+def with_a_rare_row(model: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Six rows, of which row 2 has an outcome that rejection hardly ever meets."""
+    x, r, y = data(6)
+    r[2] = torch.tensor([54.0, -0.65])
+    y[2] = 1.0
+    assert model.predict(x, r)[2] < 0.5 / 128.0
+    return x, r, y
+
+
+# Shapes, types and names
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 300])
+def test_any_number_of_rows_has_draws(count: int) -> None:
+    model, (x, r, y) = model_of(), data(count)
+    draws = model.posterior(x, r, y, num_samples=20, progress=False)
+    shapes = {name: tuple(value.shape) for name, value in draws.items()}
+    assert shapes == {"z": (20, count, 2), "c": (20, count, 2), "y": (20, count)}
+    assert draws.ess.shape == draws.pareto_k.shape == draws.log_evidence.shape == (count,)
+    assert model.posterior(x, r, y, num_samples=1, progress=False)["z"].shape == (1, count, 2)
+
+
+def test_sites_have_the_shapes_of_the_program() -> None:
+    x, r, y = data(5)
+    wide = model_of(alternatives=3, costs=4).posterior(x, r, y, **QUIET)
+    assert wide["c"].shape == (50, 5, 3, 4)
+    implicit = model_of(IGCM, k_dim=3, alternatives=2, costs=2).posterior(x, r, y, **QUIET)
+    assert {name: value.shape[2:] for name, value in implicit.items()} == {
+        "z": (2,),
+        "k": (3,),
+        "c": (2, 2),
+        "y": (),
+    }
+    assert set(model_of(IGCM).cost_posterior(x, r, y, **QUIET)) == {"z", "k", "c"}
+    assert set(model_of().cost_posterior(x, r, y, **QUIET)) == {"z", "c"}
+
+
+@pytest.mark.parametrize("method", ["rejection", "importance"])
+@pytest.mark.parametrize("given", [torch.float32, torch.float64], ids=["rows f32", "rows f64"])
+@pytest.mark.parametrize("own", [torch.float32, torch.float64], ids=["model f32", "model f64"])
+def test_draws_have_the_type_of_the_model(
+    own: torch.dtype, given: torch.dtype, method: str
+) -> None:
+    model = model_of(guide="posterior").to(own)
+    x, r, y = (t.to(given) for t in data(3))
+    draws = model.posterior(x, r, y, method=method, **QUIET)
+    assert {value.dtype for value in draws.values()} == {own}
+    assert {value.dtype for value in draws.quality()} == {own}
+    likelihood = model.log_likelihood(x, r, y, sites=draws)
+    assert likelihood.dtype == own
+
+
+@pytest.mark.parametrize(
+    "form",
+    [lambda t: t.numpy(), lambda t: t.tolist(), lambda t: pd.DataFrame(t.numpy())],
+    ids=["numpy", "lists", "frame"],
+)
+def test_rows_come_in_any_form(form: Any) -> None:
+    model, (x, r, y) = model_of(), data(4)
+    wanted = model.posterior(x, r, y, **QUIET)
+    found = model.posterior(form(x), form(r), form(y), **QUIET)
+    for name in wanted:
+        assert torch.equal(found[name], wanted[name])
+
+
+def test_draws_are_a_mapping_that_keeps_its_quality() -> None:
+    model, (x, r, y) = model_of(), data(4)
+    draws: PosteriorDraws = model.posterior(x, r, y, **QUIET)
+    assert isinstance(draws, Mapping)
+    assert len(draws) == len(list(draws)) == 3
+    assert "c" in draws
+    assert "k" not in draws
+    assert dict(draws).keys() == {"z", "c", "y"}
+    part = draws.only("c", "k", "z")
+    assert set(part) == {"c", "z"}
+    assert part["c"] is draws["c"]
+    for mine, theirs in zip(part.quality(), draws.quality(), strict=True):
+        assert mine is theirs
+    with pytest.raises(KeyError):
+        part["y"]
+
+
+def test_model_and_gradients_are_left_alone() -> None:
+    model, (x, r, y) = model_of(), data(4)
+    model.train()
+    draws = model.posterior(x.requires_grad_(), r, y, **QUIET)
+    assert model.training
+    assert not any(value.requires_grad for value in draws.values())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+# Methods and their quality
+
+
+def test_exact_draws_say_that_they_are() -> None:
+    model, (x, r, y) = model_of(), data(8)
+    for asked in ({}, {"method": "rejection"}):
+        draws = model.posterior(x, r, y, **asked, **QUIET)
+        assert (draws.ess == 50.0).all()
+        assert draws.pareto_k.isnan().all()
+    resampled = model.posterior(x, r, y, method="importance", num_proposals=500, **QUIET)
+    assert not resampled.pareto_k.isnan().any()
+    assert ((resampled.ess > 100.0) & (resampled.ess < 500.0)).all()
+    assert (resampled.log_evidence - draws.log_evidence).abs().max() < 0.4
+    without = model.posterior(x, r, method="importance", **QUIET)  # there is nothing to weigh
+    assert without.pareto_k.isnan().all()
+    assert (without.log_evidence == 0.0).all()
+
+
+def test_rare_outcomes_are_drawn_by_importance_and_the_others_stay_exact() -> None:
+    model = model_of()
+    x, r, y = with_a_rare_row(model)
+    rare = torch.arange(6) == 2
+    draws = model.posterior(x, r, y, num_samples=200, progress=False)
+    assert torch.equal(~draws.pareto_k.isnan(), rare)
+    assert (draws.ess[~rare] == 200.0).all()
+    assert 100.0 < draws.ess[rare] < 4096.0
+    expected = model.log_prob(x, r, y, num_samples=4096)
+    assert ((draws.log_evidence - expected).abs() < torch.where(rare, 0.3, 0.2)).all()
+    happened = (draws["c"] < model.r_standardizer(r)).all(-1)
+    assert (happened == (y == 1.0)).all()
+    # The draws of the rare row are those that it has alone.
+    alone = model.posterior(x[2:3], r[2:3], y[2:3], num_samples=2000, progress=False)
+    many = model.posterior(x, r, y, num_samples=2000, progress=False, seed=4)
+    assert ks_2samp(alone["z"][:, 0, 0], many["z"][:, 2, 0]).pvalue > 1e-4
+    with pytest.raises(RuntimeError, match=r"more than 128 proposals a draw for 1 rows.*'auto'"):
+        model.posterior(x, r, y, method="rejection", **QUIET)
+
+
+def test_poor_draws_are_told_of_where_they_were_asked_for() -> None:
+    model, (x, r, y) = model_of(), data(5)
+    message = (
+        r"5 of 5 rows have an effective sample size below 100 \(lowest \d+\.\d\) or a Pareto k "
+        r"above 0\.7 \(highest .*\): .* raise num_proposals"
+    )
+    options = {"method": "importance", "num_proposals": 40, "progress": False}
+    with pytest.warns(UserWarning, match=message) as caught:
+        draws = model.posterior(x, r, y, **options)
+    assert caught[0].filename == __file__
+    assert draws.ess.max() < 40.0
+    with warnings.catch_warnings():  # not fewer than there are draws
+        warnings.simplefilter("error")
+        model.posterior(x, r, y, num_samples=2, **{**options, "num_proposals": 400})
+
+
+def test_costs_that_were_seen_speak_without_an_outcome() -> None:
+    model, (x, r, _) = model_of(), data(5)
+    c = torch.full((5, 2), math.nan).double()
+    c[:, 0] = r[:, 0] - 2.0
+    without = model.posterior(x, r, None, c, **QUIET)
+    unknown = model.posterior(x, r, torch.full((5,), math.nan), c, **QUIET)
+    assert torch.equal(without.log_evidence, unknown.log_evidence)
+    assert torch.equal(without["z"], unknown["z"])
+    log_p = model.log_prob(x, r, torch.full((5,), math.nan), c, num_samples=1024)
+    assert (without.log_evidence - log_p).abs().max() < 0.1
+    won = (without["c"] < model.r_standardizer(r)).all(-1)
+    assert torch.equal(without["y"] == 1.0, won)  # y follows the costs that were drawn
+
+
+class Never(nn.Module):
+    """All costs infinite."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.full(x.shape[:-1], math.inf, dtype=x.dtype)
+
+
+def test_outcome_that_the_model_excludes_is_an_error() -> None:
+    model, (x, r, _) = model_of(p0=Never()), data(4)
+    for asked in ({}, {"method": "importance"}):
+        with pytest.raises(RuntimeError, match="no proposal explains what was seen of 4 rows"):
+            model.posterior(x, r, torch.ones(4), **asked, **QUIET)
+    draws = model.posterior(x, r, torch.zeros(4), **QUIET)
+    assert draws["c"].isposinf().all()
+    assert (draws.log_evidence == 0.0).all()
+
+
+def test_blocks_and_rounds_of_proposals_do_not_change_the_distribution(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, (x, r, y) = model_of(), data(7)
+    whole = model.posterior(x, r, y, num_samples=1500, progress=False)
+    for at_once, seed in ((1000, 5), (7, 6)):  # fewer than the draws of one row
+        monkeypatch.setattr(module, "_PROPOSALS_AT_ONCE", at_once)
+        count = 1500 if at_once == 1000 else 40
+        parts = model.posterior(x, r, y, num_samples=count, progress=False, seed=seed)
+        assert (parts.ess == count).all()
+        assert (parts.log_evidence - whole.log_evidence).abs().max() < 1.0
+        for row in range(7):
+            for name in ("z", "c"):
+                one, other = parts[name][:, row, 0], whole[name][:, row, 0]
+                assert ks_2samp(one, other).pvalue > 1e-5
+
+
+def test_a_row_has_the_same_posterior_whatever_is_drawn_with_it() -> None:
+    model, (x, r, y) = model_of(), data(130)
+    together = model.posterior(x, r, y, num_samples=1000, progress=False)
+    for row in (0, 64, 129):
+        index = slice(row, row + 1)
+        alone = model.posterior(x[index], r[index], y[index], num_samples=1000, progress=False)
+        for name in ("z", "c"):
+            for column in range(2):
+                one, other = alone[name][:, 0, column], together[name][:, row, column]
+                assert ks_2samp(one, other).pvalue > 1e-5
+
+
+# Randomness
+
+
+@pytest.mark.parametrize("method", ["rejection", "importance"])
+def test_the_seed_decides_and_nothing_else(method: str) -> None:
+    model, (x, r, y) = model_of(), data(5)
+    state = torch.get_rng_state()
+    draws = [model.posterior(x, r, y, method=method, seed=seed, **QUIET) for seed in (0, 0, 1)]
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(5)
+    draws.append(model.posterior(x, r, y, method=method, seed=0, **QUIET))
+    for name in ("z", "c", "y"):
+        assert torch.equal(draws[0][name], draws[1][name])
+        assert torch.equal(draws[0][name], draws[3][name])
+    for name in ("z", "c"):
+        assert (draws[0][name] != draws[2][name]).any(-1).all()
+
+
+def test_global_generators_are_as_before_after_an_error() -> None:
+    model, (x, r, _) = model_of(p0=Never()), data(2)
+    state = torch.get_rng_state()
+    with pytest.raises(RuntimeError):
+        model.posterior(x, r, torch.ones(2), **QUIET)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_draws_of_a_row_are_independent() -> None:
+    model, (x, r, y) = model_of(), data(3)
+    for method in ("rejection", "importance"):
+        draws = model.posterior(x, r, y, num_samples=4000, num_proposals=100_000, method=method)
+        z = draws["z"] - draws["z"].mean(0)
+        lagged = (z[1:] * z[:-1]).mean(0) / z.square().mean(0)
+        assert lagged.abs().max() < 4.5 / 4000**0.5
+
+
+# What is refused
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"num_samples": 0}, "num_samples must be an integer of at least 1, got 0"),
+    ({"num_samples": 2.5}, "num_samples must be an integer"),
+    ({"num_proposals": 29}, "num_proposals must be an integer of at least 30, got 29"),
+    ({"seed": -1}, "seed must be an integer of at least 0"),
+    ({"method": "exact"}, r"method must be one of \['auto', 'rejection', 'importance'\]"),
+    ({"units": "dollars"}, r"units must be one of \['standard', 'data'\]"),
+    ({"x": torch.zeros(4, 2)}, "x has 2 columns, the model was built for x_dim=3"),
+    ({"x": torch.full((4, 3), math.nan)}, "x must be finite"),
+    ({"r": torch.zeros(4, 1)}, "r has 1 columns, the model was built for r_dim=2"),
+    ({"r": torch.full((4, 2), math.nan)}, "r must be finite"),
+    ({"r": torch.zeros(3, 2)}, "row counts differ: x has 4, r has 3"),
+    ({"y": torch.zeros(3)}, "row counts differ: .*y has 3"),
+    ({"y": torch.full((4,), 2.0)}, "y must be 0 or 1"),
+    ({"y": torch.full((4,), math.nan)}, "y must be finite"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_wrong_arguments_are_refused_before_any_work(
+    change: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, (x, r, y) = model_of(), data(4)
+
+    def work(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("drawn before the check")
+
+    monkeypatch.setattr(type(model), "_encode", work)
+    for method in (model.posterior, model.cost_posterior):
+        with pytest.raises(ValueError, match=message):
+            method(**{"x": x, "r": r, "y": y, **change})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GCM(3, 2, alternatives=2),
+        lambda: GCM(3, 2, revenue_map="sigmoid"),
+        lambda: IGCM(3, 2),
+    ],
+    ids=["alternatives", "map", "implicit"],
+)
+def test_units_of_the_data_need_costs_that_have_them(make: Any) -> None:
+    x, r, y = data(4)
+    with pytest.raises(ValueError, match="units='data' needs a cost in the units of each revenue"):
+        make().posterior(x, r, y, units="data", **QUIET)
+
+
+def test_rejection_is_refused_where_proposals_have_weights_or_densities() -> None:
+    x, r, y = data(4)
+    joint = GCM(3, 2, prior="standard")
+    joint.objective = "joint"
+    models = [
+        GCM(3, 2, response="continuous"),
+        joint,
+        IGCM(3, 2, kernel_prior=Wide(), kernel_guide="amortised"),
+    ]
+    for model in models:
+        with pytest.raises(ValueError, match="method='rejection' needs response='binary'"):
+            model.posterior(x, r, y, method="rejection", **QUIET)
+    with pytest.raises(ValueError, match="no costs that were seen"):
+        GCM(3, 2).posterior(x, r, y, torch.full((4, 2), math.nan), method="rejection", **QUIET)
+
+
+class Wide(nn.Module):
+    """p(k | x), Laplace."""
+
+    def forward(self, x: Tensor) -> Any:
+        return torch.distributions.Independent(
+            torch.distributions.Laplace(torch.zeros(len(x), 2), 1.0), 1
+        )
+
+
+def test_units_only_move_the_costs() -> None:
+    model, (x, r, y) = model_of(), data(4)
+    standard = model.posterior(x, r, y, **QUIET)
+    moved = model.posterior(x, r, y, units="data", **QUIET)
+    assert torch.equal(moved["z"], standard["z"])
+    torch.testing.assert_close(moved["c"], model.r_standardizer.inverse(standard["c"]))
+    assert moved["c"][..., 0].mean() > 40.0  # revenues are around 70 and -0.5
+    assert np.isclose(float(moved["c"][..., 1].mean()), -0.5, atol=0.3)

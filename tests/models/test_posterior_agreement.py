@@ -1,0 +1,155 @@
+"""Every draw of the costs agrees with y, in float32 and in the units of the data."""
+
+from __future__ import annotations
+
+import functools
+import math
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM
+
+NAN = math.nan
+QUIET: dict[str, Any] = {"progress": False, "seed": 7}
+
+
+def prices(count: int, loc: float = 60.0, scale: float = 8.0, r_dim: int = 2) -> Tensor:
+    return loc + scale * torch.randn(count, r_dim)
+
+
+def model_of(kind: type = GCM, r: Tensor | None = None, **options: Any) -> Any:
+    """Float32, with costs that z moves more than at the start."""
+    r = prices(500) if r is None else r
+    model = kind(3, r.shape[1], **{"z_dim": 2, "hidden": 8, "seed": 6, **options})
+    with torch.no_grad():
+        for parameter in model.cost_net.parameters():
+            parameter.mul_(2.0)
+    model.learn_units(torch.eye(3), r, torch.tensor([0.0, 1.0]))
+    return model
+
+
+def compared(model: Any, r: Tensor, draws: Any) -> Tensor:
+    """Whether the costs of each draw stay below what they are compared with, in [S, B]."""
+    if isinstance(model, IGCM):
+        revenue = model.kernel_map(draws["k"])
+    else:
+        revenue = model.revenue_map(model.r_standardizer(r))
+    below = (draws["c"] < revenue).all(-1)
+    return below.any(-1) if draws["c"].dim() == 4 else below
+
+
+#: Models, and the square root of the number of draws.
+CASES: dict[str, Any] = {
+    "plain": (functools.partial(model_of), 1000),
+    "alternatives": (functools.partial(model_of, alternatives=3, costs=2), 1000),
+    "infinite": (functools.partial(model_of, p0="conditional", cost_family="logistic"), 500),
+    "implicit": (functools.partial(model_of, IGCM), 500),
+    "implicit, k integrated": (functools.partial(model_of, IGCM, k_dim=1, p0="constant"), 500),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_draws_agree_with_both_outcomes(case: str) -> None:
+    make, count = CASES[case]
+    model, r = make(), prices(count)
+    x, y = torch.randn(count, 3), torch.arange(count) % 2.0
+    draws = model.cost_posterior(x, r, y, num_samples=count, **QUIET)
+    assert draws["c"].shape[:2] == (count, count)
+    assert draws["c"].dtype == torch.float32
+    with torch.no_grad():
+        happened = compared(model, r, draws)
+    assert int((happened == (y == 1.0)).sum()) == count**2
+
+
+UNITS = {
+    "far from 0": (1e4, 1.0, torch.float32),  # few floats between two prices
+    "far from 0, between floats": (1e4, 1.0, torch.float64),
+    "few floats wide": (1e4, 1e-2, torch.float32),
+    "wide": (60.0, 8.0, torch.float32),
+}
+
+
+@pytest.mark.parametrize("units", UNITS)
+def test_draws_in_the_units_of_the_data_agree_as_well(units: str) -> None:
+    loc, scale, r_dtype = UNITS[units]
+    r = prices(300, loc, scale).to(r_dtype)
+    if r_dtype == torch.float64:
+        r = r + 1e-9 * torch.randn(r.shape, dtype=r_dtype)  # between two floats of the draws
+    model = model_of(r=r)
+    x, y = torch.randn(300, 3), torch.arange(300) % 2.0
+    options = {**QUIET, "num_samples": 400}
+    draws = model.cost_posterior(x, r, y, units="data", **options)
+    assert draws["c"].dtype == torch.float32
+    happened = (draws["c"] < r).all(-1)
+    assert int((happened == (y == 1.0)).sum()) == 300 * 400
+    # They are the draws in standard units, moved.
+    standard = model.cost_posterior(x, r, y, **options)["c"]
+    moved = model.r_standardizer.inverse(standard)
+    assert ((draws["c"] - moved).abs() <= 3.0 * 1e4 * 2.0**-23).all()
+    if units.startswith("far from 0"):  # without care some would not agree
+        assert ((moved < r).all(-1) != (y == 1.0)).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("units", ["standard", "data"])
+def test_draws_agree_with_outcomes_that_hardly_ever_happen(units: str, dtype: torch.dtype) -> None:
+    model = model_of(cost_family="normal").to(dtype)
+    distance = torch.tensor([-25.0, -12.0, -8.0, 8.0, 12.0]).to(dtype)
+    r = model.r_standardizer.inverse(distance[:, None].expand(5, 2))
+    y = (distance < 0).to(dtype)  # the side that is all but impossible
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        draws = model.cost_posterior(
+            torch.zeros(5, 3, dtype=dtype), r, y, units=units, num_samples=2000, progress=False
+        )
+    assert any("effective sample size" in str(one.message) for one in caught)
+    assert (draws.log_evidence < -8.0).all()
+    if units == "data":
+        happened = (draws["c"] < r).all(-1)
+    else:
+        happened = compared(model, r, draws)
+    assert (happened == (y == 1.0)).all()
+    assert draws["c"].isfinite().all()
+
+
+@pytest.mark.parametrize("units", ["far from 0", "wide"])
+def test_seen_costs_are_given_back_as_they_were_and_the_rest_agrees(units: str) -> None:
+    loc, scale, _ = UNITS[units]
+    r = prices(300, loc, scale)
+    model = model_of(r=r)
+    x, true = torch.randn(300, 3), r + scale * (0.8 * torch.randn(300, 2) - 0.3)
+    y = (true < r).all(-1).float()
+    c = torch.where(torch.rand(300, 2) < 0.5, true, NAN)
+    c[:10] = r[:10]  # a tie
+    y[:10] = 0.0
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* effective sample size")
+        draws = model.cost_posterior(x, r, y, c, units="data", num_samples=300, **QUIET)
+    seen = ~c.isnan()
+    assert torch.equal(draws["c"][:, seen], c[seen].expand(300, -1))
+    assert ((draws["c"] < r).all(-1) == (y == 1.0)).all()
+
+
+def test_draws_without_an_outcome_agree_with_the_outcome_drawn() -> None:
+    r = prices(200, 1e4, 1.0)
+    for model in (model_of(r=r), model_of(r=r, p0="constant")):
+        draws = model.posterior(torch.randn(200, 3), r, units="data", num_samples=1000)
+        assert ((draws["c"] < r).all(-1) == (draws["y"] == 1.0)).all()
+
+
+def test_draws_agree_with_revenues_that_were_drawn_for_gaps() -> None:
+    r = prices(200, 1e4, 1.0)
+    model = model_of(r=r, prior="standard")
+    model.objective = "joint"
+    x, y = torch.randn(200, 3), torch.arange(200) % 2.0
+    r[::3, 0] = NAN
+    x[1::3, 1] = NAN
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* effective sample size")
+        draws = model.posterior(x, r, y, units="data", num_samples=400, **QUIET)
+    assert torch.equal(draws["r"][:, ~r.isnan()], r[~r.isnan()].expand(400, -1))
+    assert ((draws["c"] < draws["r"]).all(-1) == (y == 1.0)).all()

@@ -1,0 +1,131 @@
+"""Posterior draws are calibrated: simulation-based calibration with the default sampler."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from igcm_toys import LaplaceKernel
+from posterior_toys import Case, WideKernel, informative, linear_rows, rows
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.diagnostics import SBCResult, simulation_based_calibration
+
+#: A few rows of some thousand have a Pareto k above 0.7 by chance.
+pytestmark = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
+COUNT = 600
+
+CASES: dict[str, Case] = {
+    "plain": Case(GCM, {}),
+    "guided": Case(GCM, {"guide": "posterior"}, asked={"method": "importance"}),
+    "alternatives, infinite": Case(GCM, {"alternatives": 2, "costs": 2, "p0": "conditional"}),
+    "categorical": Case(GCM, {"prior": "categorical", "z_dim": 4}),
+    "continuous": Case(GCM, {"response": "continuous"}),
+    "implicit, k integrated": Case(IGCM, {"k_dim": 1}),
+    "implicit, k drawn": Case(IGCM, {"alternatives": 2, "costs": 2}),
+    "implicit, laplace kernel": Case(
+        IGCM, {"kernel_prior": LaplaceKernel, "kernel_guide": WideKernel}
+    ),
+}
+
+
+@functools.cache
+def model_of(case: str) -> Any:
+    kind, options, objective, _ = CASES[case]
+    options = {name: v() if isinstance(v, type) else v for name, v in options.items()}
+    model = kind(3, 2, **{"z_dim": 2, "hidden": 8, "seed": 6, **options})
+    model = informative(model, objective, factor=2.0)
+    with torch.no_grad():  # costs that z all but decides, so that y says much of it
+        last = model.cost_net.net[-1]
+        loc, scale = last.weight.chunk(2)[0], last.bias.chunk(2)[1]
+        loc.mul_(1.5)
+        scale.sub_(2.0)
+    return model
+
+
+def calibration(case: str, sampler: Any = None, **options: Any) -> SBCResult:
+    model, (x, r, _) = model_of(case), rows(COUNT, 2, torch.Generator().manual_seed(9))
+    return simulation_based_calibration(
+        model,
+        x,
+        None if isinstance(model, IGCM) else r,
+        sampler=sampler,
+        progress=False,
+        **{"seed": 1, **options},
+    )
+
+
+def lowest(result: SBCResult) -> float:
+    print(result)  # shown where the test fails
+    return float(result.p_values().min())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_default_draws_pass(case: str) -> None:
+    sampler = None
+    if CASES[case].asked:
+        sampler = functools.partial(
+            model_of(case).cost_posterior, progress=False, **CASES[case].asked
+        )
+    assert lowest(calibration(case, sampler)) >= 1e-3
+
+
+def test_draws_of_the_whole_program_pass() -> None:
+    model, _ = linear_rows(missing=False)
+    result = simulation_based_calibration(model, size=COUNT, progress=False, seed=1)
+    assert lowest(result) >= 1e-3
+
+
+# What is wrong is found
+
+
+def ignoring_y(model: Any, x: Tensor, r: Tensor, y: Tensor, **options: Any) -> dict[str, Tensor]:
+    return dict(model.posterior(x, r, progress=False, **options).only("z", "k", "c"))
+
+
+def spread(
+    model: Any, site: str, factor: float, x: Tensor, r: Tensor, y: Tensor, **options: Any
+) -> dict[str, Tensor]:
+    """A site `factor` times as wide around its mean."""
+    draws = dict(model.cost_posterior(x, r, y, progress=False, **options))
+    mean = draws[site].mean(0)
+    draws[site] = mean + factor * (draws[site] - mean)
+    return draws
+
+
+def p_values(case: str, sampler: Any) -> pd.Series:
+    return calibration(case, functools.partial(sampler, model_of(case))).p_values()
+
+
+@pytest.mark.parametrize(
+    "case", ["plain", "alternatives, infinite", "continuous", "implicit, k drawn"]
+)
+def test_draws_that_ignore_y_fail(case: str) -> None:
+    found = p_values(case, ignoring_y)
+    assert found.filter(regex=r"log p\(y\|z, [rk]\)").max() < 1e-6
+    # y is news of z, but on average over y the prior is the posterior.
+    assert found.filter(regex="^z").min() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("case", "factor"),
+    [("plain", 1.3), ("plain", 1.0 / 1.3), ("continuous", 1.3), ("implicit, k drawn", 1.3)],
+    ids=["plain, wide", "plain, narrow", "continuous, wide", "implicit, wide"],
+)
+def test_latents_of_a_wrong_scale_fail(case: str, factor: float) -> None:
+    def sampler(model: Any, *data: Tensor, **options: Any) -> dict[str, Tensor]:
+        return spread(model, "z", factor, *data, **options)
+
+    assert p_values(case, sampler).filter(regex="^z").max() < 1e-3
+
+
+@pytest.mark.parametrize("case", ["plain", "implicit, k integrated"])
+def test_costs_of_a_wrong_scale_fail(case: str) -> None:
+    def sampler(model: Any, *data: Tensor, **options: Any) -> dict[str, Tensor]:
+        return spread(model, "c", 1.3, *data, **options)
+
+    assert p_values(case, sampler).filter(regex="^c").max() < 1e-6

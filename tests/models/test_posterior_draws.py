@@ -1,0 +1,253 @@
+"""Draws of every site given y are those that brute force keeps, for every kind of model."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from posterior_toys import (
+    CASES,
+    DIFFERENT,
+    Brute,
+    asked_rows,
+    brute_force,
+    linear_rows,
+    model_of,
+    rows,
+    smallest_p_value,
+    weighted_ks,
+)
+from torch import Tensor
+
+from pyro_gcm import IGCM
+from pyro_gcm.models.posterior import PosteriorDraws
+
+COUNT = 3000
+DRAWS: dict[str, Any] = {"num_samples": COUNT, "num_proposals": 25_000, "progress": False}
+BRUTE = 25_000
+
+
+@contextlib.contextmanager
+def quality_unheeded() -> Iterator[None]:
+    """The brute force is the judge of the draws."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* rows have an effective sample size")
+        yield
+
+
+@functools.cache
+def brute(case: str) -> Brute:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return brute_force(model_of(case), *asked_rows(case), BRUTE)
+
+
+@functools.cache
+def draws_of(case: str, given_y: bool = True) -> PosteriorDraws:
+    x, r, y = asked_rows(case)
+    asked = CASES[case].asked if given_y else {}
+    with quality_unheeded():
+        draws: PosteriorDraws = model_of(case).posterior(
+            x, r, y if given_y else None, seed=3, **DRAWS, **asked
+        )
+    return draws
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_draws_given_the_outcome_are_those_of_brute_force(case: str) -> None:
+    draws = draws_of(case)
+    p_value, worst = smallest_p_value(draws, brute(case), brute(case).given_y)
+    assert p_value > DIFFERENT, worst
+    # The comparison would find draws that did not look at y.
+    p_value, _ = smallest_p_value(draws, brute(case), brute(case).before)
+    assert p_value < 1e-12
+    model = model_of(case)
+    names = {"z", "c", "y"} | ({"k"} if isinstance(model, IGCM) else set())
+    assert set(draws) == names | (
+        {"w"} if model.objective == "joint" and "k" not in names else set()
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_evidence_of_the_draws_is_the_density_of_the_outcome(case: str) -> None:
+    x, r, y = asked_rows(case)
+    evidence = draws_of(case).log_evidence
+    weights = torch.softmax(brute(case).before, 0)
+    relative = (brute(case).given_y - brute(case).before - brute(case).log_evidence()).exp()
+    error = (weights * (relative - 1.0)).square().sum(0).sqrt()
+    assert error.max() < 0.05
+    # The draws have an error of about the same size.
+    assert ((evidence - brute(case).log_evidence()).abs() < 5.0 * error + 0.01).all()
+    assert (evidence - model_of(case).log_prob(x, r, y)).abs().max() < 0.03
+
+
+PRIOR_CASES = [
+    "rejection",
+    "posterior guide",
+    "alternatives",
+    "mixture",
+    "standard prior",
+    "continuous",
+    "joint",
+    "implicit, k integrated",
+    "implicit, k drawn",
+    "implicit, continuous",
+    "implicit, laplace kernel",
+    "implicit, joint",
+]
+
+
+@pytest.mark.parametrize("case", PRIOR_CASES)
+def test_draws_without_an_outcome_are_those_of_the_program(case: str) -> None:
+    x, r, _ = asked_rows(case)
+    model, draws = model_of(case), draws_of(case, given_y=False)
+    p_value, worst = smallest_p_value(draws, brute(case), brute(case).before)
+    assert p_value > DIFFERENT, worst
+    assert draws.log_evidence.abs().max() < 1e-12
+    exact = draws.pareto_k.isnan()
+    assert exact.all() == (case not in ("joint", "implicit, joint", "implicit, laplace kernel"))
+    assert (draws.ess[exact] == float(COUNT)).all()
+    mean, spread = draws["y"].mean(0), draws["y"].std(0)
+    sizes = 1.0 / (1.0 / float(COUNT) + torch.where(exact, 0.0, 1.0 / draws.ess))
+    assert ((mean - model.predict(x, r)).abs() < 4.5 * spread / sizes.sqrt()).all()
+    if model.response.__class__.__name__ == "Continuous":
+        for row in range(len(x)):
+            p_value = weighted_ks(
+                draws["y"][:, row],
+                float(COUNT),
+                brute(case).sites["y"][:, row],
+                brute(case).before[:, row],
+            )
+            assert p_value > DIFFERENT
+
+
+@pytest.mark.parametrize("case", ["rejection", "importance", "mixture", "laplace"])
+def test_costs_given_the_outcome_average_to_the_costs(case: str) -> None:
+    """The law of total expectation, with y ~ p(y | x, r)."""
+    model, (x, r, _) = model_of(case), rows(40, 2, torch.Generator().manual_seed(2))
+    asked = {"num_samples": COUNT, "units": "data", "progress": False, **CASES[case].asked}
+    if asked.get("method") == "rejection":
+        asked["method"] = "auto"  # some outcomes are rare
+    means, errors = [], []
+    for y in (0.0, 1.0):
+        with quality_unheeded():
+            draws = model.cost_posterior(x, r, torch.full((40,), y), num_proposals=6000, **asked)
+        size = 1.0 / (
+            1.0 / float(COUNT) + torch.where(draws.pareto_k.isnan(), 0.0, 1.0 / draws.ess)
+        )
+        means.append(draws["c"].mean(0))
+        errors.append(draws["c"].std(0) / size.sqrt()[:, None])
+    p = model.predict(x, r)[:, None]
+    gap = (1.0 - p) * means[0] + p * means[1] - model.cost(x).mean
+    error = torch.hypot((1.0 - p) * errors[0], p * errors[1])
+    assert (gap.abs() < 5.0 * error + 1e-3 * model.r_standardizer.scale).all()
+    # The outcome speaks: costs of won rows are lower.
+    assert ((means[1] - means[0])[:, 0] < 0).double().mean() > 0.9
+
+
+# Costs that were seen
+
+
+@pytest.mark.parametrize("case", ["rejection", "infinite", "categorical"])
+def test_draws_given_seen_costs_are_those_of_weighted_draws_of_the_program(case: str) -> None:
+    model, (x, r, _) = model_of(case), asked_rows(case)
+    y = torch.tensor([0.0, 1.0, 0.0, torch.nan], dtype=torch.float64)
+    c = torch.full((4, 2), torch.nan, dtype=torch.float64)
+    c[0, 0], c[1, 1], c[3, 0] = r[0, 0] - 4.0, r[1, 1] - 0.02, r[3, 0] + 1.0
+    c[2] = r[2] + torch.tensor([1.0, -0.1])
+    seen, units = ~c.isnan(), model.r_standardizer
+    with torch.no_grad(), torch.random.fork_rng():
+        torch.manual_seed(4)
+        covariates = model.x_standardizer(x)
+        z = model.z_prior(covariates).sample((BRUTE,))
+        cost = model.cost_net(z).base_dist
+        own = torch.where(seen, units(c), cost.sample())
+        log_w = torch.where(seen, cost.log_prob(own) - units.scale.log(), 0.0).sum(-1)
+        if model.infinite_net is not None:  # whatever was seen is finite
+            log_w = log_w + torch.log1p(-torch.sigmoid(model.infinite_net(covariates)))
+    happened = (own < units(r)).all(-1).double()
+    log_w = torch.where(y.isnan() | (happened == y), log_w, -torch.inf)
+    program = Brute({"z": z, "c": own}, torch.zeros_like(log_w), log_w)
+    with quality_unheeded():
+        draws = model.cost_posterior(x, r, y, c, seed=2, **DRAWS)
+    free = torch.where(seen, 0.0, 1.0)  # what was seen would only show its rounding
+    program.sites["c"] = own * free
+    p_value, worst = smallest_p_value(
+        dataclasses.replace(draws, sites={"z": draws["z"], "c": draws["c"] * free}), program, log_w
+    )
+    assert p_value > DIFFERENT, worst
+    relative = torch.softmax(log_w, 0) * BRUTE - 1.0
+    error = relative.square().mean(0).sqrt() / BRUTE**0.5
+    assert error.max() < 0.03
+    assert ((draws.log_evidence - program.log_evidence()).abs() < 5.0 * error + 0.02).all()
+    assert (draws.log_evidence - model.log_prob(x, r, y, c)).abs().max() < 0.05
+
+
+# The whole program, with values that are missing
+
+
+@functools.cache
+def linear(missing: bool) -> tuple[Any, tuple[Tensor, ...], PosteriorDraws, Brute]:
+    model, data = linear_rows(missing)
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        program = brute_force(model, *data, 150_000)
+    with quality_unheeded():
+        draws = model.posterior(*data, seed=5, **{**DRAWS, "num_proposals": 40_000})
+    return model, data, draws, program
+
+
+@pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
+def test_sites_of_the_whole_program_are_those_of_importance_sampling(missing: bool) -> None:
+    _, (x, r, _), draws, program = linear(missing)
+    sizes = 1.0 / torch.softmax(program.given_y, 0).square().sum(0)
+    assert sizes.min() > 400.0
+    p_value, worst = smallest_p_value(draws, program, program.given_y)
+    assert p_value > DIFFERENT, worst
+    assert set(draws) == {"z", "w", "c", "y"} | ({"x", "r"} if missing else set())
+    for name, given in (("x", x), ("r", r)) if missing else ():
+        kept = ~given.isnan()
+        torch.testing.assert_close(
+            draws[name][:, kept], given[kept].expand(COUNT, -1), rtol=1e-12, atol=1e-12
+        )
+        for row, column in (~kept).nonzero().tolist():
+            size = 1.0 / (1.0 / float(COUNT) + 1.0 / draws.ess[row])
+            p_value = weighted_ks(
+                draws[name][:, row, column],
+                float(size),
+                program.sites[name][:, row, column],
+                program.given_y[:, row],
+            )
+            assert p_value > DIFFERENT, (name, row)
+
+
+def test_gaps_of_a_row_say_how_its_costs_lie_to_drawn_revenues() -> None:
+    model, (_, r, y), draws, _ = linear(True)
+    happened = (draws["c"] < model.r_standardizer(draws["r"])).all(-1)
+    assert (happened == (y == 1.0)).all()
+    assert draws["r"][:, r.isnan()].std(0).min() > 0.05
+
+
+def test_rows_with_gaps_leave_those_without_as_they_are() -> None:
+    model, (x, r, y), draws, _ = linear(True)
+    complete = ~(x.isnan().any(-1) | r.isnan().any(-1))
+    assert complete.sum() == 1
+    with quality_unheeded():
+        alone = model.posterior(
+            *(t[complete] for t in (x, r, y)), seed=8, **{**DRAWS, "num_proposals": 40_000}
+        )
+    one, other = alone["z"][:, 0, 0], draws["z"][:, complete][:, 0, 0]
+    size = float(1.0 / (1.0 / float(COUNT) + 1.0 / alone.ess[0]))
+    assert weighted_ks(one, size, other, torch.zeros(COUNT).double()) > DIFFERENT
+    assert (alone.log_evidence - draws.log_evidence[complete]).abs() < 0.1
+
+
+def test_evidence_of_rows_with_gaps_is_the_density_of_the_outcome() -> None:
+    _, _, draws, program = linear(True)
+    assert (draws.log_evidence - program.log_evidence()).abs().max() < 0.1

@@ -1,0 +1,341 @@
+"""Draws as ArviZ's own structure, in both lines of ArviZ."""
+
+from __future__ import annotations
+
+import functools
+import math
+from pathlib import Path
+from typing import Any
+
+import arviz as az
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, fit, to_arviz
+from pyro_gcm.arviz_export import _extended
+
+QUIET: dict[str, Any] = {"num_samples": 40, "progress": False}
+GROUPS = {
+    "posterior",
+    "posterior_predictive",
+    "prior",
+    "prior_predictive",
+    "log_likelihood",
+    "sample_stats",
+    "observed_data",
+    "constant_data",
+}
+#: Other draws of some rows can have a Pareto k above 0.7 by chance.
+quality_unheeded = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
+
+
+def data(count: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, 2, generator=g)
+    cost = 100.0 + 15.0 * x[:, :1] + 8.0 * torch.randn(count, 2, generator=g)
+    r = 110.0 + 25.0 * torch.randn(count, 2, generator=g)
+    return x, r, (cost < r).all(-1).float()
+
+
+@functools.cache
+def trained(informed: bool = True) -> GCM:
+    """A model of 600 rows, or of the same rows with outcomes that belong to others."""
+    x, r, y = data(600)
+    model = GCM(2, 2, z_dim=2, hidden=8, num_samples=512)
+    y = y if informed else y[torch.randperm(600, generator=torch.Generator().manual_seed(1))]
+    fit(model, x, r, y, epochs=15, batch_size=128, num_particles=16, progress=False)
+    return model
+
+
+@functools.cache
+def held_out() -> Any:
+    return to_arviz(trained(), *data(150, 1), num_samples=1000, progress=False)
+
+
+def dims(variable: Any) -> dict[str, int]:
+    return dict(zip(variable.dims, variable.shape, strict=True))
+
+
+def groups(result: Any) -> set[str]:
+    names = result.groups() if callable(result.groups) else result.groups
+    return {name.strip("/") for name in names} - {""}
+
+
+# What is in it
+
+
+def test_structure_is_that_of_the_installed_line() -> None:
+    result = to_arviz(trained(), *data(6), **QUIET)
+    if az.__version__.startswith("0."):
+        assert isinstance(result, az.InferenceData)
+    else:
+        import xarray
+
+        assert isinstance(result, xarray.DataTree)
+    assert groups(result) == GROUPS
+    assert result["posterior"].attrs["inference_library"] == "pyro_gcm"
+
+
+def test_groups_hold_the_draws_of_the_model() -> None:
+    x, r, y = data(6)
+    model, result = trained(), to_arviz(trained(), x, r, y, seed=5, **QUIET)
+    prior = model.posterior(x, r, seed=5, units="data", **QUIET)
+    draws = model.posterior(x, r, y, seed=6, units="data", **QUIET)
+    for group, sites in (("prior", prior), ("posterior", draws)):
+        assert set(result[group].data_vars) == {"z", "c"}
+        for name in ("z", "c"):
+            assert np.array_equal(result[group][name].values[0], sites[name].numpy())
+        predictive = result[f"{group}_predictive"]
+        assert set(predictive.data_vars) == {"y"}
+        assert np.array_equal(predictive["y"].values[0], sites["y"].numpy())
+    stats = result["sample_stats"]
+    for name in ("ess", "pareto_k", "log_evidence"):
+        assert np.array_equal(stats[name].values, getattr(draws, name).numpy(), equal_nan=True)
+    assert np.array_equal(result["observed_data"]["y"].values, y.numpy())
+    assert np.array_equal(result["constant_data"]["x"].values, x.numpy())
+    assert np.array_equal(result["constant_data"]["r"].values, r.numpy())
+
+
+def test_dimensions_have_names_and_coordinates() -> None:
+    x, r, y = data(6)
+    result = to_arviz(trained(), x, r, y, **QUIET)
+    posterior = result["posterior"]
+    assert dims(posterior["z"]) == {"chain": 1, "draw": 40, "datum": 6, "latent": 2}
+    assert dims(posterior["c"]) == {"chain": 1, "draw": 40, "datum": 6, "cost": 2}
+    assert dims(result["posterior_predictive"]["y"]) == {"chain": 1, "draw": 40, "datum": 6}
+    assert dims(result["log_likelihood"]["y"]) == {"chain": 1, "draw": 40, "datum": 6}
+    assert dims(result["sample_stats"]["ess"]) == {"datum": 6}
+    assert dims(result["constant_data"]["x"]) == {"datum": 6, "covariate": 2}
+    assert dims(result["constant_data"]["r"]) == {"datum": 6, "revenue": 2}
+    assert posterior["draw"].values.tolist() == list(range(40))
+    assert posterior["datum"].values.tolist() == list(range(6))
+    assert posterior["cost"].values.tolist() == ["r[0]", "r[1]"]
+    assert result["constant_data"]["covariate"].values.tolist() == ["x[0]", "x[1]"]
+
+
+def test_names_are_those_of_the_columns_or_those_given() -> None:
+    x, r, y = data(4)
+    people = pd.Index(["a", "b", "c", "d"], name="person")
+    frames = {
+        "x": pd.DataFrame(x.numpy(), columns=["age", "income"], index=people),
+        "r": pd.DataFrame(r.numpy(), columns=["bid", "budget"], index=people),
+        "y": pd.Series(y.numpy(), index=people),
+    }
+    result = to_arviz(trained(), **frames, **QUIET)
+    assert result["posterior"]["datum"].values.tolist() == ["a", "b", "c", "d"]
+    assert result["posterior"]["cost"].values.tolist() == ["bid", "budget"]
+    assert result["constant_data"]["covariate"].values.tolist() == ["age", "income"]
+    one = result["posterior"]["c"].sel(datum="b", cost="budget")
+    assert one.shape == (1, 40)
+    given = to_arviz(trained(), **frames, x_names=["u", "v"], r_names=("s", "t"), **QUIET)
+    assert given["posterior"]["cost"].values.tolist() == ["s", "t"]
+    assert given["constant_data"]["covariate"].values.tolist() == ["u", "v"]
+    levels = pd.MultiIndex.from_product([[0, 1], ["p", "q"]])
+    frames = {name: frame.set_axis(levels) for name, frame in frames.items()}
+    result = to_arviz(trained(), **frames, **QUIET)
+    assert result["posterior"]["datum"].values.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("form", ["lists", "columns", "boxed frame", "integers"])
+def test_rows_come_in_any_form(form: str) -> None:
+    x, r, y = data(4)
+    wanted = to_arviz(trained(), x.double(), r.double(), y, **QUIET)
+    rows: Any = {
+        "lists": (x.tolist(), r.tolist(), y.tolist()),
+        "columns": (x, r, y[:, None]),
+        "boxed frame": (pd.DataFrame(x.numpy()).astype(object), r.numpy(), y.numpy() == 1.0),
+        "integers": (x, r, y.int()),
+    }[form]
+    result = to_arviz(trained(), *rows, **QUIET)
+    assert dims(result["observed_data"]["y"]) == {"datum": 4}
+    for group, name in (("posterior", "c"), ("observed_data", "y"), ("constant_data", "x")):
+        np.testing.assert_allclose(result[group][name], wanted[group][name], rtol=1e-6)
+
+
+def test_alternatives_have_a_dimension_of_their_own() -> None:
+    model = GCM(2, 2, alternatives=3, costs=4, p0="constant")
+    result = to_arviz(model, *data(5), **QUIET)
+    cost = result["posterior"]["c"]
+    assert dims(cost) == {"chain": 1, "draw": 40, "datum": 5, "alternative": 3, "cost": 4}
+    assert cost["cost"].values.tolist() == [0, 1, 2, 3]
+
+
+def test_implicit_model_has_its_kernel() -> None:
+    model, (x, r, y) = IGCM(2, 2, k_dim=3), data(5)
+    model.learn_units(*data(100))
+    result = to_arviz(model, x, r, y, **QUIET)
+    assert set(result["posterior"].data_vars) == set(result["prior"].data_vars) == {"z", "k", "c"}
+    assert dims(result["posterior"]["k"]) == {"chain": 1, "draw": 40, "datum": 5, "kernel": 3}
+    assert result["posterior"]["cost"].values.tolist() == [0, 1, 2]
+
+
+@quality_unheeded
+def test_whole_program_has_what_was_missing() -> None:
+    x, r, y = data(60)
+    model = GCM(2, 2, prior="standard", z_dim=2, hidden=8)
+    fit(model, x, r, y, objective="joint", epochs=3, progress=False)
+    result = to_arviz(model, x[:6], r[:6], y[:6], **QUIET)
+    assert set(result["posterior"].data_vars) == {"z", "w", "c"}
+    assert dims(result["posterior"]["w"])["hidden"] == 2
+    x, r = x[:6].clone(), r[:6].clone()
+    x[0, 1] = r[2, 0] = math.nan
+    result = to_arviz(model, x, r, y[:6], **QUIET)
+    for group in ("prior", "posterior"):
+        assert set(result[group].data_vars) == {"z", "w", "c", "x", "r"}
+        assert dims(result[group]["x"]) == {"chain": 1, "draw": 40, "datum": 6, "covariate": 2}
+        assert dims(result[group]["r"])["revenue"] == 2
+        assert not np.isnan(result[group]["x"]).any()
+    assert np.isnan(result["constant_data"]["x"]).sum() == 1
+    assert result["posterior"]["r"].std("draw")[0, 2, 0] > 0.1
+    assert (result["posterior"]["r"].std("draw")[0, 0] < 1e-4).all()
+
+
+@quality_unheeded
+def test_costs_that_were_seen_are_observed_and_kept() -> None:
+    x, r, y = data(6)
+    c = torch.where(y[:, None] == 1.0, r - 5.0, math.nan)
+    y[0] = math.nan
+    result = to_arviz(trained(), x, r, y, c, **QUIET)
+    observed = result["observed_data"]
+    assert dims(observed["c"]) == {"datum": 6, "cost": 2}
+    assert np.array_equal(observed["c"], c.numpy(), equal_nan=True)
+    assert np.isnan(observed["y"][0])
+    seen = (~c.isnan()).numpy()
+    assert (result["posterior"]["c"].values[0][:, seen] == c.numpy()[seen]).all()
+    assert result["prior"]["c"].std("draw").min() > 0.1  # before anything was seen
+
+
+def test_continuous_outcomes_have_a_density() -> None:
+    x, r, _ = data(8)
+    y = 300.0 + 20.0 * x[:, 0]
+    model = GCM(2, 2, response="continuous", z_dim=2, hidden=8)
+    model.learn_units(x, r, y)
+    result = to_arviz(model, x, r, y, num_samples=1000, progress=False)
+    log_p = result["log_likelihood"]["y"].values[0]
+    found = -np.log(np.exp(-log_p).mean(0))
+    assert np.abs(found - model.log_prob(x, r, y, num_samples=2048).numpy()).max() < 0.1
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"x_names": ["a"]}, "x_names must have 2 names, got 1"),
+        ({"r_names": ["a", "b", "c"]}, "r_names must have 2 names, got 3"),
+        ({"num_samples": 0}, "num_samples must be an integer of at least 1"),
+        ({"seed": -1}, "seed must be an integer of at least 0"),
+        ({"y": torch.full((4,), 2.0)}, "y must be 0 or 1"),
+        ({"y": torch.zeros(3)}, "row counts differ"),
+        ({"x": torch.zeros(4, 3)}, "x has 3 columns"),
+        ({"method": "exact"}, "method must be one of"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_any_work(
+    options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("drawn before the check")
+
+    model = GCM(2, 2)
+    monkeypatch.setattr(GCM, "_encode", work)
+    x, r, y = data(4)
+    with pytest.raises(ValueError, match=message):
+        to_arviz(model, **{"x": x, "r": r, "y": y, **options})
+    with pytest.raises(TypeError, match="y must be a numeric array or tensor, got NoneType"):
+        to_arviz(model, x, r, None)
+
+
+# What ArviZ makes of it
+
+
+def pointwise(result: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], float]:
+    """Leave-one-out log densities and Pareto k of every datum, and their sum."""
+    loo = az.loo(result, pointwise=True)
+    if az.__version__.startswith("0."):
+        return loo.loo_i.values, loo.pareto_k.values, loo.elpd_loo
+    return loo.elpd_i.values, loo.pareto_k.values, loo.elpd
+
+
+def test_leaving_a_held_out_row_out_gives_its_log_probability() -> None:
+    wanted = trained().log_prob(*data(150, 1), num_samples=4096).double().numpy()
+    found, k, total = pointwise(held_out())
+    gap = found - wanted
+    assert np.abs(gap).max() < 0.06
+    assert abs(gap.mean()) < 0.003
+    assert (k < 0.7).all()
+    assert abs(total - wanted.sum()) < 0.4
+    assert wanted.min() < -2.0  # some outcomes were a surprise
+
+
+def test_likelihoods_among_draws_before_y_keep_their_harmonic_mean() -> None:
+    """The identity behind it, for a z of two values and as few as four draws."""
+    likelihood, prior = torch.tensor([0.9, 0.1]), torch.tensor([0.3, 0.7])
+    evidence = float((likelihood * prior).sum())
+    given_y, total, runs = likelihood * prior / evidence, 0.0, 1500
+    for seed in range(runs):
+        own, others = (torch.multinomial(p, 200, replacement=True) for p in (given_y, prior))
+        log_p = (likelihood[z.reshape(4, 50)].log() for z in (own, others))
+        total += float((-_extended(*log_p, seed)).exp().mean())
+    assert total / runs == pytest.approx(1.0 / evidence, rel=0.02)
+
+
+def test_seen_costs_count_in_the_likelihood() -> None:
+    x, r, y = data(60, 1)
+    price = trained().cost(x).mean + 3.0  # one of the two costs of rows that were won
+    c = torch.where((y[:, None] == 1.0) & (price < r), price, math.nan)
+    c[:, 1] = math.nan
+    model = trained()
+    result = to_arviz(model, x, r, y, c, num_samples=1000, progress=False)
+    log_p = result["log_likelihood"]["y"].values[0]
+    harmonic = -np.log(np.exp(-log_p).mean(0))
+    wanted = model.log_prob(x, r, y, c, num_samples=4096).numpy()
+    assert np.abs(harmonic - wanted).max() < 0.15
+    assert np.abs(harmonic - wanted).mean() < 0.02
+    seen = ~c[:, 0].isnan().numpy()
+    assert 10 < seen.sum() < 50
+    assert (wanted < model.log_prob(x, r, y).numpy() - 1.0)[seen].all()  # a density per unit of r
+
+
+# By pandas, of what arviz 0.23 does.
+@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.sort_values")
+def test_comparison_prefers_the_better_model() -> None:
+    rows = data(150, 1)
+    models = {
+        "informed": held_out(),
+        "shuffled": to_arviz(trained(informed=False), *rows, num_samples=1000, progress=False),
+    }
+    table = az.compare(models)
+    assert list(table.index) == ["informed", "shuffled"]
+    assert pointwise(models["informed"])[2] > pointwise(models["shuffled"])[2] + 20.0
+
+
+def test_file_gives_everything_back(tmp_path: Path) -> None:
+    x, r, y = data(5)
+    people = pd.Index(["a", "b", "c", "d", "e"])
+    frame = pd.DataFrame(x.numpy(), columns=["age", "income"], index=people)
+    result = to_arviz(trained(), frame, r, y, **QUIET)
+    path = str(tmp_path / "draws.nc")
+    result.to_netcdf(path)
+    again = az.from_netcdf(path)
+    assert groups(again) == GROUPS
+    for group in GROUPS:
+        mine, theirs = result[group], again[group]
+        assert set(mine.data_vars) == set(theirs.data_vars)
+        for name in [*mine.data_vars, *mine.coords]:
+            assert mine[name].dims == theirs[name].dims
+            np.testing.assert_array_equal(mine[name].values, theirs[name].values)
+
+
+def test_the_seed_decides() -> None:
+    rows = data(5)
+    state = torch.get_rng_state()
+    one, same, other = (to_arviz(trained(), *rows, seed=seed, **QUIET) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), state)
+    for group, name in (("posterior", "c"), ("prior", "z"), ("log_likelihood", "y")):
+        assert np.array_equal(one[group][name], same[group][name])
+        assert not np.array_equal(one[group][name], other[group][name])

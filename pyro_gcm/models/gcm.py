@@ -267,7 +267,8 @@ class GCM(OrderEventModel):
         """Costs that were seen, [B, r_dim] in the units of r, NaN where one was not.
 
         :raises ValueError: for another response or revenue map, whose costs have no such units, for
-            a guide that reads an outcome that is missing, and for costs that contradict y.
+            a guide that reads an outcome that is missing, for costs that contradict y, and for a
+            cost and an outcome that were seen where r is missing.
         """
         return checked_costs(self, c, r, y)
 

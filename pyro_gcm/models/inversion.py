@@ -35,6 +35,8 @@ def required_revenue(
         raise ValueError("required_revenue needs revenues that are not quantile levels")
     if isinstance(model.response, Binary) and not 0.0 < level < 1.0:
         raise ValueError(f"level must be a probability in (0, 1), got {level}")
+    if not math.isfinite(level):
+        raise ValueError(f"level must be finite, got {level}")
     if positive_int("revenue", revenue, minimum=0) >= model.r_dim:
         raise ValueError(f"revenue must be below r_dim={model.r_dim}, got {revenue}")
     loc, scale = model.r_standardizer.loc.double(), model.r_standardizer.scale.double()

@@ -147,6 +147,7 @@ def complete_sites(model: Predictions, latents: Latents, rows: Rows) -> dict[str
     """The sites of draws that agree with y: c (and k) exactly, and y once more, a new outcome."""
     z, covariates = latents.z, latents.covariates
     event = OrderEvent(model._cost(z, covariates), latents.revenue)
+    new_outcome = model.response.distribution(event, covariates, rows.r)
     event, p_y, _ = _given_costs(model, event, covariates, rows)
     shape, sites = z.shape[:2], {"z": z, **latents.sites}
     if not isinstance(event.revenue, Tensor):  # k was integrated out; then y is the event
@@ -154,7 +155,7 @@ def complete_sites(model: Predictions, latents: Latents, rows: Rows) -> dict[str
         if rows.y is not None:
             p_k = event.revenue_posterior(rows.y)
         sites["k"] = p_k.sample()
-        event = p_y = event.given_revenue(sites["k"])
+        event = p_y = new_outcome = event.given_revenue(sites["k"])
     if rows.y is None:
         cost: Any = event.cost
         sites["c"] = cost.expand(shape).sample()
@@ -163,5 +164,5 @@ def complete_sites(model: Predictions, latents: Latents, rows: Rows) -> dict[str
     # An outcome that was not seen says nothing of c.
     outcome = torch.where(rows.y.isnan(), p_y.mean, rows.y) if rows.c is not None else rows.y
     sites["c"] = p_y.cost_posterior(outcome).sample()
-    sites["y"] = p_y.sample()
+    sites["y"] = new_outcome.sample()  # the row's costs are drawn anew for it
     return sites

@@ -138,6 +138,8 @@ class Predictions(nn.Module):
             log p(y, c_seen | x, r), and y may be NaN.
         :returns: [B].
         """
+        if y is None:
+            raise ValueError("y must be given, or NaN where c is seen in its place")
         rows = checked_rows(self, x, r, y, c)
         noise = self._noise(num_samples)
 

@@ -173,6 +173,11 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], message: str) -> N
         GCM(3, 2).required_revenue(**{"x": torch.zeros(4, 3), **options})
 
 
+def test_level_of_a_continuous_response_is_finite() -> None:
+    with pytest.raises(ValueError, match="level must be finite, got nan"):
+        GCM(3, 2, response="continuous").required_revenue(torch.zeros(4, 3), math.nan)
+
+
 def test_quantile_levels_and_implicit_models_have_no_such_revenue() -> None:
     with pytest.raises(ValueError, match="needs revenues that are not quantile levels"):
         GCM(3, 1, response="quantile").required_revenue(torch.zeros(4, 3), 0.5)

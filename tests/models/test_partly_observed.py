@@ -350,6 +350,22 @@ def test_costs_come_in_any_form_and_type() -> None:
     torch.testing.assert_close(single, wanted.float(), rtol=1e-4, atol=1e-4)
 
 
+def test_new_outcome_of_a_row_draws_its_costs_anew() -> None:
+    model = model_of(r_dim=1)
+    x, r = torch.zeros(1, 3).double(), torch.full((1, 1), 50.0).double()
+    draws = model.posterior(x, r, [1.0], r - 0.1, num_samples=20_000, progress=False)
+    p = model.log_likelihood(x, r, [1.0], sites=draws).exp()
+    assert 0.05 < p.mean() < 0.95
+    error = (p.mean() * (1 - p.mean()) / 20_000) ** 0.5
+    assert (draws["y"].mean() - p.mean()).abs() < 4 * error
+
+
+def test_log_prob_asks_for_an_outcome() -> None:
+    x, r, _, c = rows()
+    with pytest.raises(ValueError, match="y must be given"):
+        model_of().log_prob(x, r, None, c)
+
+
 def test_draws_keep_the_costs_that_were_seen() -> None:
     x, r, y, c = rows()
     for dtype in (torch.float32, torch.float64):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, as_tensor, positive_int, vector
 from pyro_gcm.models.inspection import Inspection
+from pyro_gcm.models.posterior import PosteriorDraws
 
 #: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
 _DIMENSIONS = {
@@ -34,8 +35,10 @@ def to_arviz(
     num_samples: int = 1000,
     x_names: Sequence[str] | None = None,
     r_names: Sequence[str] | None = None,
+    method: str = "auto",
+    num_proposals: int = 4096,
     seed: int = 0,
-    **options: Any,
+    progress: bool = True,
 ) -> Any:
     """Draws for rows (x, r, y) as `arviz.InferenceData` (0.x) or `xarray.DataTree` (1.x).
 
@@ -44,15 +47,14 @@ def to_arviz(
     - prior, prior_predictive: z, c (k, w) and y given x and r alone, without the outcome.
     - posterior: z, c (k, w), and what was missing of x and r, given the outcome.
     - posterior_predictive: y, a new outcome of the row with the same z (and k).
-    - log_likelihood: of y (and c), for `arviz.loo`. Without its outcome a datum's z is drawn from
-      p(z | x), so that leaving it out gives log p(y | x, r); the weights must not have seen the
-      rows, for `arviz.compare` as well: take held-out ones. log p(y | z, r) alone would need
-      harmonic means, with Pareto k above 0.7 for many rows. So a draw stands for its z among others
-      from p(z | x), the extended space of importance-weighted inference, and has the logarithm of
-      a weighted mean of their likelihoods, which has the same harmonic mean.
+    - log_likelihood: of y (and c), for `arviz.loo` and `arviz.compare` of held-out rows. Without
+      its outcome a datum's z is drawn from p(z | x), so that leaving it out gives log p(y | x, r),
+      and that is what is here, z integrated out: log p(y | z, r) alone would need harmonic means,
+      with Pareto k above 0.7 for many rows. It hardly differs between draws, so that p_loo is almost
+      0, as fixed weights have it; its error is log_evidence_error, which k says nothing of.
     - observed_data: y, and c if it is given; constant_data: x, r.
-    - sample_stats: ess, pareto_k and log_evidence of every datum (`PosteriorDraws`). The draws are
-      independent, so that R-hat has nothing to say.
+    - sample_stats: ess, pareto_k, log_evidence and log_evidence_error of every datum
+      (`PosteriorDraws`). The draws are independent, so that R-hat has nothing to say.
 
     Costs are in the units of the revenues where there is one for each, else as `posterior` has
     them. Saved by its own `to_netcdf` and read by `arviz.from_netcdf`.
@@ -64,7 +66,7 @@ def to_arviz(
     :param num_samples: draws of every datum, one chain.
     :param x_names: names of the covariates, in place of the columns' own.
     :param r_names: names of the revenues.
-    :param options: method, num_proposals and progress of `Inspection.posterior`.
+    :param method, num_proposals, progress: as of `Inspection.posterior`.
     :raises ValueError: for wrong shapes, values or numbers of names.
     """
     num_samples = positive_int("num_samples", num_samples)
@@ -75,17 +77,19 @@ def to_arviz(
         "datum": x.index if isinstance(x, pd.DataFrame) and x.index.nlevels == 1 else None,
     }
     units = "data" if model.costs_have_units else "standard"
-    options = {"num_samples": num_samples, "units": units, **options}
+    options: Any = {
+        "num_samples": num_samples,
+        "units": units,
+        "method": method,
+        "num_proposals": num_proposals,
+        "progress": progress,
+    }
     observed = {"y": vector("y", y, missing=c is not None)}
     if c is not None:
         observed["c"] = as_tensor("c", c)
     draws = model.posterior(x, r, y, c, seed=seed + 1, **options)  # which checks the rows
     prior = model.posterior(x, r, seed=seed, **options)
-    log_p = _extended(
-        model.log_likelihood(x, r, y, c, sites=draws),
-        model.log_likelihood(x, r, y, c, sites=prior),
-        seed,
-    )
+    log_p = _among_proposals(model.log_likelihood(x, r, y, c, sites=draws), draws, seed)
     if units == "data":
         coords["cost"] = coords["revenue"]
 
@@ -95,7 +99,7 @@ def to_arviz(
     def rows(values: Mapping[str, Tensor]) -> Any:
         return _dataset(values, (), coords)
 
-    quality = {name: getattr(draws, name) for name in ("ess", "pareto_k", "log_evidence")}
+    quality = {name: values for name, values in draws.quality().items() if name != "proposals"}
     groups = {
         "posterior": sites({k: v for k, v in draws.items() if k != "y"}),
         "posterior_predictive": sites({"y": draws["y"]}),
@@ -109,21 +113,19 @@ def to_arviz(
     return _container(groups)
 
 
-def _extended(given_y: Tensor, before_y: Tensor, seed: int) -> Tensor:
-    """log of the weighted mean likelihood of a draw and S draws from the prior, [S, B].
+def _among_proposals(given_z: Tensor, draws: PosteriorDraws, seed: int) -> Tensor:
+    """log of the evidence, estimated from N proposals and the z of each draw, [S, B].
 
-    A draw from the posterior among others from the prior is the posterior of the whole set, under
-    the mean of their likelihoods (Andrieu & Roberts 2009; Cremer et al. 2017). Random weights,
-    Dirichlet(2, 1, ..., 1), keep that, and give the reciprocal of the mean a Pareto k of at most
-    1/2, however improbable y is.
+    ArviZ fits a Pareto tail to the reciprocals, so that they have to differ. A draw counts for a
+    Gamma(2) number of proposals, as in a Bayesian bootstrap: that moves the estimate by a part in
+    N, less than its error, and makes the tail a bounded one, with a k around -1/2.
     """
-    generator, count = torch.Generator().manual_seed(seed), len(given_y)
-    weights = torch.rand(count, count + 2, generator=generator, dtype=torch.float64)
-    weights = -(1.0 - weights).log().to(given_y.device)
-    weights = weights / weights.sum(1, keepdim=True)
-    largest = torch.maximum(given_y.amax(0), before_y.amax(0)).double()
-    own, others = (given_y - largest).exp(), (before_y - largest).exp()
-    return (weights[:, :2].sum(1, keepdim=True) * own + weights[:, 2:] @ others).log() + largest
+    generator = torch.Generator().manual_seed(seed)
+    gamma = -torch.rand(2, len(given_z), 1, generator=generator, dtype=torch.float64).log().sum(0)
+    proposals = draws.proposals.double()
+    own = given_z.double() + gamma.log().to(given_z.device)
+    all_others = draws.log_evidence.double() + proposals.log()
+    return torch.logaddexp(own, all_others) - (2.0 + proposals).log()
 
 
 def _names(

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit, to_arviz
-from pyro_gcm.arviz_export import _extended
 
 QUIET: dict[str, Any] = {"num_samples": 40, "progress": False}
 GROUPS = {
@@ -272,16 +271,40 @@ def test_leaving_a_held_out_row_out_gives_its_log_probability() -> None:
     assert wanted.min() < -2.0  # some outcomes were a surprise
 
 
-def test_likelihoods_among_draws_before_y_keep_their_harmonic_mean() -> None:
-    """The identity behind it, for a z of two values and as few as four draws."""
-    likelihood, prior = torch.tensor([0.9, 0.1]), torch.tensor([0.3, 0.7])
-    evidence = float((likelihood * prior).sum())
-    given_y, total, runs = likelihood * prior / evidence, 0.0, 1500
-    for seed in range(runs):
-        own, others = (torch.multinomial(p, 200, replacement=True) for p in (given_y, prior))
-        log_p = (likelihood[z.reshape(4, 50)].log() for z in (own, others))
-        total += float((-_extended(*log_p, seed)).exp().mean())
-    assert total / runs == pytest.approx(1.0 / evidence, rel=0.02)
+def test_draws_differ_less_than_the_error_of_the_evidence() -> None:
+    result = held_out()
+    log_p = result["log_likelihood"]["y"].values[0]
+    evidence = result["sample_stats"]["log_evidence"].values
+    error = result["sample_stats"]["log_evidence_error"].values
+    harmonic = -np.log(np.exp(-log_p).mean(0))
+    assert (error >= 0.0).all() and error.max() > 1e-3
+    assert (np.abs(harmonic - evidence) < 0.2 * error + 1e-4).all()
+    gap = (evidence - trained().log_prob(*data(150, 1), num_samples=4096).numpy()) / error
+    assert 0.8 < np.sqrt((gap**2).mean()) < 1.25  # the error is what it says
+
+
+def test_rare_outcomes_are_within_the_error_of_their_evidence() -> None:
+    """z ~ N(0, 1) and c close to z: y is improbable for almost all of p(z)."""
+    model = GCM(1, 1, z_dim=1, hidden=())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.cost_net.net[-1].weight[0, 0] = 1.0
+        model.cost_net.net[-1].bias[1] = -4.0  # scale near its floor
+    x, r, y = torch.zeros(8, 1), torch.full((8, 1), -2.8), torch.ones(8)
+    assert model.log_prob(x, r, y, num_samples=2**16)[0] < -5.0
+    result = to_arviz(model, x, r, y, num_samples=1000, progress=False)
+    found, k, _ = pointwise(result)
+    error = result["sample_stats"]["log_evidence_error"].values
+    truth = torch.special.log_ndtr(torch.tensor(-2.8 / math.hypot(1.0, scale_of(model)))).item()
+    assert (k < 0.7).all()
+    assert (np.abs(found - truth) < 4.0 * error + 1e-3).all()
+
+
+def scale_of(model: GCM) -> float:
+    """Standard deviation of the cost given z."""
+    scale: float = model.cost_net(torch.zeros(1, 1)).base_dist.scale.item()
+    return scale
 
 
 def test_seen_costs_count_in_the_likelihood() -> None:

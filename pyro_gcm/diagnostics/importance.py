@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -101,7 +101,7 @@ def bound_by_particles(
         row. It is NaN for a single draw, and where a row has no weight, whose bound is -inf.
     :raises ValueError: for wrong data or options, and for an objective whose loss is no bound.
     """
-    if not isinstance(num_particles, Sequence) or len(num_particles) == 0:
+    if not isinstance(num_particles, Iterable) or len(num_particles) == 0:
         raise ValueError(f"num_particles must be a sequence of integers, got {num_particles!r}")
     counts = sorted({positive_int("num_particles", count) for count in num_particles})
     target = _Target.of(model, objective, (x, r, y, c), batch_size, seed)

@@ -29,13 +29,17 @@ class SBCResult:
     "log p(y|z, r)": how many of `num_draws` posterior draws lie below the true value, 0 to
     `num_draws`. If the draws are right every rank is equally likely. Too many low and high ranks
     are draws that are too narrow, too many in the middle draws that are too wide, a slope is bias.
+
+    `tied` names the quantities that had the same value in every draw of every simulation, as
+    log p(y|z, c, r) of a binary y has where all draws agree with it: their ranks say nothing more.
     """
 
     ranks: pd.DataFrame
     num_draws: int
+    tied: frozenset[str] = frozenset()
 
     def p_values(self, bins: int | None = None) -> pd.Series:
-        """Chi-square test of uniform ranks, for every quantity.
+        """Chi-square test of uniform ranks, for every quantity; NaN where all values are tied.
 
         :param bins: number of bins of equal width, a divisor of `num_draws` + 1; by default the
             largest up to 20 that leaves at least 5 simulations expected in each.
@@ -53,13 +57,14 @@ class SBCResult:
         statistic = torch.from_numpy(((observed - expected) ** 2 / expected).sum(1))
         freedom = torch.tensor((bins - 1) / 2, dtype=torch.float64)
         tail = torch.special.gammaincc(freedom, statistic / 2)
-        return pd.Series(tail.numpy(), index=self.ranks.columns, name="p_value")
+        p_values = pd.Series(tail.numpy(), index=self.ranks.columns, name="p_value")
+        return p_values.mask(p_values.index.isin(self.tied))
 
     def __str__(self) -> str:
         p_values = self.p_values()
         return (
             f"{len(self.ranks)} simulations, {self.num_draws} posterior draws each: smallest "
-            f"p-value of {len(p_values)} quantities {p_values.min():.3g}, {p_values.idxmin()}"
+            f"p-value of {p_values.count()} quantities {p_values.min():.3g}, {p_values.idxmin()}"
         )
 
 
@@ -116,6 +121,7 @@ def simulation_based_calibration(
         # Not `seed` itself: draws with the generator of the simulation would know the truth.
         truth = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
         ranks: list[dict[str, Tensor]] = []
+        vary: set[str] = set()
         count = len(truth["y"])
         with tqdm(
             total=count, disable=not progress, delay=2, desc="calibration", unit="row"
@@ -128,10 +134,11 @@ def simulation_based_calibration(
                 both = {site: _stacked(site, part[site], draws, num_draws) for site in wanted}
                 ranked = dict(_coordinates(both, sites))
                 ranked.update(_log_likelihoods(model, data, both, "c" in sites))
+                vary |= {name for name, values in ranked.items() if (values != values[0]).any()}
                 ranks.append({name: _ranks(values, seeds) for name, values in ranked.items()})
                 bar.update(len(index))
     columns = {name: torch.cat([part[name] for part in ranks]).numpy() for name in ranks[0]}
-    return SBCResult(pd.DataFrame(columns), num_draws)
+    return SBCResult(pd.DataFrame(columns), num_draws, frozenset(columns) - vary)
 
 
 def _default_bins(count: int, num_draws: int) -> int:

@@ -57,7 +57,8 @@ class ObservedCost(TorchDistribution):
         log_p: Tensor = torch.where(seen, density, 0.0).sum(-1)
         if isinstance(self.cost, InfiniteCost):
             log_p = log_p + torch.where(seen.any(-1), self.cost.log_finite, 0.0)
-        return log_p.sum(-1) if len(self.event_shape) == 2 else log_p
+        log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
+        return log_p.to(self.loc.dtype)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, same_rows
+from pyro_gcm._validation import ArrayLike, matrix, same_rows
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.common_noise import blocks, in_blocks
-from pyro_gcm.models.latents import checked_rows, log_likelihood
+from pyro_gcm.models.latents import Rows, checked_rows, log_likelihood
 from pyro_gcm.models.posterior import PosteriorDraws, posterior_draws
 from pyro_gcm.models.predictions import Encoded, Predictions, prediction
 
@@ -85,6 +85,7 @@ class Inspection(Predictions):
             progress=progress,
         )
 
+    @prediction
     def cost_posterior(
         self,
         x: ArrayLike,
@@ -97,8 +98,7 @@ class Inspection(Predictions):
 
         c is exact given z, see `posterior`, which has the same options.
         """
-        draws: PosteriorDraws = self.posterior(x, r, y, c, **options)
-        return draws.only("z", "k", "c")
+        return posterior_draws(self, x, r, y, c, **options).only("z", "k", "c")
 
     @prediction
     def log_likelihood(
@@ -114,15 +114,36 @@ class Inspection(Predictions):
 
         For `IGCM` log p(y | z, k); with c, log p(y, c_seen | z, r).
 
-        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`.
+        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`, with x and r
+            where values of them are missing.
         """
-        for name in ("z", "k") if hasattr(self, "k_dim") else ("z",):
-            if name not in sites:
-                raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
         rows = checked_rows(self, x, r, y, c)
+        sites = self._checked_sites(rows, sites)
         covariates = self.x_standardizer(sites.get("x", rows.x))
         event = OrderEvent(self._cost(sites["z"], covariates), self._revenue_given(rows.r, sites))
         return log_likelihood(self, event, covariates, rows).to(self.noise.noise.dtype)
+
+    def _checked_sites(self, rows: Rows, sites: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Draws [S, B, d] of what the likelihood depends on."""
+        dims: dict[str, Any] = {"z": self.z_dim, "x": self.x_dim, "r": self.r_dim}
+        needed = {"z": True, "x": rows.x.isnan().any(), "r": rows.r.isnan().any()}
+        if hasattr(self, "k_dim"):
+            dims["k"], needed["k"] = self.k_dim, True
+        checked: dict[str, Tensor] = {}
+        for name, dim in dims.items():
+            if name not in sites:
+                if needed[name]:
+                    raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
+                continue
+            values = torch.as_tensor(sites[name], device=self.device).to(self.noise.noise.dtype)
+            count = checked["z"].shape[0] if checked else values.shape[0]
+            if values.shape != (count, len(rows.x), dim):
+                raise ValueError(
+                    f"sites[{name!r}] must have shape [draws, {len(rows.x)}, {dim}], the same "
+                    f"number of draws for each site, got {tuple(values.shape)}"
+                )
+            checked[name] = values
+        return checked
 
     def _revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
         """What the costs are compared with, for draws of the sites."""
@@ -140,7 +161,8 @@ class Inspection(Predictions):
         :param x: [B, x_dim] in data units.
         :param revenues: [R, r_dim].
         """
-        x, revenues = self._covariates(x), self._revenues("revenues", revenues)
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        revenues = self._revenues("revenues", revenues)
         noise = self._noise(num_samples)
         values, weights = [], []
         pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
@@ -179,8 +201,9 @@ class Inspection(Predictions):
 
     def _half_guided(self, encoded: Encoded, r: Tensor, y: Tensor | None) -> Encoded:
         """Half of the draws of z from a guide of its own, with the weights of the mixture."""
-        if self.z_guide is None or not self.reads_x or y is None or y.isnan().any():
+        if self.z_guide is None or not self.reads_x or y is None:
             return encoded
+        y = y.nan_to_num()  # where y may be missing the guide does not read it
         x, half = encoded.covariates, len(encoded.z) // 2
         p = self.z_prior(x)
         q = self.z_guide(x, self.r_standardizer(r), self.response.standardized(y))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, as_tensor, positive_int, same_rows
+from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.inference.common_noise import in_blocks
 from pyro_gcm.models.responses import Binary
 
@@ -30,7 +30,7 @@ def required_revenue(
     num_samples: int | None,
 ) -> Tensor:
     """What `GCM.required_revenue` returns; see there."""
-    x = model._covariates(x)
+    x = matrix("x", x, model.x_dim, "x_dim", model.device)
     if not model.response.standardizes_revenue:
         raise ValueError("required_revenue needs revenues that are not quantile levels")
     if isinstance(model.response, Binary) and not 0.0 < level < 1.0:
@@ -41,10 +41,14 @@ def required_revenue(
         raise ValueError(f"revenue must be below r_dim={model.r_dim}, got {revenue}")
     loc, scale = model.r_standardizer.loc.double(), model.r_standardizer.scale.double()
     rows = loc if r is None else as_tensor("r", r, model.device).double()
-    rows = model._revenues("r", rows.expand(len(x), -1) if rows.dim() == 1 else rows)
+    rows = rows.expand(len(x), -1) if rows.dim() == 1 else rows
+    # What is looked for may be given, or missing. Nothing else may: see `GCM`.
+    column = torch.tensor([revenue], device=rows.device)
+    if rows.dim() == 2 and rows.shape[1] == model.r_dim:
+        rows = rows.index_fill(1, column, loc[revenue].item())
+    rows = matrix("r", rows, model.r_dim, "r_dim", model.device)
     same_rows(x=x, r=rows)
     noise = model._noise(num_samples)
-    column = torch.tensor([revenue], device=rows.device)
 
     def block(x: Tensor, r: Tensor) -> Tensor:
         encoded = model._encode(x, noise)

@@ -10,7 +10,7 @@ import pyro.poutine as poutine
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, matrix, same_rows
+from pyro_gcm._validation import ArrayLike, as_tensor, matrix, same_rows
 from pyro_gcm.distributions import ObservedCost, OrderEvent, given_observed
 from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import Standardizer
@@ -60,6 +60,9 @@ def checked_costs(model: GCM, c: ArrayLike, r: Tensor | None, y: Tensor | None) 
             "c needs revenue_map='identity', one alternative with a cost in the units of each "
             f"revenue; got {type(model.revenue_map).__name__}"
         )
+    c = as_tensor("c", c)
+    if c.dim() == 1 and model.r_dim == 1:
+        c = c.unsqueeze(1)
     c = matrix("c", c, model.r_dim, "r_dim", missing=True)
     same_rows(c=c, **{name: v for name, v in (("r", r), ("y", y)) if v is not None})
     if y is not None and y.isnan().any() and getattr(model.z_guide, "reads_outcome", False):

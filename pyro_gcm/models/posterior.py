@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import torch
@@ -35,21 +35,28 @@ _PROPOSALS_AT_ONCE = 1 << 18
 _PROPOSALS_PER_DRAW = 128
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PosteriorDraws(Mapping[str, Tensor]):
-    """Draws of sites by name, each [S, B, ...], and what is known of their quality.
+    """Draws of sites by name, each [S, B, ...], and what is known of their quality, each [B].
 
-    `ess` [B] is the effective number of independent draws of z: S where they are exact, else the
-    effective sample size of the proposals they were resampled from. `pareto_k` [B] is the Pareto
-    shape of the importance weights, NaN where the draws are exact; above 0.7 weights cannot be
-    relied on. `log_evidence` [B] is a Monte Carlo estimate of log p(y | x, r) in nats (of
-    log p(y, c_seen | x, r), if costs were seen), and 0 where nothing was.
+    `ess` is the effective number of independent draws of z: S where they are exact, the number of
+    accepted ones where rejection ended before, else the effective sample size of the proposals they
+    were resampled from. `pareto_k` is the Pareto shape of the importance weights, NaN where there
+    are none; above 0.7 weights cannot be relied on. `log_evidence` is a Monte Carlo estimate, from
+    that many `proposals` and with that `log_evidence_error`, of log p(y | x, r) in nats, or of
+    log p(y, c_seen | x, r) if costs were seen; 0 where nothing was.
     """
 
     sites: Mapping[str, Tensor]
     ess: Tensor
     pareto_k: Tensor
     log_evidence: Tensor
+    log_evidence_error: Tensor
+    proposals: Tensor
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in self.sites.items())
+        return f"PosteriorDraws({shapes})"
 
     def __getitem__(self, site: str) -> Tensor:
         return self.sites[site]
@@ -63,11 +70,11 @@ class PosteriorDraws(Mapping[str, Tensor]):
     def only(self, *sites: str) -> PosteriorDraws:
         """The same without the other sites."""
         kept = {name: self.sites[name] for name in sites if name in self.sites}
-        return PosteriorDraws(kept, *self.quality())
+        return PosteriorDraws(kept, **self.quality())
 
-    def quality(self) -> tuple[Tensor, Tensor, Tensor]:
-        """`ess`, `pareto_k` and `log_evidence`."""
-        return self.ess, self.pareto_k, self.log_evidence
+    def quality(self) -> dict[str, Tensor]:
+        """Everything but the sites, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sites"}
 
 
 def posterior_draws(
@@ -77,12 +84,12 @@ def posterior_draws(
     y: ArrayLike | None,
     c: ArrayLike | None,
     *,
-    num_samples: int,
-    units: str,
-    method: str,
-    num_proposals: int,
-    seed: int,
-    progress: bool,
+    num_samples: int = 1000,
+    units: str = "standard",
+    method: str = "auto",
+    num_proposals: int = 4096,
+    seed: int = 0,
+    progress: bool = True,
 ) -> PosteriorDraws:
     """What `Inspection.posterior` returns; see there."""
     rows = checked_rows(model, x, r, y, c)
@@ -179,59 +186,95 @@ def _draw(
     """Draws for one block of rows: exact where that is possible and affordable."""
     if rows.y is None and rows.c is None and not _weighted(model):
         latents = propose(model, rows, num_samples).latents
-        nothing = model.noise.noise.new_zeros(len(rows.x))
-        return _exact(model, latents, rows, nothing)
+        zero = model.noise.noise.new_zeros(len(rows.x))
+        return _unweighted(
+            model, latents, rows, zero + num_samples, (zero, zero, zero + num_samples)
+        )
     if method == "importance" or not _can_reject(model, rows):
         return _importance(model, rows, num_samples, num_proposals)
-    latents, evidence, done = _rejection(model, rows, num_samples)
-    if done.all():
-        return _exact(model, latents, rows, evidence)
-    if method == "rejection":
+    latents, accepted, evidence = _rejection(model, rows, num_samples)
+    rare = (accepted < num_samples).nonzero()[:, 0]
+    if method == "rejection" and len(rare):
         raise RuntimeError(
             f"method='rejection' would need more than {_PROPOSALS_PER_DRAW} proposals a draw for "
-            f"{int((~done).sum())} rows, whose outcomes have too small a probability: use 'auto'"
+            f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
         )
-    rare = (~done).nonzero()[:, 0]
-    draws = _exact(model, latents, rows, evidence)
-    part = _importance(model, rows.take(rare), num_samples, num_proposals)
-    return _overwritten(draws, rare, part)
+    draws = _unweighted(model, latents, rows, accepted, evidence)
+    if len(rare):
+        part = _importance(model, rows.take(rare), num_samples, num_proposals)
+        _improve(draws, rare, part)
+    return draws
 
 
-def _exact(model: Inspection, latents: Latents, rows: Rows, evidence: Tensor) -> PosteriorDraws:
-    exact = evidence.new_full((len(rows.x),), float(len(latents.z)))
+def _unweighted(
+    model: Inspection, latents: Latents, rows: Rows, ess: Tensor, evidence: tuple[Tensor, ...]
+) -> PosteriorDraws:
     sites = complete_sites(model, latents, rows)
-    return PosteriorDraws(sites, exact, torch.full_like(exact, torch.nan), evidence)
+    return PosteriorDraws(sites, ess, torch.full_like(ess, torch.nan), *evidence)
 
 
-def _rejection(model: Inspection, rows: Rows, num_samples: int) -> tuple[Latents, Tensor, Tensor]:
-    """Proposals accepted with probability p(y | z), the log-evidence, and which rows are done."""
-    count = len(rows.x)
-    active = torch.arange(count, device=rows.x.device)
-    filled, proposed = torch.zeros_like(active), torch.zeros_like(active)
-    total = torch.full((count,), -math.inf, dtype=torch.float64, device=active.device)
-    accepted: Latents | None = None
-    size = 2 * num_samples
-    while len(active):
-        size = max(1, min(size, _PROPOSALS_AT_ONCE // len(active)))
+def _rejection(
+    model: Inspection, rows: Rows, num_samples: int
+) -> tuple[Latents, Tensor, tuple[Tensor, ...]]:
+    """Proposals accepted with probability p(y | z), how many they are, and the log-evidence.
+
+    Rows that took too many proposals repeat those that were accepted.
+    """
+    count, device = len(rows.x), rows.x.device
+    active, filled = torch.arange(count, device=device), torch.zeros_like(rows.x[:, 0]).long()
+    proposed = torch.zeros_like(filled)
+    totals = torch.full((2, count), -math.inf, dtype=torch.float64, device=device)
+    kept: Latents | None = None
+    spent, size = 0, 2 * num_samples
+    while len(active) and spent < _PROPOSALS_PER_DRAW * num_samples:
+        left = _PROPOSALS_PER_DRAW * num_samples - spent
+        size = max(1, min(size, left, _PROPOSALS_AT_ONCE // len(active)))
         part = rows.take(active)
         latents, event, _, _ = propose(model, part, size)
         log_p = log_likelihood(model, event, latents.covariates, part)
-        uniform = torch.rand(log_p.shape, dtype=log_p.dtype, device=log_p.device)
+        uniform = torch.rand(log_p.shape, dtype=log_p.dtype, device=device)
         accept = uniform.log() < log_p
         place = filled[active] + accept.cumsum(0) - 1
         draw, row = (accept & (place < num_samples)).nonzero(as_tuple=True)
-        if accepted is None:
-            accepted = latents.zeros(num_samples)
-        accepted.put(place[draw, row], active[row], latents, draw, row)
+        if kept is None:
+            kept = latents.zeros(num_samples)
+        kept.put(place[draw, row], active[row], latents, draw, row)
         filled[active] += accept.sum(0)
         proposed[active] += size
-        total[active] = torch.logaddexp(total[active], log_p.logsumexp(0))
-        spent = proposed[active] >= _PROPOSALS_PER_DRAW * num_samples
-        active = active[(filled[active] < num_samples) & ~spent]
-        size *= 2
-    assert accepted is not None
-    evidence = (total - proposed.double().log()).to(model.noise.noise.dtype)
-    return accepted, evidence, filled >= num_samples
+        sums = torch.stack([log_p.logsumexp(0), (2.0 * log_p).logsumexp(0)])
+        totals[:, active] = torch.logaddexp(totals[:, active], sums)
+        active = active[filled[active] < num_samples]
+        spent, size = spent + size, 2 * size
+    assert kept is not None
+    filled = filled.clamp(max=num_samples)
+    place = torch.arange(num_samples, device=device).unsqueeze(1).expand(-1, count)
+    again = (torch.rand(place.shape, device=device) * filled).long()
+    kept = kept.select(torch.where(filled < num_samples, again, place))
+    evidence = _evidence(totals, proposed.double())
+    dtype = model.noise.noise.dtype
+    return kept, filled.to(dtype), tuple(value.to(dtype) for value in evidence)
+
+
+def _evidence(totals: Tensor, proposed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log-evidence, its error by the delta method, and the number of proposals, each [b].
+
+    :param totals: logarithms of the sums of the weights and of their squares, [2, b].
+    """
+    ess = (2.0 * totals[0] - totals[1]).exp()
+    error = ((proposed / ess - 1.0).clamp(min=0.0) / proposed).sqrt()
+    return totals[0] - proposed.log(), error, proposed
+
+
+def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None:
+    """Replace the draws and the evidence of some rows where others are better, in place."""
+    better = part.ess > draws.ess[index]
+    for name, values in part.sites.items():
+        draws[name][:, index[better]] = values[:, better]
+    mine, theirs = draws.quality(), part.quality()
+    surer = part.log_evidence_error < draws.log_evidence_error[index]
+    for name in mine:
+        which = better if name in ("ess", "pareto_k") else surer
+        mine[name][index[which]] = theirs[name][which]
 
 
 def _importance(
@@ -251,13 +294,11 @@ def _importance(
     sites = complete_sites(model, kept, rows)
     for name, (values, own) in others.items():
         sites[name] = Latents.pick(values, _resampled(own, num_samples))
-    dtype = model.noise.noise.dtype
-    return PosteriorDraws(
-        sites,
-        effective_sample_size(log_w).to(dtype),
-        pareto_k(log_w).to(dtype),
-        log_w.logsumexp(0).to(dtype),
-    )
+    totals = torch.stack([log_w.logsumexp(0), (2.0 * log_w).logsumexp(0)]) + math.log(num_proposals)
+    totals[1] += math.log(num_proposals)
+    evidence = _evidence(totals, torch.full_like(totals[0], float(num_proposals)))
+    quality = effective_sample_size(log_w), pareto_k(log_w), *evidence
+    return PosteriorDraws(sites, *(value.to(model.noise.noise.dtype) for value in quality))
 
 
 def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
@@ -266,16 +307,7 @@ def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
 
 
 def _with_sites(draws: PosteriorDraws, **sites: Tensor) -> PosteriorDraws:
-    return PosteriorDraws({**draws.sites, **sites}, *draws.quality())
-
-
-def _overwritten(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> PosteriorDraws:
-    """The draws with those of some rows replaced."""
-    for name, values in part.sites.items():
-        draws[name][:, index] = values
-    for mine, theirs in zip(draws.quality(), part.quality(), strict=True):
-        mine[index] = theirs
-    return draws
+    return PosteriorDraws({**draws.sites, **sites}, **draws.quality())
 
 
 def _merged(groups: list[Tensor], parts: list[PosteriorDraws]) -> PosteriorDraws:
@@ -285,5 +317,6 @@ def _merged(groups: list[Tensor], parts: list[PosteriorDraws]) -> PosteriorDraws
         name: torch.cat([part[name] for part in parts], 1).index_select(1, place)
         for name in parts[0]
     }
-    quality = zip(*(part.quality() for part in parts), strict=True)
-    return PosteriorDraws(sites, *(torch.cat(values)[place] for values in quality))
+    qualities = [part.quality() for part in parts]
+    quality = {name: torch.cat([part[name] for part in qualities])[place] for name in qualities[0]}
+    return PosteriorDraws(sites, **quality)

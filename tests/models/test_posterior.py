@@ -78,7 +78,7 @@ def test_draws_have_the_type_of_the_model(
     x, r, y = (t.to(given) for t in data(3))
     draws = model.posterior(x, r, y, method=method, **QUIET)
     assert {value.dtype for value in draws.values()} == {own}
-    assert {value.dtype for value in draws.quality()} == {own}
+    assert {value.dtype for value in draws.quality().values()} == {own}
     likelihood = model.log_likelihood(x, r, y, sites=draws)
     assert likelihood.dtype == own
 

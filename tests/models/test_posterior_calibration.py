@@ -128,4 +128,4 @@ def test_costs_of_a_wrong_scale_fail(case: str) -> None:
     def sampler(model: Any, *data: Tensor, **options: Any) -> dict[str, Tensor]:
         return spread(model, "c", 1.3, *data, **options)
 
-    assert p_values(case, sampler).filter(regex="^c").max() < 1e-6
+    assert p_values(case, sampler).filter(regex="^c").max() < 1e-4

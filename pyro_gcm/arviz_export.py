@@ -50,8 +50,8 @@ def to_arviz(
     - log_likelihood: of y (and c), for `arviz.loo` and `arviz.compare` of held-out rows. Without
       its outcome a datum's z is drawn from p(z | x), so that leaving it out gives log p(y | x, r),
       and that is what is here, z integrated out: log p(y | z, r) alone would need harmonic means,
-      with Pareto k above 0.7 for many rows. It hardly differs between draws, so that p_loo is almost
-      0, as fixed weights have it; its error is log_evidence_error, which k says nothing of.
+      with Pareto k above 0.7 for many rows. It hardly differs between draws, so that p_loo is
+      almost 0, as fixed weights have it; its error is log_evidence_error, of which k says nothing.
     - observed_data: y, and c if it is given; constant_data: x, r.
     - sample_stats: ess, pareto_k, log_evidence and log_evidence_error of every datum
       (`PosteriorDraws`). The draws are independent, so that R-hat has nothing to say.

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows, vector
+from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm.inference.checked_data import checked_data
 from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.parameter_store import unannounced
 from pyro_gcm.inference.pareto import MIN_PARTICLES, effective_sample_size, pareto_k
@@ -139,7 +140,6 @@ class _Target(NamedTuple):
         batch_size: int,
         seed: int,
     ) -> _Target:
-        x, r, y, c = rows
         objective = objective or model.objective
         pair = model.training_pair(objective)
         if pair.loss is not None:
@@ -147,17 +147,7 @@ class _Target(NamedTuple):
                 f"objective={objective!r} has a loss that is no bound on a log-evidence, and no "
                 "importance weights: name another with objective="
             )
-        device, missing = model.device, pair.missing
-        data = {
-            "x": matrix("x", x, model.x_dim, "x_dim", device, missing=missing),
-            "r": matrix("r", r, model.r_dim, "r_dim", device, missing=missing),
-            "y": vector("y", y, device, missing=c is not None),
-        }
-        same_rows(**data)
-        model.response.check_revenue(data["r"])
-        model.response.check_outcome(data["y"])
-        if c is not None:
-            data["c"] = model.check_costs(c, data["r"], data["y"]).to(device)
+        data = checked_data(model, *rows, missing=pair.missing, device=model.device)
         batch_size = positive_int("batch_size", batch_size)
         seed = positive_int("seed", seed, minimum=0)
         return cls(model, pair, list(data.values()), batch_size, seed)

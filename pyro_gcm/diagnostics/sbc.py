@@ -147,7 +147,8 @@ def _default_bins(count: int, num_draws: int) -> int:
             return bins
     raise ValueError(
         f"no number of bins up to {_MOST_BINS} divides num_draws + 1 = {num_draws + 1} and leaves "
-        f"{_LEAST_EXPECTED} of {count} simulations for each: use more simulations, or num_draws=99"
+        f"{_LEAST_EXPECTED} of {count} simulations for each: use more simulations, "
+        "or another num_draws, such as 99"
     )
 
 
@@ -182,12 +183,8 @@ def _log_likelihoods(
 ) -> dict[str, Tensor]:
     """log p(y | z, r or k) with the costs integrated out, and for given costs, each [1 + S, B]."""
     x, r, y = data
-    covariates = model.x_standardizer(x)
-    if "k" in latents:
-        compared, name = model.kernel_map(latents["k"]), "k"
-    else:
-        compared, name = model.revenue_map(model.r_standardizer(r)), "r"
-    event = OrderEvent(model._cost(latents["z"], covariates), compared)
+    covariates, name = model.x_standardizer(x), "k" if "k" in latents else "r"
+    event = OrderEvent(model._cost(latents["z"], covariates), model._revenue_given(r, latents))
     p_y = model.response.distribution(event, covariates, r)
     log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
     if given_cost:

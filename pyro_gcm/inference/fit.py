@@ -18,14 +18,12 @@ from torch.optim import Optimizer
 
 from pyro_gcm._validation import (
     ArrayLike,
-    matrix,
     no_empty_column,
     one_of,
     positive,
     positive_int,
-    same_rows,
-    vector,
 )
+from pyro_gcm.inference.checked_data import checked_data
 from pyro_gcm.inference.checkpoint import Checkpoint
 from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.temper import temper
@@ -125,7 +123,12 @@ def fit(
         one_of("schedule", schedule, ["cosine"])
     target = _device(device)
     parameters = model.trained_parameters(objective)
-    data = _training_data(model, x, r, y, c, missing=pair.missing)
+    columns = checked_data(model, x, r, y, c, missing=pair.missing)
+    for name in ("x", "r"):
+        no_empty_column(name, columns[name])
+    if columns["y"].isnan().all() and columns["c"].isnan().all():
+        raise ValueError("y and c have no value at all, only NaN")
+    data = list(columns.values())
     if getattr(bound, "gradient", "iwae") == "dreg" and any(d.isnan().any() for d in data[:2]):
         raise ValueError(
             "elbo='dreg' needs guide sites that are independent given the data, and draws of "
@@ -259,31 +262,3 @@ def _device(device: str | torch.device) -> torch.device:
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={str(device)!r} was asked for, but torch sees no CUDA device")
     return resolved
-
-
-def _training_data(
-    model: Fittable,
-    x: ArrayLike,
-    r: ArrayLike,
-    y: ArrayLike,
-    c: ArrayLike | None,
-    *,
-    missing: bool,
-) -> list[Tensor]:
-    """Checked rows on the CPU or the device they came on."""
-    data = {
-        "x": matrix("x", x, model.x_dim, "x_dim", missing=missing),
-        "r": matrix("r", r, model.r_dim, "r_dim", missing=missing),
-        "y": vector("y", y, missing=c is not None),
-    }
-    same_rows(**data)
-    for name in ("x", "r"):
-        no_empty_column(name, data[name])
-    model.response.check_revenue(data["r"])
-    model.response.check_outcome(data["y"])
-    data = {name: column.cpu() for name, column in data.items()}
-    if c is not None:
-        data["c"] = model.check_costs(c, data["r"], data["y"]).cpu()
-        if data["y"].isnan().all() and data["c"].isnan().all():
-            raise ValueError("y and c have no value at all, only NaN")
-    return list(data.values())

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.common_noise import in_blocks
 from pyro_gcm.models.responses import Binary
 
@@ -51,24 +53,17 @@ def required_revenue(
     noise = model._noise(num_samples)
 
     def block(x: Tensor, r: Tensor) -> Tensor:
-        encoded = model._encode(x, noise)
+        # The costs do not depend on r, nor do the weights of the draws where nothing is missing.
+        event, encoded = model._event(model._encode(x, noise), r)
 
         def prediction(value: Tensor) -> Tensor:
-            event, given = model._event(encoded, r.index_copy(1, column, value[:, None]))
-            return model._average(event, given)
+            mapped = model._mapped(r.index_copy(1, column, value[:, None]))
+            return model._average(OrderEvent(event.cost, mapped), encoded)
 
         start = [unit[revenue].expand(len(x)) for unit in (loc, scale)]
         return smallest_reaching(prediction, level, *start)
 
     return rounded_up(in_blocks(block, x, rows), noise.dtype)
-
-
-def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """The smallest number of a floating-point type that is at least the value."""
-    nearest = values.to(dtype)
-    return torch.where(
-        nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
-    )
 
 
 def smallest_reaching(

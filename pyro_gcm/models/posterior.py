@@ -13,8 +13,8 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._validation import ArrayLike, one_of, positive_int
+from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.pareto import MIN_PARTICLES, effective_sample_size, pareto_k
-from pyro_gcm.models.inversion import rounded_up
 from pyro_gcm.models.latents import (
     Latents,
     Rows,

@@ -17,6 +17,7 @@ from pyro_gcm.distributions.numerics import (
     ndtri_exp,
     normal_log_tails,
     probit,
+    rounded_up,
 )
 
 LOG_PROBABILITIES = [
@@ -158,3 +159,14 @@ def test_first_hit_terms_share_out_the_probability_that_any_event_happens() -> N
     torch.testing.assert_close(terms, torch.tensor([0.2, 0.8 * 0.5, 0.4 * 0.7]).double())
     at_least_one = log_any(p.log(), torch.log1p(-p)).exp()
     torch.testing.assert_close(at_least_one, terms.sum())
+
+
+def test_rounding_is_upwards() -> None:
+    values = torch.randn(1000, dtype=torch.float64)
+    rounded = rounded_up(values, torch.float32)
+    assert rounded.dtype == torch.float32
+    assert (rounded >= values).all()
+    assert (torch.nextafter(rounded, torch.tensor(-math.inf)) < values).all()
+    ends = torch.tensor([math.inf, -math.inf, 0.0], dtype=torch.float64)
+    assert torch.equal(rounded_up(ends, torch.float32), ends.float())
+    assert torch.equal(rounded_up(values, torch.float64), values)

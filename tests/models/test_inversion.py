@@ -11,7 +11,7 @@ from posterior_toys import informative, model_of, rows
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.models.inversion import REACH, rounded_up, smallest_reaching
+from pyro_gcm.models.inversion import REACH, smallest_reaching
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 MODELS: dict[str, dict[str, Any]] = {
@@ -197,14 +197,3 @@ def test_bisection_finds_steps_and_far_away_values() -> None:
     assert (far == math.inf).all()
     always = smallest_reaching(lambda v: torch.ones_like(v), 0.5, zero, one)
     assert (always == -math.inf).all()
-
-
-def test_rounding_is_upwards() -> None:
-    values = torch.randn(1000, dtype=torch.float64)
-    rounded = rounded_up(values, torch.float32)
-    assert rounded.dtype == torch.float32
-    assert (rounded >= values).all()
-    assert (torch.nextafter(rounded, torch.tensor(-math.inf)) < values).all()
-    ends = torch.tensor([math.inf, -math.inf, 0.0], dtype=torch.float64)
-    assert torch.equal(rounded_up(ends, torch.float32), ends.float())
-    assert torch.equal(rounded_up(values, torch.float64), values)

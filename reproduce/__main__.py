@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from reproduce import (
     ablation,
@@ -37,7 +38,13 @@ def main() -> None:
         module.add_arguments(command)
         command.set_defaults(main=module.main)
     arguments = parser.parse_args()
-    arguments.main(arguments)
+    try:
+        arguments.main(arguments)
+    except KeyboardInterrupt:
+        print(
+            "\nInterrupted. Fits that had ended are kept, and the same command goes on from there."
+        )
+        sys.exit(130)
 
 
 if __name__ == "__main__":

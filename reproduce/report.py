@@ -28,12 +28,16 @@ PLAN = {
     "public_published": len(PUBLISHED) * len(TASKS) * SEEDS,
     "public_tuning": len(HELD_OUT) * len(TASKS) * len(DESIGN),
     "public_held-out": len(HELD_OUT) * len(TASKS) * SEEDS,
+    "public_confirmation": len(HELD_OUT) * len(TASKS) * SEEDS,
     "ablation": 2 * _CELLS * ABLATION_SEEDS,
     "open_tuning": len(OPEN) * len(TASKS) * len(DESIGN),
     "open": len(OPEN) * len(TASKS) * OPEN_SEEDS,
 }
 #: Files in which a method has one setting on a data set.
-_ONE_SETTING = ("quantile", "quantile_paper_setting", "public_published", "public_held-out", "open")
+_ONE_SETTING = (
+    *("quantile", "quantile_paper_setting"),
+    *("public_published", "public_held-out", "public_confirmation", "open"),
+)
 INTERVALS = """\
 ± is half of a 95 % interval of the mean over splits or seeds, by Student's t. Methods are compared
 by the paired difference on the same splits or seeds, with the t interval of its mean. Where the

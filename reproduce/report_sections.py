@@ -34,6 +34,7 @@ COMMANDS = {
     "public_published": "public --protocol published",
     "public_tuning": "public --tune",
     "public_held-out": "public --tune",
+    "public_confirmation": "public --protocol confirmation",
     "ablation": "ablation",
     "timing": "timing",
     "open_tuning": "open --tune",
@@ -183,6 +184,8 @@ def held_out(results: Results) -> str:
         FORMS,
         "![Behind the first, by data set](figures/held_out.png)",
         *_rankings(table, {"violation rate": "Violations"}),
+        "### Confirmation on fresh splits",
+        _confirmation(results),
         "### Log score and calibration",
         "Log score in nats a row, higher is better:",
         tables.metric_table(table, "log score", lower_is_better=False),
@@ -192,6 +195,17 @@ def held_out(results: Results) -> str:
         tables.settings_table(table),
     ]
     return "\n\n".join(parts)
+
+
+def _confirmation(results: Results) -> str:
+    if "public_confirmation" not in results:
+        return not_run("public_confirmation")
+    table = results["public_confirmation"]
+    return (
+        f"The same methods and settings on {table['split'].nunique()} further random splits, which "
+        "nobody had looked at when the forms and settings were made. Differences are to the first "
+        f"of these splits, with intervals as above.\n\n{tables.confirmation_table(table)}"
+    )
 
 
 def open_track(results: Results) -> str:

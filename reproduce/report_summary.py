@@ -20,11 +20,14 @@ def summary(results: Results, plan: Mapping[str, int]) -> str:
     :param plan: file of results -> number of fits that its command makes.
     """
     sentences = []
-    table = results.get("public_held-out", pd.DataFrame(columns=["dataset"]))
-    for name, task in TASKS.items():
-        if name in set(table["dataset"]):
-            splits = table[table["dataset"] == name]["split"].nunique()
-            sentences.append(f"- {task.title}, held-out, {splits} splits: {_standing(table, name)}")
+    for stem, splits in (("public_held-out", "splits"), ("public_confirmation", "fresh splits")):
+        table = results.get(stem, pd.DataFrame(columns=["dataset"]))
+        for name, task in TASKS.items():
+            rows = table[table["dataset"] == name]
+            if len(rows):
+                count = rows["split"].nunique()
+                told = _standing(table, name)
+                sentences.append(f"- {task.title}, held-out, {count} {splits}: {told}")
     for stem, setting in (("quantile", "tuned"), ("quantile_paper_setting", "the paper's setting")):
         if stem in results:
             sentences.append(f"- Quantile regression, {setting}: {_quantile_firsts(results[stem])}")

@@ -182,6 +182,22 @@ def ranking_table(table: pd.DataFrame, name: str, extra: Mapping[str, str]) -> s
     return markdown([*header, *extra.values(), "Seconds a fit"], lines)
 
 
+def confirmation_table(table: pd.DataFrame) -> str:
+    """The first method of every data set, and the places of GCM and IGCM."""
+    lines = []
+    for name, task in TASKS.items():
+        ranked = places(table, name) if name in set(table["dataset"]) else []
+        most = max((place.score.count + place.score.diverged for place in ranked), default=0)
+        for number, place in enumerate(ranked, start=1):
+            if number == 1 or place.method in ("GCM", "IGCM"):
+                behind = shown(place.behind, most) if place.behind else ""
+                score = shown(place.score, most, number == 1)
+                of = f"{number} of {len(ranked)}"
+                lines.append([task.title, place.method, of, score, behind, verdict(place)])
+    header = ["Data set", "Method", "Place", "Score", "Behind the first", "From the first"]
+    return markdown(header, lines)
+
+
 def metric_table(table: pd.DataFrame, metric: str, lower_is_better: bool) -> str:
     """One metric of every method on every data set that has it."""
     rows = table[table["metric"] == metric]

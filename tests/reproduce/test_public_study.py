@@ -234,6 +234,9 @@ def test_held_out_fits_are_at_the_best_of_the_six_trials(tmp_path, monkeypatch):
     assert {(f.protocol, f.split, f.seed) for f in ran} == {("tuning", "0", 0)}
     assert {f.settings for f in fits} == {candidates[3]}
     assert [(f.split, f.seed) for f in fits] == [("0", 0), ("1", 1), ("2", 2), ("3", 3)]
+    fresh = public.held_out_fits(options(tmp_path, *few, "--tune", "--protocol", "confirmation"))
+    assert {(f.protocol, f.settings) for f in fresh} == {("confirmation", candidates[3])}
+    assert [(f.split, f.seed) for f in fresh] == [(str(n), n) for n in (10, 11, 12, 13)]
     with pytest.raises(ValueError, match="run with --tune"):
         public.held_out_fits(options(tmp_path, *few))
 
@@ -277,7 +280,7 @@ def test_both_protocols_have_the_methods_of_the_paper():
 
 def test_the_commands_run_from_the_search_to_the_table(toy, tmp_path, capsys):
     few = ["--datasets", "compas", "auto_mpg", "--methods", "MM", "GCM", "--quick"]
-    for protocol in ("held-out", "published"):
+    for protocol in ("held-out", "confirmation", "published"):
         public.main(options(tmp_path, "--protocol", protocol, *few))
         table = runs.read_results(tmp_path / f"public_{protocol}.csv")
         assert set(table["dataset"]) == {"compas", "auto_mpg"}

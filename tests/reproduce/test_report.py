@@ -266,6 +266,30 @@ def test_summary_names_the_first_and_the_places(tmp_path):
     assert "tuned: GCM has the smallest error at 5 of 5 levels" in text
 
 
+def test_confirmation_is_told_apart_from_the_splits_that_choices_were_made_on(tmp_path):
+    every_file(tmp_path)
+    best = {"MM": 0.8, "GCM": 0.9, "PWL": 0.7, "IGCM": 0.6}
+    rows = [
+        row(
+            protocol="confirmation",
+            split=str(10 + n),
+            seed=10 + n,
+            method=method,
+            value=v + n / 1e4,
+        )
+        for method, v in best.items()
+        for n in range(4)
+    ]
+    write(tmp_path, "public_confirmation", rows)
+    text = text_of(tmp_path)
+    assert "Adult, held-out, 4 fresh splits: GCM is first with AUC 0.9" in text
+    assert "Adult, held-out, 3 splits: GCM (literal) is first" in text
+    shown = text.split("### Confirmation on fresh splits")[1].split("###")[0]
+    lines = [line for line in shown.splitlines() if line.startswith("| Adult")]
+    assert [line.split(" | ")[1:3] for line in lines] == [["GCM", "1 of 4"], ["IGCM", "4 of 4"]]
+    assert "0.3000 ± 0.0000" in lines[1]
+
+
 def test_timing_says_from_which_number_of_revenues_on(tmp_path):
     every_file(tmp_path)
     text = section(text_of(tmp_path), "7. Time (Table 8)")

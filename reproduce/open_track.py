@@ -29,8 +29,8 @@ from reproduce.runs import (
     run_fits,
 )
 from reproduce.scores import binary_scores, continuous_scores
-from reproduce.tasks import TASKS, load
-from reproduce.tuning import chosen, trials
+from reproduce.tasks import TASKS, load, with_covariates
+from reproduce.tuning import DESIGN, chosen, trials
 
 #: Method of the open track -> method of the table that its members are.
 OPEN = {
@@ -46,17 +46,28 @@ GRID = {
     "hidden": (64, 32, 128),
     "weight_decay": (0.0, 1e-4, 1e-2),
 }
-FORMS = {
-    "GCM ensemble": ("form", ("splines", "alternatives", "plain")),
-    "IGCM ensemble": ("alternatives", (3, 1, 6)),
+FORMS: dict[str, tuple[Settings, ...]] = {
+    "GCM ensemble": (
+        {"form": "splines"},
+        {"form": "alternatives"},
+        {"form": "splines", "covariates": "signed log"},
+    ),
+    "IGCM ensemble": (
+        {"alternatives": 3},
+        {"alternatives": 1},
+        {"alternatives": 6, "covariates": "signed log"},
+    ),
 }
 MEMBERS = 5
 
 
 def candidates(name: str, method: str, quick: bool) -> list[str]:
     """The six settings of a method, as JSON; one if quick."""
-    entry = METHODS[OPEN[method]]
-    settings = trials(OPEN[method]) if entry.boosting else trials(OPEN[method], FORMS[method], GRID)
+    settings = trials(OPEN[method])
+    if method in FORMS:
+        forms = [FORMS[method][places[-1]] for places in DESIGN]
+        members = trials(OPEN[method], grid=GRID)
+        settings = [{**member, **form} for member, form in zip(members, forms, strict=True)]
     base: Settings = training_settings(TASKS[name], OPEN[method], quick)
     made = [as_json({**base, **trial}) for trial in settings]
     return made[:1] if quick else made
@@ -69,7 +80,8 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     if fit.protocol == "tuning":
         return run_public(dataclasses.replace(fit, method=method), device)
     limit = settings.pop("rows", None)
-    dataset = load(fit.dataset, fit.variant)
+    covariates = settings.pop("covariates", "raw")
+    dataset = with_covariates(load(fit.dataset, fit.variant), covariates)
     learn, test = (part[:limit] for part in dataset.split(int(fit.split)))
     boosting = METHODS[method].boosting
     start = time.perf_counter()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -48,6 +49,18 @@ PAPER_METRICS = {"AUC": "AUC", "accuracy": "ACC", "RMSE": "RMSE"}
 def load(name: str, variant: str) -> data.Dataset:
     """A data set, read once for several fits of a process."""
     return data.load(name, variant)
+
+
+def with_covariates(dataset: data.Dataset, form: str) -> data.Dataset:
+    """The data set with x as it is ("raw"), or as sign(x) log(1 + |x|) ("signed log").
+
+    :raises ValueError: for another form.
+    """
+    if form not in ("raw", "signed log"):
+        raise ValueError(f"covariates must be 'raw' or 'signed log', got {form!r}")
+    if form == "raw":
+        return dataset
+    return dataclasses.replace(dataset, x=dataset.x.sign() * dataset.x.abs().log1p())
 
 
 def paper_hyperparameters(name: str) -> Settings:

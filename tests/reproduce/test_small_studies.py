@@ -242,14 +242,34 @@ def test_the_search_of_the_open_track_is_over_wider_members():
         json.loads(settings) for settings in open_track.candidates("blog", "GCM ensemble", False)
     ]
     assert len(found) == 6
-    knob, levels = open_track.FORMS["GCM ensemble"]
-    assert (found[0]["hidden"], found[0][knob]) == (64, levels[0])
-    assert {each[knob] for each in found} == {*levels}
+    assert [each["hidden"] for each in found] == [64, 32, 32, 128, 128, 64]
+    forms = [("splines", None), ("alternatives", None), ("splines", "signed log")]
+    assert [(each["form"], each.get("covariates")) for each in found] == [*forms, *forms]
     assert {each["num_particles"] for each in found} == {16}
     boosting = [json.loads(s) for s in open_track.candidates("blog", "LightGBM", False)]
     assert boosting[0] == {
         "learning_rate": 0.1, "num_leaves": 31, "reg_lambda": 0.0, "min_child_samples": 20
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [public, open_track])
+def test_a_method_may_see_the_logarithms_of_the_covariates(module, monkeypatch):
+    table, given = toy(), []
+    monkeypatch.setattr(module, "load", lambda name, variant: table)
+
+    def train(method, rows, *arguments, **options):
+        given.append(rows.x)
+        raise RuntimeError("the loss is not finite")  # there is nothing more to see
+
+    monkeypatch.setattr(module, "train", train)
+    method = "GCM ensemble" if module is open_track else "GCM"
+    for form in ("raw", "signed log"):
+        module.run(open_fit(method, covariates=form))
+    raw, logs = given
+    assert (raw < 0.0).any()
+    torch.testing.assert_close(logs.sign() * (logs.abs().exp() - 1.0), raw)
+    with pytest.raises(ValueError, match=r"covariates must be 'raw' or 'signed log', got 'log'"):
+        module.run(open_fit(method, covariates="log"))
 
 
 def test_the_open_track_runs_from_the_search_to_the_table(monkeypatch, tmp_path, capsys):

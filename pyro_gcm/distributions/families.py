@@ -16,7 +16,7 @@ import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
 
-from pyro_gcm.distributions.numerics import LOG_2, normal_log_tails, probit
+from pyro_gcm.distributions.numerics import LOG_2, normal_cdf, normal_log_tails, probit
 
 # The first argument is the distribution, whose parameters only its family knows.
 LogProbability = Callable[[Any, Tensor], Tensor]
@@ -31,10 +31,13 @@ class CostFamily(NamedTuple):
     and infinite values.
     `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q; both are given,
     so that the smaller one can be inverted.
+    `cdf(d, value)` is Pr(c < value) in float64 without a gradient, where that costs less than the
+    logarithms.
     """
 
     log_tails: LogTails
     quantile: Quantile
+    cdf: LogProbability | None = None
 
 
 _FAMILIES: dict[type, CostFamily] = {}
@@ -127,10 +130,23 @@ def base_distribution(value: Any) -> Any:
 
 def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     """log Pr(d < value) and log Pr(d >= value) per coordinate, in float64."""
+    base, value = _aligned(distribution, value)
+    return cost_family(type(base)).log_tails(base, value)
+
+
+def cdf(distribution: Any, value: Tensor) -> Tensor:
+    """Pr(d < value) per coordinate, in float64; no gradient."""
+    base, value = _aligned(distribution, value)
+    family = cost_family(type(base))
+    if family.cdf is None:
+        return family.log_tails(base, value)[0].exp()
+    return family.cdf(base, value)
+
+
+def _aligned(distribution: Any, value: Tensor) -> tuple[Any, Tensor]:
     base = base_distribution(distribution)
     # With no dimension of its own a float64 value would take the dtype of the parameters.
-    value = value.expand(torch.broadcast_shapes(value.shape, base.batch_shape))
-    return cost_family(type(base)).log_tails(base, value)
+    return base, value.expand(torch.broadcast_shapes(value.shape, base.batch_shape))
 
 
 def _bisection(log_cdf: LogProbability, log_survival: LogProbability) -> Quantile:
@@ -185,6 +201,7 @@ def _laplace_quantile(log_p: Tensor, log_q: Tensor) -> Tensor:
 _FAMILIES[dist.Normal] = CostFamily(
     lambda d, value: normal_log_tails(value, d.loc, d.scale),
     lambda d, log_p, log_q: d.loc + d.scale * probit(log_p, log_q),
+    lambda d, value: normal_cdf(value, d.loc, d.scale),
 )
 _NAMES["normal"] = dist.Normal
 register_cost_family(

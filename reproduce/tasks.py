@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def with_covariates(dataset: data.Dataset, form: str) -> data.Dataset:
         raise ValueError(f"covariates must be 'raw' or 'signed log', got {form!r}")
     if form == "raw":
         return dataset
-    return dataclasses.replace(dataset, x=dataset.x.sign() * dataset.x.abs().log1p())
+    return replace(dataset, x=dataset.x.sign() * dataset.x.abs().log1p())
 
 
 def paper_hyperparameters(name: str) -> Settings:

@@ -171,8 +171,8 @@ class OrderEvent(TorchDistribution):
     def probability64(self) -> Tensor:
         """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
 
-        Some four times faster than `log_probs64`. Every step keeps the order of the coordinates'
-        probabilities, so that it does not fall where one of them rises.
+        Cheaper than `log_probs64`: one error function a Gaussian cost. Every step keeps the order
+        of the coordinates' probabilities, so that it does not fall where one of them rises.
         """
         if isinstance(self.cost, Tensor):
             return self.log_probs64()[1].exp()

@@ -17,6 +17,9 @@ from reproduce import (
     timing,
 )
 
+#: Commands of seconds or minutes that keep no part of their work.
+WHOLE = ("datasets", "timing", "report")
+
 
 def main() -> None:
     """Parse the command line and run one experiment."""
@@ -41,9 +44,8 @@ def main() -> None:
     try:
         arguments.main(arguments)
     except KeyboardInterrupt:
-        print(
-            "\nInterrupted. Fits that had ended are kept, and the same command goes on from there."
-        )
+        kept = "" if arguments.command in WHOLE else ": what was finished is kept for the next run"
+        print(f"\nInterrupted{kept}.", file=sys.stderr)
         sys.exit(130)
 
 

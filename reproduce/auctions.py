@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, data, fit
-from reproduce.results import RESULTS, Tables, clear_parts, cores, run_parts, versions, write_csv
+from reproduce.results import Tables, clear_parts, cores, run_parts, versions, write_csv
 
 #: Chosen by hand on auctions of seeds from 100. Bids and prices enter as logarithms.
 SETTINGS: dict[str, Any] = {
@@ -125,7 +125,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=5, help="number of simulations")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--jobs", type=int, default=cores(), help="processes, one a core")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument(
+        "--output", type=Path, default=Path("results"), help="folder of the results"
+    )
 
 
 def main(arguments: argparse.Namespace) -> None:

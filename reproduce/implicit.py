@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_val_predict
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, data, fit
-from reproduce.results import RESULTS, Tables, clear_parts, cores, run_parts, versions, write_csv
+from reproduce.results import Tables, clear_parts, cores, run_parts, versions, write_csv
 from reproduce.scores import binary_scores, continuous_scores
 
 #: Options of the models and of `fit` for each data set, chosen by hand on a few tries of the first
@@ -143,7 +143,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", choices=[*METHODS, BOOSTING])
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--jobs", type=int, default=cores(), help="processes, one a core")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument(
+        "--output", type=Path, default=Path("results"), help="folder of the results"
+    )
 
 
 def main(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """All methods on the public data sets: Table 3 of the paper, under two protocols.
 
-"confirmation" is "held-out" on splits that no choice was looked at on.
+"confirmation" is "held-out" on further splits, which were not looked at when choices were made.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def summary(results: Results, plan: Mapping[str, int]) -> str:
     :param plan: file of results -> number of fits that its command makes.
     """
     sentences = []
-    for stem, splits in (("public_held-out", "splits"), ("public_confirmation", "fresh splits")):
+    for stem, splits in (("public_held-out", "splits"), ("public_confirmation", "further splits")):
         table = results.get(stem, pd.DataFrame(columns=["dataset"]))
         for name, task in TASKS.items():
             rows = table[table["dataset"] == name]

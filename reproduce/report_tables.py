@@ -182,20 +182,35 @@ def ranking_table(table: pd.DataFrame, name: str, extra: Mapping[str, str]) -> s
     return markdown([*header, *extra.values(), "Seconds a fit"], lines)
 
 
-def confirmation_table(table: pd.DataFrame) -> str:
-    """The first method of every data set, and the places of GCM and IGCM."""
+def confirmation_table(table: pd.DataFrame, before: pd.DataFrame) -> str:
+    """GCM and IGCM against the method that was first before, on further splits.
+
+    :param before: the results that the first is read from.
+    """
     lines = []
     for name, task in TASKS.items():
-        ranked = places(table, name) if name in set(table["dataset"]) else []
-        most = max((place.score.count + place.score.diverged for place in ranked), default=0)
-        for number, place in enumerate(ranked, start=1):
-            if number == 1 or place.method in ("GCM", "IGCM"):
-                behind = shown(place.behind, most) if place.behind else ""
-                score = shown(place.score, most, number == 1)
-                of = f"{number} of {len(ranked)}"
-                lines.append([task.title, place.method, of, score, behind, verdict(place)])
-    header = ["Data set", "Method", "Place", "Score", "Behind the first", "From the first"]
-    return markdown(header, lines)
+        if not (table["dataset"] == name).any() or not (before["dataset"] == name).any():
+            continue
+        earlier, here = ([place.method for place in places(t, name)] for t in (before, table))
+        values = samples(own_metric(table[table["dataset"] == name]), "method")
+        most = max(map(len, values.values()))
+        sign = 1.0 if task.metric == "RMSE" else -1.0
+        for method in dict.fromkeys([earlier[0], "GCM", "IGCM"]):
+            if method not in values or earlier[0] not in values:
+                continue
+            behind = paired_interval(
+                sign * values[method], sign * values[earlier[0]], TEST_TO_TRAIN
+            )
+            place = Place(method, mean_interval(values[method]), behind)
+            first = method == earlier[0]
+            ranks = [
+                f"{order.index(method) + 1} of {len(order)}" if method in order else NOT_RUN
+                for order in (earlier, here)
+            ]
+            told = ["", "was first"] if first else [shown(behind, most), verdict(place)]
+            lines.append([task.title, method, *ranks, shown(place.score, most), *told])
+    header = ["Data set", "Method", "Place before", "Place here", "Score"]
+    return markdown([*header, "Behind the one that was first", "From it"], lines)
 
 
 def metric_table(table: pd.DataFrame, metric: str, lower_is_better: bool) -> str:

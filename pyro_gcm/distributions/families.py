@@ -21,6 +21,7 @@ from pyro_gcm.distributions.numerics import LOG_2, normal_cdf, normal_log_tails,
 # The first argument is the distribution, whose parameters only its family knows.
 LogProbability = Callable[[Any, Tensor], Tensor]
 LogTails = Callable[[Any, Tensor], tuple[Tensor, Tensor]]
+Cdf = Callable[[Any, Tensor], Tensor]
 Quantile = Callable[[Any, Tensor, Tensor], Tensor]
 
 
@@ -31,13 +32,12 @@ class CostFamily(NamedTuple):
     and infinite values.
     `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q; both are given,
     so that the smaller one can be inverted.
-    `cdf(d, value)` is Pr(c < value) in float64 without a gradient, where that costs less than the
-    logarithms.
+    `cdf(d, value)` is Pr(c < value) in float64, no gradient needed; exp(log_tails) by default.
     """
 
     log_tails: LogTails
     quantile: Quantile
-    cdf: LogProbability | None = None
+    cdf: Cdf | None = None
 
 
 _FAMILIES: dict[type, CostFamily] = {}

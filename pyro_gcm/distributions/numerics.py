@@ -129,10 +129,10 @@ def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor,
 
 
 def normal_cdf(value: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-    """Pr(c < value) of a normal c in float64, exact to rounding relative to itself; no gradient.
+    """Pr(c < value) of a normal c in float64, without a gradient; a small one keeps its digits.
 
-    One error function in place of the three of `normal_log_tails`. It never falls in the value:
-    the tail that is small is the one computed, on either side of the mean.
+    The smaller tail is the one computed, on either side of the mean, so that the result rises with
+    the value as far as torch's erfc falls.
     """
     u = (value.double() - loc.double()) / (math.sqrt(2.0) * scale.double())
     tail = torch.erfc(u.abs()).mul_(0.5)

@@ -171,8 +171,8 @@ class OrderEvent(TorchDistribution):
     def probability64(self) -> Tensor:
         """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
 
-        Cheaper than `log_probs64`: one error function a Gaussian cost. Every step keeps the order
-        of the coordinates' probabilities, so that it does not fall where one of them rises.
+        One error function a Gaussian cost, where `log_probs64` has two and two logarithms. Every
+        step rises with the coordinates' probabilities, as far as log1p and expm1 do.
         """
         if isinstance(self.cost, Tensor):
             return self.log_probs64()[1].exp()

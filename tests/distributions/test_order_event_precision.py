@@ -191,27 +191,37 @@ def test_probability_is_lifted_and_has_the_shape_of_the_event() -> None:
     assert certain.probability64().tolist() == [1.0, 0.0]
 
 
-@pytest.mark.parametrize("revenue", ["random", "known"])
+@pytest.mark.parametrize("event_shape", [(3,), (2, 3)], ids=str)
 @pytest.mark.parametrize("infinite", [False, True])
-def test_probability_is_that_of_the_logarithms(revenue: str, infinite: bool) -> None:
-    cost = independent("Normal", torch.randn(50, 3), torch.rand(50, 3) + 0.5)
+def test_probability_is_that_of_the_logarithms(
+    event_shape: tuple[int, ...], infinite: bool
+) -> None:
+    shape = (50, *event_shape)
+    cost = independent("Normal", torch.randn(shape), torch.rand(shape) + 0.5, len(event_shape))
     if infinite:
-        cost = InfiniteCost(cost, torch.randn(50))
-    known = 3.0 * torch.randn(50, 3)
-    event = OrderEvent(
-        cost, known if revenue == "known" else independent("Normal", known, torch.ones(50, 3))
-    )
-    torch.testing.assert_close(event.probability64(), event.log_probs64()[1].exp())
+        cost = InfiniteCost(cost, torch.randn(shape[:-1]))
+    known = 3.0 * torch.randn(shape)
+    revenues = [known]
+    if event_shape == (3,):
+        revenues.append(independent("Normal", known, torch.ones(shape)))
+    for revenue in revenues:
+        event = OrderEvent(cost, revenue)
+        torch.testing.assert_close(event.probability64(), event.log_probs64()[1].exp())
 
 
+@pytest.mark.parametrize("infinite", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
 @pytest.mark.parametrize("alternatives", [1, 3])
-def test_probability_never_falls_at_the_smallest_steps_of_a_revenue(alternatives: int) -> None:
-    shape = (100_000, alternatives, 2)
-    loc, scale = random_parameters(torch.Size(shape), torch.float64)
-    revenue = torch.round((loc + 3.0 * scale * torch.randn(shape)) * 2.0**40) / 2.0**40
+def test_probability_never_falls_at_the_smallest_steps_of_a_revenue(
+    alternatives: int, scale: float, infinite: bool
+) -> None:
+    shape = torch.Size((50_000, alternatives, 2))
+    loc, width = (scale * each for each in random_parameters(shape, torch.float64))
+    revenue = torch.round((loc + 3.0 * width * torch.randn(shape)) * 2.0**40) / 2.0**40
     higher = revenue + 2.0**-40 * torch.randint(3, shape)
-    low, high = (
-        order_event("Normal", loc, scale, each).probability64() for each in (revenue, higher)
-    )
+    cost = independent("Normal", loc, width, 2)
+    if infinite:
+        cost = InfiniteCost(cost, torch.randn(shape[:-1], dtype=torch.float64))
+    low, high = (OrderEvent(cost, each).probability64() for each in (revenue, higher))
     assert (low <= high).all()
     assert (low < high).any()

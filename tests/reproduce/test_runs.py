@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reproduce import quantile, runs
+from reproduce import quantile, runs, timing
 from reproduce.__main__ import main as reproduce_main
 from reproduce.runs import COLUMNS, Fit, as_json, read_results, run_fits
 
@@ -190,16 +190,20 @@ def test_an_interruption_while_writing_leaves_the_table_before(tmp_path, monkeyp
     assert len(run_fits(path, [fit(0), fit(1)], toy, options())) == 4
 
 
-def test_an_interrupted_command_says_what_is_kept(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("module", "keeps"), [(quantile, True), (timing, False)])
+def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monkeypatch, capsys):
     def interrupted(arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(quantile, "main", interrupted)
-    monkeypatch.setattr(sys, "argv", ["reproduce", "quantile", "--output", str(tmp_path)])
+    name = module.__name__.split(".")[-1]
+    monkeypatch.setattr(module, "main", interrupted)
+    monkeypatch.setattr(sys, "argv", ["reproduce", name, "--output", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         reproduce_main()
     assert ended.value.code == 130
-    assert "Fits that had ended are kept" in capsys.readouterr().out
+    told = capsys.readouterr().err
+    assert "Interrupted" in told
+    assert ("is kept" in told) == keeps
 
 
 def test_the_device_reaches_the_fit(tmp_path):

@@ -175,12 +175,11 @@ def held_out(results: Results) -> str:
         "chosen on a tenth of a split's training rows; the settings, one of six for every method, "
         "once for all splits on training rows of the first split (at most 20,000), so that on the "
         "others this one choice has seen some of their test rows. The test parts of random splits "
-        "overlap, "
-        "so the interval of the difference to the first is the corrected resampled one of Nadeau "
-        "and Bengio (2003); the interval of the mean is the plain one and too narrow to compare "
-        "methods with. Positive differences are worse. Violations: share of random pairs of "
-        "revenues, from one rounding step to the whole range apart, at which the prediction falls "
-        "by more than rounding; a function that falls everywhere has about 0.74.",
+        "overlap, so the interval of the difference to the first is the corrected resampled one of "
+        "Nadeau and Bengio (2003); the interval of the mean is the plain one and too narrow to "
+        "compare methods with. Positive differences are worse. Violations: share of random pairs "
+        "of revenues, from one rounding step to the whole range apart, at which the prediction "
+        "falls by more than rounding; a function that falls everywhere has about 0.74.",
         FORMS,
         "![Behind the first, by data set](figures/held_out.png)",
         *_rankings(table, {"violation rate": "Violations"}),

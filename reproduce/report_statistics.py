@@ -43,7 +43,8 @@ class Interval:
 class Place:
     """A line of a ranking.
 
-    :param behind: paired difference to the first, positive where worse; None for the first.
+    :param behind: paired difference to the first, or to another method that all are compared
+        with, positive where worse; None for that one.
     """
 
     method: str
@@ -95,13 +96,19 @@ def meet(first: Interval, second: Interval) -> bool | None:
 
 
 def ranking(
-    values: Mapping[str, pd.Series], lower_is_better: bool, test_to_train: float = 0.0
+    values: Mapping[str, pd.Series],
+    lower_is_better: bool,
+    test_to_train: float = 0.0,
+    against: str | None = None,
 ) -> list[Place]:
-    """Methods by their mean; those that lack fits of others after them; ties as in `values`."""
+    """Methods by their mean; those that lack fits of others after them; ties as in `values`.
+
+    :param against: the method that all are compared with; the first by default.
+    """
     sign = 1.0 if lower_is_better else -1.0
     scores = {method: mean_interval(series) for method, series in values.items()}
     order = sorted(scores, key=lambda method: (-scores[method].count, sign * scores[method].mean))
-    first = order[0]
+    first = order[0] if against is None else against
     return [
         Place(
             method,

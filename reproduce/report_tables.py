@@ -144,12 +144,15 @@ def stand_in_table(table: pd.DataFrame) -> str:
     )
 
 
-def places(table: pd.DataFrame, name: str) -> list[Place]:
-    """The ranking of a data set by its metric, with corrected intervals of the differences."""
+def places(table: pd.DataFrame, name: str, against: str | None = None) -> list[Place]:
+    """The ranking of a data set by its metric, with corrected intervals of the differences.
+
+    :param against: the method that all are compared with; the first by default.
+    """
     rows = own_metric(table[table["dataset"] == name])
     values = samples(rows, "method")
     ordered = {method: values[method] for method in known_first(values)}
-    return ranking(ordered, TASKS[name].metric == "RMSE", TEST_TO_TRAIN)
+    return ranking(ordered, TASKS[name].metric == "RMSE", TEST_TO_TRAIN, against)
 
 
 def verdict(place: Place) -> str:
@@ -189,26 +192,20 @@ def confirmation_table(table: pd.DataFrame, before: pd.DataFrame) -> str:
     """
     lines = []
     for name, task in TASKS.items():
-        if not (table["dataset"] == name).any() or not (before["dataset"] == name).any():
-            continue
-        earlier, here = ([place.method for place in places(t, name)] for t in (before, table))
-        values = samples(own_metric(table[table["dataset"] == name]), "method")
-        most = max(map(len, values.values()))
-        sign = 1.0 if task.metric == "RMSE" else -1.0
-        for method in dict.fromkeys([earlier[0], "GCM", "IGCM"]):
-            if method not in values or earlier[0] not in values:
-                continue
-            behind = paired_interval(
-                sign * values[method], sign * values[earlier[0]], TEST_TO_TRAIN
-            )
-            place = Place(method, mean_interval(values[method]), behind)
-            first = method == earlier[0]
-            ranks = [
-                f"{order.index(method) + 1} of {len(order)}" if method in order else NOT_RUN
-                for order in (earlier, here)
-            ]
-            told = ["", "was first"] if first else [shown(behind, most), verdict(place)]
-            lines.append([task.title, method, *ranks, shown(place.score, most), *told])
+        known = name in set(before["dataset"])
+        earlier = [place.method for place in places(before, name)] if known else []
+        if not set(earlier[:1]) & set(table.loc[table["dataset"] == name, "method"]):
+            continue  # nothing to compare with
+        ranked = places(table, name, against=earlier[0])
+        most = max(place.score.count + place.score.diverged for place in ranked)
+        for number, place in enumerate(ranked, start=1):
+            if place.method in {earlier[0], "GCM", "IGCM"} & {*earlier}:
+                ranks = [f"{earlier.index(place.method) + 1} of {len(earlier)}"]
+                ranks.append(f"{number} of {len(ranked)}")
+                behind = shown(place.behind, most) if place.behind else ""
+                told = verdict(place) if place.behind else "was first"
+                score = shown(place.score, most)
+                lines.append([task.title, place.method, *ranks, score, behind, told])
     header = ["Data set", "Method", "Place before", "Place here", "Score"]
     return markdown([*header, "Behind the one that was first", "From it"], lines)
 

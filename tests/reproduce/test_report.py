@@ -281,14 +281,14 @@ def test_confirmation_compares_with_the_method_that_was_first_before(tmp_path):
     shown = text.split("### Confirmation on further splits")[1].split("###")[0]
     lines = [line.strip("| ").split(" | ") for line in shown.splitlines() if "| Adult" in line]
     assert [line[1:4] for line in lines] == [
-        ["GCM (literal)", "1 of 4", "3 of 4"], ["GCM", "3 of 4", "2 of 4"],
+        ["GCM", "3 of 4", "2 of 4"], ["GCM (literal)", "1 of 4", "3 of 4"],
         ["IGCM", "2 of 4", "4 of 4"],
     ]  # fmt: skip
     # Differences 0.10 and 0.11, better: their variance times 1/2 + 1/4.
     half = stats.t.ppf(0.975, 1) * math.sqrt(0.75 * np.var([0.10, 0.11], ddof=1))
-    assert lines[1][5:] == [f"-0.1050 ± {half:.4f}"]
+    assert lines[0][5:] == [f"-0.1050 ± {half:.4f}"]
     assert lines[2][5:] == ["0.2000 ± 0.0000"]
-    assert lines[0][-1] == "was first"
+    assert lines[1][-1] == "was first"
 
 
 def test_timing_says_from_which_number_of_revenues_on(tmp_path):

@@ -8,6 +8,7 @@ import sys
 from reproduce import (
     ablation,
     auctions,
+    checks,
     datasets,
     implicit,
     open_track,
@@ -28,6 +29,7 @@ def main() -> None:
     experiments = {
         "quantile": quantile,
         "public": public,
+        "checks": checks,
         "datasets": datasets,
         "ablation": ablation,
         "timing": timing,

@@ -91,6 +91,11 @@ def published_settings(name: str, method: str, quick: bool) -> str:
     return as_json({**settings, **(QUICK if quick else {})})
 
 
+def published_split(name: str) -> str:
+    """ "fixed", the split of the literature, or "0" where there is none."""
+    return "fixed" if load(name, "published").fixed is not None else "0"
+
+
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One fit of any protocol; NaN where it diverged."""
     settings = fit.options
@@ -127,7 +132,8 @@ def _predict(dataset: data.Dataset, model: Predictor, test: Tensor, device: str)
     return prediction
 
 
-def _scores(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> dict[str, float]:
+def scores_of(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> dict[str, float]:
+    """What a prediction of some rows is worth: all metrics of a binary y, RMSE of another."""
     y = dataset.y[test].numpy()
     if dataset.response == "binary":
         return binary_scores(prediction, y)
@@ -146,7 +152,7 @@ def _validation_loss(
 def _held_out_scores(
     dataset: data.Dataset, model: Predictor, test: Tensor, device: str
 ) -> dict[str, float]:
-    scores = _scores(dataset, _predict(dataset, model, test, device), test)
+    scores = scores_of(dataset, _predict(dataset, model, test, device), test)
     if isinstance(model, Baseline):
         model.double()  # so that what is left is not rounding
     few = test[:AUDITED_ROWS]
@@ -178,7 +184,7 @@ def _best_epoch(
         if step and step % steps == 0:
             check_weights(model)
             prediction = _predict(dataset, model, test, device)
-            curve.append(_scores(dataset, prediction, test)[metric])
+            curve.append(scores_of(dataset, prediction, test)[metric])
 
     start = time.perf_counter()
     train(fit.method, rows_of(dataset, learn), settings, fit.seed, device=device, watch=watch)
@@ -229,7 +235,7 @@ def published_fits(arguments: argparse.Namespace) -> list[Fit]:
     """Every method on the split of the literature, or on one random split where there is none."""
     fits = []
     for name in arguments.datasets:
-        split = "fixed" if load(name, "published").fixed is not None else "0"
+        split = published_split(name)
         for seed in range(1 if arguments.quick else arguments.seeds):
             for method in arguments.methods or PUBLISHED:
                 settings = published_settings(name, method, arguments.quick)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from reproduce import ablation, report_figures, report_sections, report_summary, report_tables
+from reproduce.checks import CHECKS
 from reproduce.open_track import OPEN
 from reproduce.public import HELD_OUT, PUBLISHED
 from reproduce.quantile import QUANTILE_METHODS
@@ -26,6 +27,7 @@ PLAN = {
     "quantile": len(QUANTILE_METHODS) * SEEDS,
     "quantile_paper_setting": len(QUANTILE_METHODS) * SEEDS,
     "public_published": len(PUBLISHED) * len(TASKS) * SEEDS,
+    "checks": len(CHECKS) * len(TASKS),
     "public_tuning": len(HELD_OUT) * len(TASKS) * len(DESIGN),
     "public_held-out": len(HELD_OUT) * len(TASKS) * SEEDS,
     "public_confirmation": len(HELD_OUT) * len(TASKS) * SEEDS,
@@ -36,7 +38,7 @@ PLAN = {
 #: Files in which a method has one setting on a data set.
 _ONE_SETTING = (
     *("quantile", "quantile_paper_setting"),
-    *("public_published", "public_held-out", "public_confirmation", "open"),
+    *("public_published", "checks", "public_held-out", "public_confirmation", "open"),
 )
 INTERVALS = """\
 ± is half of a 95 % interval of the mean over splits or seeds, by Student's t. Methods are compared

@@ -32,6 +32,7 @@ COMMANDS = {
     "quantile": "quantile --tune",
     "quantile_paper_setting": "quantile --setting paper",
     "public_published": "public --protocol published",
+    "checks": "checks",
     "public_tuning": "public --tune",
     "public_held-out": "public --tune",
     "public_confirmation": "public --protocol confirmation",
@@ -127,6 +128,13 @@ def published(results: Results) -> str:
             "compared with the paper's.",
             tables.stand_in_table(table),
         ]
+    checks = tables.checks_table(results["checks"]) if "checks" in results else not_run("checks")
+    parts += [
+        "### Checks",
+        "Logistic or least-squares regression and untuned monotone boosting on the same split, of "
+        "all inputs and of the revenues alone, one fit each.",
+        checks,
+    ]
     return "\n\n".join([*parts, "### Where they do not meet", EVERYWHERE, *_apart(table, paper)])
 
 

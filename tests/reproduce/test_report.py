@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from reproduce import report, report_figures, report_statistics, report_tables
+from reproduce.checks import CHECKS
 from reproduce.findings import FINDINGS
 from reproduce.report_statistics import Interval, mean_interval, meet, paired_interval
 from reproduce.runs import COLUMNS
@@ -82,6 +83,11 @@ def every_file(folder, seeds=3):
         for treatment, power in (("one by one", 1.0), ("cached", 0.1))
         for count in (1, 2, 4, 16)
     ]
+    rows["checks"] = [
+        row(dataset=name, variant="published", method=method, metric=task.metric, value=0.7)
+        for method in CHECKS
+        for name, task in TASKS.items()
+    ]
     for name, lines in rows.items():
         write(folder, name, lines)
 
@@ -151,6 +157,17 @@ def test_one_fit_has_no_interval_and_excludes_nothing():
     interval = mean_interval(FIRST[:1])
     assert math.isnan(interval.half)
     assert not interval.excludes(0.0)
+
+
+def test_the_checks_stand_under_the_published_protocol(tmp_path):
+    every_file(tmp_path)
+    title = "4. Public data sets, published protocol (Table 3)"
+    checks = section(text_of(tmp_path), title).split("### Checks")[1].split("###")[0]
+    lines = [line.split(" | ") for line in checks.splitlines() if "0.7000" in line]
+    assert [line[0] for line in lines] == [f"| {method}" for method in sorted(CHECKS)]
+    assert all(len(line) == 1 + len(TASKS) for line in lines)
+    (tmp_path / "checks.csv").unlink()
+    assert "Not run yet: `python -m reproduce checks`." in section(text_of(tmp_path), title)
 
 
 def test_diverged_fits_are_counted_and_shown():

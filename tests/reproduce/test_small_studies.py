@@ -1,17 +1,19 @@
-"""Sizes of the data sets, the ablation, prediction times and the open track."""
+"""Sizes of the data sets, checks, the ablation, prediction times and the open track."""
 
 import argparse
+import dataclasses
 import json
 import math
 import os
 from collections import Counter
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from pyro_gcm import data
-from reproduce import ablation, datasets, open_track, public, results, runs, tasks, timing
+from reproduce import ablation, checks, datasets, open_track, public, results, runs, tasks, timing
 from reproduce.runs import Fit, as_json
 
 REAL = pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")
@@ -77,6 +79,55 @@ def test_every_data_set_is_compared_but_the_stand_in(monkeypatch):
     assert pd.isna(table.loc[("Loan (stand-in)", "published"), "paper examples"])
     assert table.loc[("Adult", "published"), "paper examples"] == 48_842
     assert table.xs("default", level="variant")["equal"].isna().all()
+
+
+# Linear models and boosting on the published splits.
+
+
+def check(method, dataset="blog"):
+    return checks.run(Fit("checks", dataset, "published", "published", "0", 0, method, "{}"))
+
+
+@pytest.mark.parametrize("method", ["Linear", "Linear, revenues alone"])
+def test_a_linear_check_is_least_squares(method, monkeypatch):
+    table = toy()
+    monkeypatch.setattr(checks, "load", lambda name, variant: table)
+    learn, test = table.split(0)
+    inputs = table.r if "alone" in method else torch.cat([table.x, table.r], 1)
+    design = torch.cat([inputs, torch.ones(len(inputs), 1)], 1).double().numpy()
+    weights, *_ = np.linalg.lstsq(design[learn], table.y[learn].numpy(), rcond=None)
+    errors = table.y[test].numpy() - design[test] @ weights
+    assert check(method)["RMSE"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["Linear", "Boosting"])
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+def test_a_check_of_the_revenues_alone_does_not_see_x(method, response, monkeypatch):
+    table = toy(response=response, rows=1000)
+    other = dataclasses.replace(table, x=table.x.flip(0))
+    metric = "AUC" if response == "binary" else "RMSE"
+    found = {}
+    for name, each in (("table", table), ("other", other)):
+        monkeypatch.setattr(checks, "load", lambda name, variant, each=each: each)
+        for seen in (method, f"{method}, revenues alone"):
+            found[name, seen] = check(seen)[metric]
+    alone = f"{method}, revenues alone"
+    assert found["table", alone] == found["other", alone]
+    assert found["table", method] != found["other", method]
+    # x matters here.
+    gain = found["table", method] - found["table", alone]
+    assert (gain if response == "binary" else -gain) > 0.01
+
+
+def test_the_checks_are_of_every_data_set_and_resume(monkeypatch, tmp_path, capsys):
+    for module in (public, checks):
+        monkeypatch.setattr(module, "load", lambda name, variant: toy(name, variant, rows=250))
+    arguments = options(checks, tmp_path, "--jobs", "1", "--datasets", "blog", "auto_mpg")
+    checks.main(arguments)
+    first = (tmp_path / "checks.csv").read_bytes()
+    checks.main(arguments)
+    assert (tmp_path / "checks.csv").read_bytes() == first
+    assert "checks.csv: 8 of 8 fits are there already" in capsys.readouterr().out
 
 
 # The ablation.

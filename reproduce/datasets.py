@@ -24,6 +24,8 @@ def table() -> pd.DataFrame:
                 "target": kind,
             }  # fmt: skip
             row: dict[str, object] = {"dataset": task.title, "variant": variant, **ours}
+            if kind == "classification":
+                row["positive"] = float(dataset.y.mean())
             if variant == "published" and not task.stand_in:
                 published = paper.loc[task.title].to_dict()
                 row |= {f"paper {column}": value for column, value in published.items()}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 #: Holds for every data set.
 EVERYWHERE = (
-    "Two things can part the numbers on every data set. The settings here are those of the paper's "
-    "Table 5; the authors' earlier public code trains in another way (plain SGD with a decaying "
-    "rate, 10,000 steps of 256 rows drawn with replacement, clipped gradients), and we do not know "
-    "which of the two made Table 3. And Hint in that code subtracts a column from a row and so "
-    "pulls the scores of all rows together (penalty 0.67 where 0 is right); here it is the "
-    "intended one."
+    "Three things can part the numbers on every data set. The settings here are those of the "
+    "paper's Table 5, which it gives for GCM and IGCM; those of its baselines are not printed, and "
+    "ours have the same. The authors' earlier public code trains in another way (plain SGD with a "
+    "decaying rate, 10,000 steps of 256 rows drawn with replacement, clipped gradients), and we do "
+    "not know which of the two made Table 3; ours clips gradients at a norm of 10. And Hint in "
+    "that code subtracts a column from a row and so pulls the scores of all rows together (penalty "
+    "0.67 where 0 is right); here it is the intended one, which hardly acts: Hint is level with "
+    "the unconstrained MLP. The literal loss loses x for a binary y only: for RMSE the threshold "
+    "of y depends on x, and it is level with the default objective or better."
 )
 
 #: What a reader of the held-out ranking has to know of the methods in it, and what was tried.
@@ -22,9 +25,20 @@ FORMS = (
     "bound it was 0.1718 and 0.1865 on Blog Feedback, 2.853 and 2.827 on Auto MPG; the rows of "
     "those fits were not kept. They were tried on training rows of the first split, but the wish "
     "for them came from the table, and other methods had no second round. Trials have fewer steps "
-    "than fits on the large sets, where they see 20,000 rows for as many epochs, which is hard on "
-    "slow starters such as SMNN. Boosting has 100 trees at every step size. Hint in the paper's "
-    "form hardly acts at these weights: its violations are those of the unconstrained MLP."
+    "than fits on the large sets, where they train on 16,000 rows for as many epochs, which is "
+    "hard on slow starters such as SMNN. Boosting has at most 100 trees at every step size; above "
+    "10,000 rows it stops early on a tenth of the training rows, as the networks do, below it has "
+    "all of them. Hint in the paper's form hardly acts at these weights, so that there are twelve "
+    "methods in effect: its numbers and violations are those of the unconstrained MLP."
+)
+
+#: Of the stand-in for Loan Defaulter.
+STAND_IN = (
+    "Its file is balanced artificially, so that accuracy, log score and calibration are not those "
+    "of a lender's book. Logistic regression without any choice of epoch (table of checks) is "
+    "ahead of GCM and of the paper's loss of IGCM at the paper's settings. Tuned, on random splits "
+    "(section 5), GCM and IGCM are nearer to boosting, but behind it by AUC and log score, which "
+    "tell more than accuracy."
 )
 
 #: Data set -> what may part ours from the paper's; the figures are generated from the results.
@@ -36,8 +50,8 @@ FINDINGS = {
         "with the right one everything scores 0.85 to 0.87. The split of the paper is not known; "
         "ours is one random 4:1 split. GCM (literal) lies between logistic regression and boosting "
         "of the revenues alone (table of checks). The baselines but SMNN, which is slow from its "
-        "published start, are better here than printed at the same settings, as is GCM under the "
-        "default objective, so that the order of the paper is not found."
+        "published start, are better here than printed, as is GCM under the default objective, so "
+        "that the order of the paper is not found."
     ),
     "compas": (
         "The split is the fixed one of the literature (4,937 and 1,235 rows). Intervals as small "
@@ -45,8 +59,7 @@ FINDINGS = {
         "0.007, more than most differences between methods. At its last epoch GCM (literal) is "
         "where the revenues alone are (table of checks): x does not appear in what its loss "
         "bounds; under the default objective GCM meets the paper's cell. The others that are apart "
-        "are all better here, Hint by the most, which may be the column subtracted from a row, so "
-        "that the order of the paper is not found."
+        "are all better here, Hint by the most, so that the order of the paper is not found."
     ),
     "diabetes": (
         "`HvyAlcoholConsump` is an increasing input in the paper and correlates negatively with "
@@ -63,16 +76,17 @@ FINDINGS = {
         "the target is cast to 8 bits, where it wraps modulo 256 (17 wrapped rows survive); the "
         "published variant does both. The known loaders move the eight monotone columns to the "
         "front and then constrain the wrong positions; ours constrains the named columns. Rows "
-        "repeat, and the split alone moves the RMSE by 0.008. Every method but IGCM is better here "
-        "than printed, SMNN by the most: it is first here and last in the paper. Most are best "
-        "early in the 40 epochs and get worse from then on, the paper's loss of IGCM most of all, "
-        "so the epoch chosen on the test rows counts for much."
+        "repeat, and the split counts: boosting has 0.145 on this one (table of checks), 0.150 on "
+        "random ones (section 5). Every method but IGCM is better here than printed, SMNN by the "
+        "most: it is first here, and last in the paper. Most are best early in the 40 epochs and "
+        "get worse from then on, the paper's loss of IGCM most of all, so the epoch chosen on the "
+        "test rows counts for much."
     ),
     "auto_mpg": (
-        "The fixed split of the literature (314 and 78 rows) is harder than most random ones "
-        "(section 5); the two must not be mixed. With 78 test rows and 120 epochs the best epoch "
-        "on the test rows is worth more than what parts most methods, and to GCM the most. All "
-        "cells that are apart are better here: the order of the paper, which has IGCM first, is "
-        "not found."
+        "This is the fixed split of the literature (314 and 78 rows); its numbers and those of the "
+        "random splits of section 5 must not be mixed. With 78 test rows and 120 epochs the best "
+        "epoch on the test rows is worth more than what parts most methods, and to GCM the most. "
+        "All cells that are apart are better here: the order of the paper, which has IGCM first, "
+        "is not found."
     ),
 }

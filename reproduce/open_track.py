@@ -30,7 +30,7 @@ from reproduce.runs import (
 )
 from reproduce.scores import binary_scores, continuous_scores
 from reproduce.tasks import TASKS, load, with_covariates
-from reproduce.tuning import DESIGN, chosen, trials
+from reproduce.tuning import DESIGN, add_tune_argument, chosen, trials
 
 #: Method of the open track -> method of the table that its members are.
 OPEN = {
@@ -135,9 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--methods", nargs="+", choices=list(OPEN), default=list(OPEN))
     parser.add_argument("--seeds", type=int, default=5, help="splits, from 0")
-    parser.add_argument(
-        "--tune", action="store_true", help="search anew, and do not read the stored trials"
-    )
+    add_tune_argument(parser)
     add_run_arguments(parser)
 
 

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
 from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
 
 from pyro_gcm import audit_monotonicity, data
-from pyro_gcm.baselines import Baseline
 from reproduce.methods import METHODS, Predictor, check_weights, diverged, rows_of, train
 from reproduce.results import RESULTS
 from reproduce.runs import (
@@ -29,7 +29,7 @@ from reproduce.runs import (
 )
 from reproduce.scores import binary_scores, rmse
 from reproduce.tasks import TASKS, Task, load, paper_hyperparameters, with_covariates
-from reproduce.tuning import VALIDATION_LOSS, chosen, trials
+from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, chosen, trials
 
 #: Methods of the held-out protocol, with one library of boosting; the others are in the open track.
 #: The losses of the paper that were found wanting are in the published protocol only.
@@ -153,7 +153,7 @@ def _held_out_scores(
     dataset: data.Dataset, model: Predictor, test: Tensor, device: str
 ) -> dict[str, float]:
     scores = scores_of(dataset, _predict(dataset, model, test, device), test)
-    if isinstance(model, Baseline):
+    if isinstance(model, torch.nn.Module):
         model.double()  # so that what is left is not rounding
     few = test[:AUDITED_ROWS]
     audit = audit_monotonicity(
@@ -203,9 +203,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=None)
     parser.add_argument("--seeds", type=int, default=10, help="splits, or seeds on one split")
-    parser.add_argument(
-        "--tune", action="store_true", help="search anew, and do not read the stored trials"
-    )
+    add_tune_argument(parser)
     add_run_arguments(parser)
 
 

@@ -26,7 +26,7 @@ from reproduce.runs import (
     run_fits,
 )
 from reproduce.tasks import PAPER
-from reproduce.tuning import VALIDATION_LOSS, chosen, trials
+from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, chosen, trials
 
 #: The paper leaves IGCM out, for a quantile is strictly increasing in its level; boosting has no
 #: monotone form of the level as an input under the pinball loss in scikit-learn.
@@ -142,9 +142,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds, from 0")
     parser.add_argument("--methods", nargs="+", choices=QUANTILE_METHODS, default=QUANTILE_METHODS)
     parser.add_argument("--setting", choices=["tuned", "paper"], default="tuned")
-    parser.add_argument(
-        "--tune", action="store_true", help="search anew, and do not read the stored trials"
-    )
+    add_tune_argument(parser)
     add_run_arguments(parser)
 
 

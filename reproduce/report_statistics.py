@@ -124,7 +124,8 @@ def ranking(
 def largest_contrast(values: Mapping[Key, pd.Series]) -> tuple[Key, Key, Interval]:
     """The two groups whose mean paired difference is largest, the larger first."""
     contrasts = [(a, b, paired_interval(values[a], values[b])) for a, b in combinations(values, 2)]
-    a, b, most = max(contrasts, key=lambda contrast: abs(contrast[2].mean))
+    # max would keep a first NaN, of groups without a common seed.
+    a, b, most = max(contrasts, key=lambda contrast: np.nan_to_num(abs(contrast[2].mean), nan=-1.0))
     if most.mean < 0:
         return b, a, Interval(-most.mean, most.half, most.count, most.diverged)
     return a, b, most

@@ -55,8 +55,9 @@ def datasets_table(table: pd.DataFrame) -> str:
         equal = "" if pd.isna(same) else ("yes" if str(same) == "True" else "no")
         ours = [text(row[name]) for name in columns]
         paper = [text(row[f"paper {name}"]) for name in columns]
-        rows.append([row["dataset"], row["variant"], *ours, *paper, equal])
-    header = ["Data set", "Variant", "Rows", "x", "r", "Target"]
+        positive = "" if pd.isna(row["positive"]) else f"{row['positive']:.1%}"
+        rows.append([row["dataset"], row["variant"], *ours, positive, *paper, equal])
+    header = ["Data set", "Variant", "Rows", "x", "r", "Target", "Positive"]
     return markdown(
         [*header, "Paper: rows", "Paper: x", "Paper: r", "Paper: target", "Equal"], rows
     )
@@ -219,12 +220,21 @@ def confirmation_table(table: pd.DataFrame, before: pd.DataFrame) -> str:
 
 
 def metric_table(table: pd.DataFrame, metric: str, lower_is_better: bool) -> str:
-    """One metric of every method on every data set that has it."""
+    """One metric of every method on every data set that has it.
+
+    An asterisk where the corrected interval of the difference to the first excludes 0.
+    """
     rows = table[table["metric"] == metric]
     names = {name: task.title for name, task in TASKS.items() if name in set(rows["dataset"])}
-    cells = {key: mean_interval(v) for key, v in samples(rows, ["method", "dataset"]).items()}
+    cells, marks = {}, {}
+    for name in names:
+        values = samples(rows[rows["dataset"] == name], "method")
+        for place in ranking(values, lower_is_better, TEST_TO_TRAIN):
+            cells[place.method, name] = mean_interval(values[place.method])
+            if place.behind is not None and place.behind.excludes(0.0):
+                marks[place.method, name] = "*"
     lower = dict.fromkeys(names, lower_is_better)
-    return grid(cells, known_first(rows["method"]), names, lower_is_better=lower)
+    return grid(cells, known_first(rows["method"]), names, lower_is_better=lower, marks=marks)
 
 
 def settings_table(table: pd.DataFrame) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pandas as pd
 
 from reproduce.methods import METHODS, Grid, Knob
@@ -48,3 +50,13 @@ def chosen(table: pd.DataFrame, dataset: str, method: str, candidates: list[str]
     if losses.isna().all():
         raise ValueError(f"every trial of {method} on {dataset} diverged")
     return str(losses.idxmin())
+
+
+def add_tune_argument(parser: argparse.ArgumentParser) -> None:
+    """Option of every experiment that has a search."""
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help="run the trials that the output folder lacks and choose among those; "
+        "without it, among the committed ones",
+    )

@@ -11,7 +11,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
-from pyro_gcm import data
+from pyro_gcm import audit_monotonicity, data
 from reproduce import public, runs, tasks
 from reproduce.methods import METHODS, Rows, train
 from reproduce.public import HELD_OUT, PUBLISHED, held_out_settings, published_settings
@@ -85,6 +85,20 @@ def test_held_out_trains_on_the_training_rows_of_its_split_only(toy, method):
         assert toy == [(method, learn.tolist())]
         assert not set(toy[0][1]) & set(test.tolist())
         assert {"AUC", "accuracy", "log score", "calibration error", "violation rate"} <= {*scores}
+
+
+@pytest.mark.parametrize("method", ["MLP", "GCM", "IGCM", "HistGradientBoosting"])
+def test_every_method_is_audited_in_float64(toy, method, monkeypatch):
+    audited = []
+
+    def audit(model, x, r, **options):
+        audited.append(model.predict(x, r).dtype)
+        return audit_monotonicity(model, x, r, **options)
+
+    monkeypatch.setattr(public, "audit_monotonicity", audit)
+    more = {"num_particles": 2} if "GCM" in method else {}
+    public.run(fit("held-out", method, **more))
+    assert audited == [torch.float64]
 
 
 def test_all_methods_get_the_same_rows_for_the_same_split(toy):

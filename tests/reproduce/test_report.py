@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -157,6 +158,32 @@ def test_one_fit_has_no_interval_and_excludes_nothing():
     interval = mean_interval(FIRST[:1])
     assert math.isnan(interval.half)
     assert not interval.excludes(0.0)
+
+
+def test_asterisks_are_where_the_corrected_interval_excludes_zero():
+    seconds = {"near": [0.6, -0.4, 0.6, -0.4], "far": [0.9, 1.1, 0.9, 1.1]}
+    rows = [
+        row(method=method, split=str(at), seed=at, metric="log score", value=-behind)
+        for method, behinds in ({"GCM": [0.0] * 4} | seconds).items()
+        for at, behind in enumerate(behinds)
+    ]
+    lines = report_tables.metric_table(pd.DataFrame(rows), "log score", False).splitlines()
+    assert [line[2:].split()[0] for line in lines if re.search(r"\d\* \|$", line)] == ["far"]
+
+
+def test_the_report_is_of_one_device_but_for_the_times(tmp_path):
+    every_file(tmp_path)
+    text = text_of(tmp_path)
+    for name in ("public_published", "timing"):
+        rows = pd.read_csv(tmp_path / f"{name}.csv")
+        write(tmp_path, name, pd.concat([rows, rows.assign(device="cuda", value=0.4321)]))
+    both = text_of(tmp_path)
+    title = "4. Public data sets, published protocol (Table 3)"
+    assert section(both, title) == section(text, title)
+    assert "### Device: cuda" in both
+    other = report.read(tmp_path, "cuda")
+    assert set(other) == {"public_published", "timing"}
+    assert other["public_published"]["value"].eq(0.4321).all()
 
 
 def test_the_checks_stand_under_the_published_protocol(tmp_path):

@@ -293,11 +293,21 @@ def _spread(rows: pd.DataFrame) -> str:
         return text
     high, low, contrast = largest_contrast(values)
     half = "" if math.isnan(contrast.half) else f" ± {contrast.half:.4f}"
+    ends = [_ends(rows, name) for name in ("N", "D")]
     return (
-        f"{text} The largest paired contrast is N = {high[0]}, D = {high[1]} minus N = {low[0]}, "
-        f"D = {low[1]}: {contrast.mean:.4f}{half} (n = {contrast.count}), picked out of "
-        f"{math.comb(len(values), 2)} contrasts, for which the interval is not corrected."
+        f"{text} {' '.join(ends)} The largest paired contrast is N = {high[0]}, D = {high[1]} minus "
+        f"N = {low[0]}, D = {low[1]}: {contrast.mean:.4f}{half} (n = {contrast.count}), picked out "
+        f"of {math.comb(len(values), 2)} contrasts, for which the interval is not corrected."
     )
+
+
+def _ends(rows: pd.DataFrame, name: str) -> str:
+    """The largest size minus the smallest, paired by seed, over all cells that have it."""
+    by_seed = rows.pivot_table("value", "seed", name)
+    low, high = by_seed.columns.min(), by_seed.columns.max()
+    gap = mean_interval(by_seed[high] - by_seed[low])
+    half = "" if math.isnan(gap.half) else f" ± {gap.half:.4f}"
+    return f"{name} = {high} minus {name} = {low}, over all cells: {gap.mean:+.4f}{half}."
 
 
 def timing(results: Results) -> str:

@@ -335,6 +335,12 @@ def test_confirmation_compares_with_the_method_that_was_first_before(tmp_path):
     assert lines[1][-1] == "was first"
 
 
+def test_the_ablation_says_what_a_larger_size_brings(tmp_path):
+    every_file(tmp_path)
+    told = section(text_of(tmp_path), "6. Ablation (Tables 6 and 7)")
+    assert told.count("D = 8 minus D = 4, over all cells: +0.0040 ± 0.0000.") == 2
+
+
 def test_timing_says_from_which_number_of_revenues_on(tmp_path):
     every_file(tmp_path)
     text = section(text_of(tmp_path), "7. Time (Table 8)")

@@ -293,9 +293,9 @@ def _spread(rows: pd.DataFrame) -> str:
         return text
     high, low, contrast = largest_contrast(values)
     half = "" if math.isnan(contrast.half) else f" ± {contrast.half:.4f}"
-    ends = [_ends(rows, name) for name in ("N", "D")]
+    ends = " ".join(_ends(rows, name) for name in ("N", "D"))
     return (
-        f"{text} {' '.join(ends)} The largest paired contrast is N = {high[0]}, D = {high[1]} minus "
+        f"{text} {ends} The largest paired contrast is N = {high[0]}, D = {high[1]} minus "
         f"N = {low[0]}, D = {low[1]}: {contrast.mean:.4f}{half} (n = {contrast.count}), picked out "
         f"of {math.comb(len(values), 2)} contrasts, for which the interval is not corrected."
     )

@@ -16,6 +16,7 @@ from reproduce import (
     report_tables,
 )
 from reproduce.checks import CHECKS
+from reproduce.findings import CODE
 from reproduce.open_track import OPEN
 from reproduce.public import HELD_OUT, PUBLISHED
 from reproduce.quantile import QUANTILE_METHODS
@@ -143,7 +144,7 @@ def report(results: Results) -> str:
 
 def made(results: Results) -> str:
     """Commands, versions and devices of every file."""
-    lines = []
+    lines = [CODE, ""]
     for name, command in COMMANDS.items():
         table = results.get(name)
         there = "" if table is not None else " (not run yet)"

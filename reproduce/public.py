@@ -92,7 +92,7 @@ def published_settings(name: str, method: str, quick: bool) -> str:
 
 
 def published_split(name: str) -> str:
-    """ "fixed", the split of the literature, or "0" where there is none."""
+    """The split of the literature, "fixed", or "0" where there is none."""
     return "fixed" if load(name, "published").fixed is not None else "0"
 
 
@@ -122,8 +122,14 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         return {metric: math.nan, "seconds": time.perf_counter() - start, "epochs": 0}
     seconds = time.perf_counter() - start
     epochs = history.best_epoch if history else 0
-    score = _validation_loss if fit.protocol == "tuning" else _held_out_scores
-    return {**score(dataset, model, test, device), "seconds": seconds, "epochs": epochs}
+    prediction = _predict(dataset, model, test, device)
+    if fit.protocol == "tuning":
+        scores = {VALIDATION_LOSS: _validation_loss(dataset, prediction, test)}
+    else:
+        scores = scores_of(dataset, prediction, test)
+    if fit.protocol == "held-out":
+        scores["violation rate"] = _violation_rate(dataset, model, test, device)
+    return {**scores, "seconds": seconds, "epochs": epochs}
 
 
 def _predict(dataset: data.Dataset, model: Predictor, test: Tensor, device: str) -> np.ndarray:
@@ -140,19 +146,12 @@ def scores_of(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> di
     return {"RMSE": rmse(prediction, y)}
 
 
-def _validation_loss(
-    dataset: data.Dataset, model: Predictor, test: Tensor, device: str
-) -> dict[str, float]:
-    prediction, y = _predict(dataset, model, test, device), dataset.y[test].numpy()
-    binary = dataset.response == "binary"
-    loss = log_loss(y, prediction) if binary else mean_squared_error(y, prediction)
-    return {VALIDATION_LOSS: float(loss)}
+def _validation_loss(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> float:
+    y, binary = dataset.y[test].numpy(), dataset.response == "binary"
+    return float(log_loss(y, prediction) if binary else mean_squared_error(y, prediction))
 
 
-def _held_out_scores(
-    dataset: data.Dataset, model: Predictor, test: Tensor, device: str
-) -> dict[str, float]:
-    scores = scores_of(dataset, _predict(dataset, model, test, device), test)
+def _violation_rate(dataset: data.Dataset, model: Predictor, test: Tensor, device: str) -> float:
     if isinstance(model, torch.nn.Module):
         model.double()  # so that what is left is not rounding
     few = test[:AUDITED_ROWS]
@@ -164,7 +163,7 @@ def _held_out_scores(
         searches=("random",),
         progress=False,
     )
-    return {**scores, "violation rate": audit.rate}
+    return audit.rate
 
 
 def _best_epoch(

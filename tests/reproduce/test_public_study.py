@@ -101,6 +101,12 @@ def test_every_method_is_audited_in_float64(toy, method, monkeypatch):
     assert audited == [torch.float64]
 
 
+def test_only_the_held_out_fits_are_audited(toy):
+    found, again = (public.run(fit(name, "MLP")) for name in ("held-out", "confirmation"))
+    assert found.keys() - again.keys() == {"violation rate"}
+    assert found["AUC"] == again["AUC"]
+
+
 def test_all_methods_get_the_same_rows_for_the_same_split(toy):
     for method in ("MLP", "PWL", "MM", "HistGradientBoosting"):
         public.run(fit("held-out", method, split="7"))

@@ -22,8 +22,9 @@ class Baseline(nn.Module):
     :param r_dim: number of revenues, the monotone inputs.
     :param response: "binary": Pr(y = 1) is the sigmoid of the score, the loss its cross entropy;
         "continuous": the score is the mean, the loss the squared error; "quantile": the score is
-        the quantile of level r[:, 0], the loss the pinball loss (paper, section 4.1). The last two
-        are in standardised units of y.
+        the quantile of level r[:, 0], the only revenue, the loss the pinball loss (paper, section
+        4.1). The last two are in standardised units of y.
+    :raises ValueError: for sizes below 1, an unknown response, or levels in several columns.
     """
 
     #: Whether the score rises with every revenue by construction.
@@ -35,6 +36,8 @@ class Baseline(nn.Module):
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim)
         self.response = response
+        if response == "quantile" and r_dim != 1:
+            raise ValueError(f"r_dim must be 1, the level, for response='quantile', got {r_dim}")
         self.x_units, self.r_units = Standardizer(x_dim), Standardizer(r_dim)
         self.y_units = Standardizer(1)
 
@@ -58,11 +61,21 @@ class Baseline(nn.Module):
         return self.decode(self.encode(x), r)
 
     def forward(self, x: Tensor, r: Tensor) -> Tensor:
-        """Score [B] of x [B, x_dim] and r [B, r_dim] in the units of the data."""
+        """Score [B] of x [B, x_dim] and r [B, r_dim] in the units of the data.
+
+        :raises ValueError: for wrong shapes, which would broadcast.
+        """
+        self._check_shapes(x, r)
         return self.score(self.x_units(x), self.r_units(r))
 
     def loss(self, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-        """Mean loss of the rows x [B, x_dim], r [B, r_dim], y [B], in the units of the data."""
+        """Mean loss of the rows x [B, x_dim], r [B, r_dim], y [B], in the units of the data.
+
+        :raises ValueError: for wrong shapes, which would broadcast.
+        """
+        self._check_shapes(x, r)
+        if y.shape != x.shape[:1]:
+            raise ValueError(f"y must have shape [{len(x)}], got {tuple(y.shape)}")
         return self.standard_loss(self.x_units(x), self.r_units(r), r, y)
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:
@@ -107,7 +120,27 @@ class Baseline(nn.Module):
     def _inputs(self, x: ArrayLike, name: str, r: ArrayLike) -> tuple[Tensor, Tensor]:
         device = self.r_units.loc.device
         columns = matrix("x", x, self.x_dim, "x_dim", device)
-        return columns, matrix(name, r, self.r_dim, "r_dim", device)
+        revenues = matrix(name, r, self.r_dim, "r_dim", device)
+        self.check_revenues(name, revenues)
+        return columns, revenues
+
+    def check_revenues(self, name: str, r: Tensor) -> None:
+        """An error for levels [B, 1] of quantiles that are not inside (0, 1).
+
+        :raises ValueError: naming the argument.
+        """
+        if self.response == "quantile" and not ((r > 0) & (r < 1)).all():
+            raise ValueError(
+                f"{name} must lie strictly between 0 and 1, the levels of response='quantile', got "
+                f"{float(r.min()):g} to {float(r.max()):g}"
+            )
+
+    def _check_shapes(self, x: Tensor, r: Tensor) -> None:
+        if x.shape != (len(r), self.x_dim) or r.shape != (len(x), self.r_dim):
+            raise ValueError(
+                f"x and r must have shapes [B, {self.x_dim}] and [B, {self.r_dim}], got "
+                f"{tuple(x.shape)} and {tuple(r.shape)}"
+            )
 
     def _response(self, score: Tensor) -> Tensor:
         if self.response == "binary":

@@ -16,6 +16,7 @@ class _Library(NamedTuple):
     classifier: str
     regressor: str
     constraints: str  # its argument: 1 for a column the prediction rises with, 0 for a free one
+    breaking: tuple[str, ...]  # other loss, leaves or columns, under which predictions may fall
     defaults: dict[str, Any]
 
 
@@ -25,11 +26,29 @@ _LIBRARIES = {
         "HistGradientBoostingClassifier",
         "HistGradientBoostingRegressor",
         "monotonic_cst",
+        ("loss", "categorical_features"),
         {},
     ),
-    "xgboost": _Library("xgboost", "XGBClassifier", "XGBRegressor", "monotone_constraints", {}),
+    "xgboost": _Library(
+        "xgboost",
+        "XGBClassifier",
+        "XGBRegressor",
+        "monotone_constraints",
+        ("objective", "num_class", "booster", "feature_types"),
+        {},
+    ),
     "lightgbm": _Library(
-        "lightgbm", "LGBMClassifier", "LGBMRegressor", "monotone_constraints", {"verbosity": -1}
+        "lightgbm",
+        "LGBMClassifier",
+        "LGBMRegressor",
+        "monotone_constraints",
+        (
+            *("objective", "objective_type", "app", "application", "loss"),
+            *("num_class", "num_classes", "linear_tree", "linear_trees"),
+            *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
+            "categorical_features",
+        ),
+        {"verbosity": -1},
     ),
 }
 
@@ -45,7 +64,8 @@ class MonotoneBoosting:
         `predict` gives the mean.
     :param seed: of whatever the library draws.
     :param options: to the library's estimator by its own names, early stopping among them.
-    :raises ValueError: for another response or library, or options that are set here.
+    :raises ValueError: for another response or library, options that are set here, and those under
+        which the libraries do not keep the constraints: another loss, linear models, categories.
     :raises ImportError: if the library is not installed.
 
     Example::
@@ -71,6 +91,11 @@ class MonotoneBoosting:
         for name in ("random_state", self._library.constraints):
             if name in options:
                 raise ValueError(f"{name} must be left out of the options, it is set here")
+        for name in self._library.breaking:
+            if name in options:
+                raise ValueError(
+                    f"{name} must be left out of the options: with it predictions may fall with r"
+                )
         try:
             module = import_module(self._library.module)
         except ImportError as error:

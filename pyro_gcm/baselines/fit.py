@@ -43,9 +43,14 @@ def fit(
 
     :param model: trained in place; its weights were drawn when it was made.
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], 0 or 1 where the response is binary.
+    :returns: the history: means over rows of what `model.loss` gives, y in standardised units.
+    :raises TypeError: for a model that is no baseline, and options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if the loss is not finite.
     """
+    if not isinstance(model, Baseline):
+        what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"model must be a baseline of torch, an object of Baseline, got {what}")
     options = TrainingOptions(
         epochs=epochs,
         batch_size=batch_size,
@@ -67,27 +72,24 @@ def fit(
         "y": vector("y", y),
     }
     same_rows(**columns)
-    if model.response == "binary" and not ((columns["y"] == 0) | (columns["y"] == 1)).all():
-        raise ValueError("y must be 0 or 1 for response='binary', got other values")
-    if model.response == "quantile":
-        level = columns["r"]
-        if model.r_dim != 1 or not ((level > 0) & (level < 1)).all():
-            raise ValueError(
-                "r must be one column of levels strictly between 0 and 1 for response='quantile', "
-                f"got {model.r_dim} columns from {float(level.min()):g} to {float(level.max()):g}"
-            )
+    if model.response == "binary":
+        other = columns["y"][(columns["y"] != 0) & (columns["y"] != 1)]
+        if len(other):
+            raise ValueError(f"y must be 0 or 1 for response='binary', got {float(other[0]):g}")
+    model.check_revenues("r", columns["r"])
     data = list(columns.values())
     with torch.random.fork_rng(devices=[options.target] if options.target.type == "cuda" else []):
         torch.manual_seed(options.seed)
         order = torch.Generator().manual_seed(options.seed)
         parts = options.parts(len(data[0]), order)
-        if standardize:
-            model.learn_units(*(column[parts[0]] for column in data))
-        model.train()
         model.to(options.target)
         parameters = dict(model.named_parameters())
         identity = {"model": described(model)}
-        return _BaselineTrainer(model, parameters, options, data, parts, order, identity).run()
+        trainer = _BaselineTrainer(model, parameters, options, data, parts, order, identity)
+        if standardize:
+            model.learn_units(*(column[parts[0]] for column in data))
+        model.train()
+        return trainer.run()
 
 
 class _BaselineTrainer(Trainer):

@@ -61,7 +61,10 @@ class MM(Baseline):
         pieces = self.pieces.decode(encoded, r).unflatten(-1, (self.groups, self.units))
         if self.form == "paper":
             return self.maximum(self.minimum(pieces))
-        return self.minimum(self.maximum(pieces))
+        if self.training:
+            return self.minimum(self.maximum(pieces))
+        # A learned beta may become small, and 1 / beta is what it makes of rounding.
+        return self.minimum(self.maximum(pieces.double())).to(pieces.dtype)
 
     def maximum(self, values: Tensor) -> Tensor:
         """Over the last dimension."""

@@ -21,7 +21,7 @@ from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.program_trainer import Fittable, ProgramTrainer
 from pyro_gcm.inference.temper import temper
 from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.training import FitResult, TrainingOptions
+from pyro_gcm.training import FitResult, TrainingOptions, described
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
     "iwae": ImportanceWeightedELBO,
@@ -144,15 +144,16 @@ def fit(
         torch.manual_seed(options.seed)
         order = torch.Generator().manual_seed(options.seed)
         parts = options.parts(len(data[0]), order)
+        model.to(options.target)
+        identity = {"objective": objective, "temperature": temperature, "loss": described(bound)}
+        trainer = ProgramTrainer(
+            pair, bound, model, parameters, options, data, parts, order, identity
+        )
         if standardize:
             model.learn_units(*(column[parts[0]] for column in data[:3]))
         model.objective = objective
         model.train()
-        model.to(options.target)
-        identity = {"objective": objective, "temperature": temperature}
-        return ProgramTrainer(
-            pair, bound, model, parameters, options, data, parts, order, identity
-        ).run()
+        return trainer.run()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pyro_gcm.inference.parameter_store import unannounced
 from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.training import Trainer, described
+from pyro_gcm.training import Trainer
 
 
 class Fittable(Protocol):
@@ -57,7 +57,6 @@ class ProgramTrainer(Trainer):
     def __init__(self, pair: TrainingPair, bound: Any, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.bound, self.program, self.guide = bound, pair.program, pair.guide
-        self.identity["loss"] = described(bound)
         if pair.shared:
             cancel = _DensitiesCancel(pair.shared)
             self.program, self.guide = cancel(self.program), cancel(self.guide)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,36 +10,36 @@ import torch
 
 
 class Checkpoint:
-    """Saves a state atomically, and restores it if the file is there.
+    """Reads, and atomically writes, the state of a run.
 
     :param path: the file, or None for no checkpoint at all.
-    :param state: returns the state to save.
-    :param load_state: takes a saved state.
     """
 
-    def __init__(
-        self,
-        path: str | Path | None,
-        state: Callable[[], dict[str, Any]],
-        load_state: Callable[[dict[str, Any]], None],
-    ) -> None:
+    def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
-        self._state, self._load_state = state, load_state
 
-    def restore(self) -> bool:
-        """Load the saved state, if there is one."""
+    def read(self) -> dict[str, Any] | None:
+        """The saved state, on the CPU; None if there is no file.
+
+        :raises ValueError: for a file that holds something else.
+        """
         if self.path is None or not self.path.exists():
-            return False
-        self._load_state(torch.load(self.path, map_location="cpu", weights_only=True))
-        return True
+            return None
+        try:
+            state = torch.load(self.path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises whatever its reader stumbles over
+            raise ValueError(f"checkpoint {self.path} cannot be read: {error}") from error
+        if not isinstance(state, dict) or "identity" not in state:
+            raise ValueError(f"checkpoint {self.path} was not written by fit")
+        return state
 
-    def save(self) -> None:
+    def save(self, state: dict[str, Any]) -> None:
         """Write the state; an interruption leaves the old file or the new one, whole."""
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_name(self.path.name + ".partial")
-        torch.save(self._state(), partial)
+        torch.save(state, partial)
         os.replace(partial, self.path)
 
     def remove(self) -> None:

@@ -43,8 +43,8 @@ class TrainingOptions:
         """Check every option."""
         self.epochs = positive_int("epochs", self.epochs)
         self.batch_size = positive_int("batch_size", self.batch_size)
-        if not 0.0 <= self.validation < 1.0:
-            raise ValueError(f"validation must be a share in [0, 1), got {self.validation}")
+        if not isinstance(self.validation, int | float) or not 0.0 <= self.validation < 1.0:
+            raise ValueError(f"validation must be a share in [0, 1), got {self.validation!r}")
         positive("learning_rate", self.learning_rate)
         if self.clip_norm is not None:
             positive("clip_norm", self.clip_norm)
@@ -79,7 +79,10 @@ class TrainingOptions:
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at its first learning rate; Adam by default."""
         make = self.optimizer or partial(torch.optim.Adam, fused=True)
-        return make(parameters, lr=self.learning_rate)
+        made = make(parameters, lr=self.learning_rate)
+        if not isinstance(made, Optimizer):
+            raise TypeError(f"optimizer must make an optimiser of torch, got {made!r}")
+        return made
 
     def make_scheduler(self, optimizer: Optimizer, steps: int) -> Any:
         """The scheduler that is stepped after every update, or None."""

@@ -23,7 +23,8 @@ class FitResult:
     """What training left behind; the model itself is trained in place.
 
     `history` has one row an epoch: epoch, step, loss, learning_rate, seconds and, with a validation
-    part, validation_loss. Losses are minus the bound in nats a row, in the units of y.
+    part, validation_loss. Losses are means over rows: minus the bound in nats, in the units of y,
+    or what a baseline minimises, in standardised units of y.
     `best_epoch` is the epoch whose weights were kept, `stopped_early` whether patience ran out.
     """
 
@@ -35,7 +36,10 @@ class FitResult:
 class Trainer(ABC):
     """The state of one training run; a subclass says what the loss of a batch is.
 
-    :param model: trained in place.
+    To be made before anything of the model is changed: a checkpoint of another run, or an optimiser
+    that cannot be made, is refused here, and `run` is what trains.
+
+    :param model: trained in place; on the device of the options.
     :param parameters: those of its parameters that the loss trains, by name.
     :param columns: the data, each with one row a datum.
     :param order: generator of the parts and of the order of the rows in every epoch.
@@ -73,7 +77,12 @@ class Trainer(ABC):
             "optimizer": type(self.optimizer).__name__,
             "scheduler": type(self.scheduler).__name__,
             "clip_norm": options.clip_norm,
+            **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
         }
+        self.saved = Checkpoint(options.checkpoint)
+        self.saved_state = self.saved.read()
+        if self.saved_state is not None:
+            _same_run(self.saved_state["identity"], self.identity)
         self.step, self.epoch = 0, 0
         self.rows: list[dict[str, float]] = []
         self.best_loss, self.best_epoch = math.inf, 0
@@ -90,10 +99,10 @@ class Trainer(ABC):
     def run(self) -> FitResult:
         """Train to the end, or until patience runs out; weights of the best epoch stay."""
         epochs, patience = self.options.epochs, self.options.patience
-        saved = Checkpoint(self.options.checkpoint, self.state, self.load_state)
         stopped = False
-        resumed = saved.restore()
-        if self.callback is not None and not resumed:
+        if self.saved_state is not None:
+            self.load_state(self.saved_state)
+        elif self.callback is not None:
             self.callback(0)
         with tqdm(
             total=epochs,
@@ -107,10 +116,10 @@ class Trainer(ABC):
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.4f}")
                 stopped = patience is not None and self.epoch - self.best_epoch >= patience
-                saved.save()
+                self.saved.save(self.state())
         if self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
-        saved.remove()
+        self.saved.remove()
         best_epoch = self.best_epoch or self.epoch
         return FitResult(pd.DataFrame(self.rows), best_epoch, stopped)
 
@@ -192,15 +201,7 @@ class Trainer(ABC):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
-        mine, theirs = self.identity, state["identity"]
-        if theirs != mine:
-            other = [
-                f"{name} is {theirs.get(name)} there, {mine[name]} here"
-                for name in mine
-                if theirs.get(name) != mine[name]
-            ]
-            raise ValueError("checkpoint is of another run: " + ", ".join(other))
+        """Go on from a saved state of this run."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
@@ -221,6 +222,16 @@ def described(part: Any) -> str:
         if isinstance(value, bool | int | float | str) and not name.startswith("_")
     }
     return f"{type(part).__name__}{options}"
+
+
+def _same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+    other = [
+        f"{name} is {theirs.get(name)} there, {mine.get(name)} here"
+        for name in {**mine, **theirs}
+        if theirs.get(name) != mine.get(name)
+    ]
+    if other:
+        raise ValueError("checkpoint is of another run: " + ", ".join(other[:5]))
 
 
 def _checksum(columns: list[Tensor]) -> int:

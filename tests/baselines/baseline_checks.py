@@ -139,34 +139,3 @@ def columns(generator: torch.Generator, n: int = 50) -> tuple[Tensor, Tensor]:
     """Standard normal x and r."""
     draws = torch.randn(n, X_DIM + R_DIM, generator=generator, dtype=torch.float64)
     return draws[:, :X_DIM], draws[:, X_DIM:]
-
-
-def train_towards_falling_outcomes(model: Baseline, x: Tensor, r: Tensor) -> None:
-    """A few steps on outcomes that fall with the first revenue."""
-    fit(model, x[:2000], r[:2000], r[:2000, 0] < 0, epochs=3, progress=False, device="cpu")
-
-
-@torch.no_grad()
-def assert_never_falls(model: Baseline, x: Tensor, r: Tensor, generator: torch.Generator) -> None:
-    """No score falls as both revenues rise, the first alone, or both by a tiny step."""
-    steps = torch.rand(r.shape, generator=generator, dtype=torch.float64)
-    alone = steps * torch.tensor([1.0, 0.0], dtype=torch.float64)
-    low = model.score(x, r)
-    for step in (steps, alone, torch.full_like(r, 1e-9)):
-        high = model.score(x, r + step)
-        assert (high - low >= -1e-12 * low.abs().clamp(min=1.0)).all()
-
-
-def assert_cache_changes_nothing(model: Baseline, generator: torch.Generator) -> None:
-    """`surface` with and without the cache."""
-    x, r = columns(generator, 7)
-    cached, anew = (model.surface(x, r[:5], cached=cached) for cached in (True, False))
-    assert cached.shape == anew.shape == (7, 5)
-    assert (cached - anew).abs().max() < 1e-12
-
-
-def assert_gradient_in_every_parameter(model: Baseline, generator: torch.Generator) -> None:
-    """One backward pass of the loss of 50 rows."""
-    x, r = columns(generator)
-    model.loss(x, r, (r[:, 0] > 0).double()).backward()
-    assert all(parameter.grad.abs().max() > 0 for parameter in model.parameters())

@@ -47,6 +47,18 @@ def test_a_million_pairs_hold_no_violation(name: str) -> None:
     assert audit.passed, audit.summary()
 
 
+@pytest.mark.parametrize("name", STRICT)
+def test_a_mean_in_float32_holds_none_after_fast_training(name: str) -> None:
+    g = torch.Generator().manual_seed(1)
+    x, r = torch.randn(2_000, 3, generator=g), torch.randn(2_000, 3, generator=g)
+    y = x[:, 0] + r.sum(1) + 0.1 * torch.randn(2_000, generator=g)
+    torch.manual_seed(0)
+    model: Baseline = STRICT[name](3, 3, response="continuous")
+    fit(model, x, r, y, epochs=15, batch_size=100, learning_rate=0.05, progress=False)
+    audit = audit_monotonicity(model, x, r, pairs=120_000, batch_size=16_384, progress=False)
+    assert audit.passed, audit.summary()
+
+
 @pytest.mark.parametrize("make", [baselines.MLP, baselines.Hint, baselines.PWL])
 def test_the_others_do_not_claim_it_and_the_same_audit_finds_violations(make: Any) -> None:
     model, x, r = trained(make)

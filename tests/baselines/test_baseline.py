@@ -33,12 +33,19 @@ def standard(values: Any) -> Any:
     return (values - values.mean(0)) / values.std(0)
 
 
+def levels(r: Any) -> Any:
+    """One column between 0 and 1."""
+    return (r[:, :1] - r.min() + 0.1) / (np.ptp(r) + 0.2)
+
+
 @pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 def test_predictions_are_in_the_units_of_the_data(response: str) -> None:
     x, r, y = (column.numpy() for column in rows(50))
     x, r = 10.0 * x + 3.0, 100.0 * r - 7.0
     y = y if response == "binary" else 1000.0 + 50.0 * y
-    model = Sum(3, 2, response=response).double()
+    if response == "quantile":
+        r = levels(r)
+    model = Sum(3, r.shape[1], response=response).double()
     model.learn_units(*map(torch.from_numpy, (x, r, y)))
     score = standard(x).sum(1) + 2.0 * standard(r).sum(1)
     if response == "binary":
@@ -58,9 +65,10 @@ def test_predictions_are_in_the_units_of_the_data(response: str) -> None:
 @pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 def test_loss_is_the_one_of_the_response_in_standardised_units(response: str) -> None:
     x, r, y = (column.numpy() for column in rows(50))
-    r = (r - r.min() + 0.1) / (np.ptp(r) + 0.2)  # levels between 0 and 1
+    if response == "quantile":
+        r = levels(r)
     y = y if response == "binary" else 1000.0 + 50.0 * y + x[:, 0]
-    model = Sum(3, 2, response=response).double()
+    model = Sum(3, r.shape[1], response=response).double()
     model.learn_units(*map(torch.from_numpy, (x, r, y)))
     score = standard(x).sum(1) + 2.0 * standard(r).sum(1)
     error = standard(y) - score
@@ -138,6 +146,27 @@ def test_wrong_inputs_of_a_prediction_are_refused_by_name() -> None:
         model.predict(x, r)
     with pytest.raises(ValueError, match=r"revenues has 3 columns, the model was .* r_dim=2"):
         model.surface(x, x)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": (5, 1)}, r"y must have shape \[5\], got \(5, 1\)"),
+        (
+            {"r": (5, 1)},
+            r"x and r must have shapes \[B, 3\] and \[B, 2\], got \(5, 3\) and \(5, 1\)",
+        ),
+        ({"x": (1, 3)}, r"x and r must have shapes .*, got \(1, 3\) and \(5, 2\)"),
+    ],
+    ids=["y", "r", "x"],
+)
+def test_shapes_that_would_broadcast_are_refused(
+    change: dict[str, tuple[int, ...]], message: str
+) -> None:
+    shapes = {"x": (5, 3), "r": (5, 2), "y": (5,), **change}
+    x, r, y = (torch.zeros(shape, dtype=torch.float64) for shape in shapes.values())
+    with pytest.raises(ValueError, match=message):
+        made(MLP).loss(x, r, y)
 
 
 def imported(module: str) -> Iterator[str]:

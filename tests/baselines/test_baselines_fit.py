@@ -13,7 +13,7 @@ import torch
 from baseline_checks import made, rows
 from torch.nn import functional
 
-from pyro_gcm.baselines import MLP, MM, Baseline, fit
+from pyro_gcm.baselines import MLP, MM, SMNN, Baseline, MonotoneBoosting, fit
 
 QUICK = {"batch_size": 64, "learning_rate": 0.02, "progress": False}
 
@@ -124,14 +124,30 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
     assert not path.exists()
 
 
-def test_checkpoint_of_another_baseline_is_refused(tmp_path: Path) -> None:
-    # The weights of both have the same shapes.
+@pytest.mark.parametrize(
+    ("first", "other", "message"),
+    [
+        (
+            partial(MM, groups=2, units=3),
+            partial(MM, groups=3, units=2),
+            "model is MM.*'groups': 2",
+        ),
+        (partial(MLP, hidden=8), MLP, r"shape of .*weight is \[8, 3\] there, \[16, 3\] here"),
+        (partial(SMNN, layers=2), partial(SMNN, layers=3), "there, None here|None there"),
+    ],
+    ids=["equal shapes", "other shapes", "other weights"],
+)
+def test_checkpoint_of_another_baseline_is_refused_and_changes_nothing(
+    tmp_path: Path, first: Any, other: Any, message: str
+) -> None:
     data, path = rows(200), tmp_path / "run.pt"
-    first, other = (partial(MM, groups=groups, units=6 // groups) for groups in (2, 3))
     with pytest.raises(KeyboardInterrupt):
         fit(made(first), *data, epochs=5, **QUICK, checkpoint=path, callback=stop_at(9))
-    with pytest.raises(ValueError, match=r"another run: model is MM.*'groups': 2.* there"):
-        fit(made(other), *data, epochs=5, **QUICK, checkpoint=path)
+    model = made(other)
+    before = weights(model)
+    with pytest.raises(ValueError, match=f"another run: .*({message})"):
+        fit(model, *data, epochs=5, **QUICK, checkpoint=path)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
 def test_global_random_numbers_are_neither_read_nor_changed() -> None:
@@ -169,17 +185,19 @@ def test_continuous_and_quantile_predictions_are_in_units_of_y(response: str) ->
         ({"r": torch.zeros(200, 3)}, "r has 3 columns, the model was built for r_dim=2"),
         ({"r": torch.zeros(200)}, r"r must have shape \[rows, 2\], got shape \(200,\)"),
         ({"y": torch.zeros(199)}, "row counts differ: x has 200, r has 200, y has 199"),
-        ({"y": torch.full((200,), 2.0)}, "y must be 0 or 1 for response='binary'"),
+        ({"y": torch.full((200,), 2.0)}, "y must be 0 or 1 for response='binary', got 2"),
         ({"y": torch.full((200,), torch.nan)}, "y must be finite, got 200 NaN"),
         ({"epochs": 0}, "epochs must be an integer of at least 1, got 0"),
         ({"batch_size": 0}, "batch_size must be an integer of at least 1, got 0"),
         ({"learning_rate": -1.0}, r"learning_rate must be a number above 0, got -1\.0"),
         ({"clip_norm": 0.0}, r"clip_norm must be a number above 0, got 0\.0"),
         ({"validation": 1.0}, r"validation must be a share in \[0, 1\), got 1\.0"),
+        ({"validation": "a tenth"}, r"validation must be a share in \[0, 1\), got 'a tenth'"),
         ({"patience": 3}, "patience needs a validation part"),
         ({"schedule": "step"}, r"schedule must be one of \['cosine'\], got 'step'"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"device": "abacus"}, "device='abacus' is not a device of torch"),
+        ({"optimizer": lambda p, lr: 3}, "optimizer must make an optimiser of torch, got 3"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -188,7 +206,7 @@ def test_what_means_nothing_is_refused_by_name_before_any_work(
 ) -> None:
     model = made(MLP)
     before = weights(model)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         fit(model, **{**dict(zip("xry", rows(200), strict=True)), **QUICK, **change})
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
@@ -200,14 +218,26 @@ def test_loss_that_is_not_finite_ends_the_run() -> None:
         fit(model, x, r, y, epochs=2, **QUICK)
 
 
-@pytest.mark.parametrize(("columns", "scale"), [(1, 5.0), (2, 1.0)], ids=["range", "columns"])
-def test_quantile_levels_are_one_column_inside_the_unit_interval(
-    columns: int, scale: float
-) -> None:
-    g = torch.Generator().manual_seed(0)
-    x, r, y = torch.randn(50, 1), scale * torch.rand(50, columns, generator=g), torch.randn(50)
-    with pytest.raises(ValueError, match="r must be one column of levels strictly between 0 and 1"):
-        fit(MLP(1, columns, response="quantile"), x, r, y, progress=False)
+@pytest.mark.parametrize(
+    ("model", "name"), [(MLP, "the class MLP"), (MonotoneBoosting(), "MonotoneBoosting")]
+)
+def test_what_is_no_baseline_is_refused(model: Any, name: str) -> None:
+    with pytest.raises(TypeError, match=f"model must be a baseline of torch, .*, got {name}"):
+        fit(model, *rows(20))
+
+
+def test_quantile_levels_are_one_column_inside_the_unit_interval() -> None:
+    with pytest.raises(ValueError, match=r"r_dim must be 1, the level, .*, got 2"):
+        MLP(1, 2, response="quantile")
+    model = MLP(1, 1, response="quantile")
+    x, level, y = torch.zeros(2, 1), torch.tensor([[0.2], [1.0]]), torch.zeros(2)
+    message = "must lie strictly between 0 and 1, the levels of response='quantile', got 0.2 to 1"
+    with pytest.raises(ValueError, match=f"^r {message}"):
+        fit(model, x, level, y, progress=False)
+    with pytest.raises(ValueError, match=f"^r {message}"):
+        model.predict(x, level)
+    with pytest.raises(ValueError, match=f"^revenues {message}"):
+        model.surface(x, level)
 
 
 @pytest.mark.parametrize(

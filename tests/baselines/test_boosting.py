@@ -110,6 +110,9 @@ def test_a_missing_library_names_the_extra(monkeypatch, library):
         ({"response": "quantile"}, "response must be one of .*, got 'quantile'"),
         ({"monotonic_cst": [1]}, "monotonic_cst must be left out of the options"),
         ({"random_state": 1}, "random_state must be left out of the options"),
+        ({"loss": "absolute_error"}, "loss must be left out .*: with it predictions may fall"),
+        ({"library": "xgboost", "booster": "gblinear"}, "booster must be left out of the options"),
+        ({"library": "lightgbm", "linear_tree": True}, "linear_tree must be left out"),
     ],
 )
 def test_options_are_checked(options, message):

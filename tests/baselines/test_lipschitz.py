@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 from baseline_checks import (
-    assert_cache_changes_nothing,
-    assert_gradient_in_every_parameter,
-    assert_never_falls,
+    assert_gradients_everywhere,
+    assert_monotone,
+    assert_surface_is_predict,
     columns,
-    train_towards_falling_outcomes,
+    decreases,
     with_random_weights,
 )
 
@@ -74,27 +74,25 @@ def test_slopes_reach_the_bound():
     assert torch.allclose(r.grad, torch.full_like(r, 2 * 1.7), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, "trained", "flat"])
-def test_score_never_falls_with_a_revenue(generator, scale):
-    model = made(generator, scale if isinstance(scale, float) else 1.0)
-    x, r = columns(generator, 70_000)
-    if scale == "trained":
-        train_towards_falling_outcomes(model, x, r)
-    if scale == "flat":
-        # g falls as fast as it may: the score does not move, and must not move down.
-        with torch.no_grad():
-            for parameter in (model.first.weight, model.second.weight, model.output.weight):
-                parameter.copy_(10 * parameter.abs() + 10)
-            model.first.weight.neg_()
-    assert_never_falls(model, x, r, generator)
+def test_score_never_falls_with_a_revenue():
+    assert_monotone(LipschitzMonotone, pairs=280_000)
 
 
-def test_surface_with_and_without_the_cache_is_one(generator):
-    assert_cache_changes_nothing(made(generator), generator)
+def test_score_never_falls_where_the_network_falls_as_fast_as_it_may(generator):
+    model = made(generator)
+    with torch.no_grad():
+        for parameter in (model.first.weight, model.second.weight, model.output.weight):
+            parameter.copy_(10 * parameter.abs() + 10)
+        model.first.weight.neg_()
+    assert decreases(model, 70_000) == 0
 
 
-def test_gradients_reach_every_parameter(generator):
-    assert_gradient_in_every_parameter(made(generator, 0.3), generator)
+def test_surface_is_predict_at_every_pair():
+    assert_surface_is_predict(LipschitzMonotone)
+
+
+def test_gradients_reach_every_parameter():
+    assert_gradients_everywhere(LipschitzMonotone)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 from baseline_checks import (
-    assert_cache_changes_nothing,
-    assert_gradient_in_every_parameter,
-    assert_never_falls,
+    assert_gradients_everywhere,
+    assert_monotone,
+    assert_surface_is_predict,
     columns,
-    train_towards_falling_outcomes,
     with_random_weights,
 )
 
@@ -49,13 +48,8 @@ def test_score_is_the_published_formula(generator):
     np.testing.assert_allclose(model.score(x, r).detach(), h[:, 0], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [0.1, 0.5, 2.0, "trained"])
-def test_score_never_falls_with_a_revenue(generator, scale):
-    model = made(generator, 0.5 if scale == "trained" else scale)
-    x, r = columns(generator, 90_000)
-    if scale == "trained":
-        train_towards_falling_outcomes(model, x, r)
-    assert_never_falls(model, x, r, generator)
+def test_score_never_falls_with_a_revenue():
+    assert_monotone(SwitchMonotone, pairs=360_000)
 
 
 def test_covariates_are_free(generator):
@@ -66,12 +60,12 @@ def test_covariates_are_free(generator):
     assert change.min() < 0 < change.max()
 
 
-def test_surface_with_and_without_the_cache_is_one(generator):
-    assert_cache_changes_nothing(made(generator, 0.5), generator)
+def test_surface_is_predict_at_every_pair():
+    assert_surface_is_predict(SwitchMonotone)
 
 
-def test_gradients_reach_every_parameter(generator):
-    assert_gradient_in_every_parameter(made(generator, 0.5), generator)
+def test_gradients_reach_every_parameter():
+    assert_gradients_everywhere(SwitchMonotone)
 
 
 def test_hidden_is_checked():

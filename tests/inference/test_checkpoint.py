@@ -115,11 +115,11 @@ def test_checkpoint_of_a_run_with_other_options_is_refused(
 ) -> None:
     options, message = OTHER_RUNS[case]
     model = GCM(3, 2)
-    trained = {name: p.clone() for name, p in model.named_parameters()}
+    before = weights(model)
     with pytest.raises(ValueError, match=f"checkpoint is of another run: .*{message}"):
         fit(model, *toy, **{**OPTIONS, **options}, checkpoint=interrupted)
     assert interrupted.exists()
-    assert same(trained, dict(model.named_parameters()))
+    assert same(before, weights(model))
 
 
 @pytest.mark.parametrize("column", ["x", "r", "y"])
@@ -132,19 +132,32 @@ def test_checkpoint_of_a_run_on_other_rows_is_refused(
 
 
 def test_checkpoint_of_another_model_is_refused(toy: Rows, interrupted: Path) -> None:
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        fit(GCM(3, 2, hidden=5), *toy, **OPTIONS, checkpoint=interrupted)
+    model = GCM(3, 2, hidden=5)
+    before = weights(model)
+    with pytest.raises(ValueError, match=r"another run: shape of .* there, \[5, 3\] here"):
+        fit(model, *toy, **OPTIONS, checkpoint=interrupted)
+    assert same(before, weights(model))
+
+
+@pytest.mark.parametrize("what", ["text", "weights"])
+def test_file_of_another_kind_is_refused(what: str, toy: Rows, tmp_path: Path) -> None:
+    path = tmp_path / "run.pt"
+    if what == "text":
+        path.write_text("not a checkpoint")
+    else:
+        torch.save(GCM(3, 2).state_dict(), path)
+    with pytest.raises(ValueError, match=r"checkpoint .*run.pt (cannot be read|was not written)"):
+        fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path)
+    assert path.exists()
 
 
 def test_file_is_whole_or_old_when_saving_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state.pt"
-    loaded: list[dict[str, Any]] = []
-    counter = iter(range(10))
-    saved = Checkpoint(path, lambda: {"n": next(counter)}, loaded.append)
-    assert not saved.restore()
-    saved.save()
+    saved = Checkpoint(path)
+    assert saved.read() is None
+    saved.save({"identity": 0})
 
     def half(state: Any, target: Path) -> None:
         target.write_bytes(b"half a file")
@@ -152,17 +165,16 @@ def test_file_is_whole_or_old_when_saving_is_interrupted(
 
     monkeypatch.setattr(torch, "save", half)
     with pytest.raises(KeyboardInterrupt):
-        saved.save()
-    assert saved.restore()
-    assert loaded == [{"n": 0}]
+        saved.save({"identity": 1})
+    assert saved.read() == {"identity": 0}
     saved.remove()
     assert not path.exists()
 
 
 def test_no_path_means_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    saved = Checkpoint(None, dict, lambda state: None)
-    saved.save()
-    assert not saved.restore()
+    saved = Checkpoint(None)
+    saved.save({"identity": 0})
+    assert saved.read() is None
     saved.remove()
     assert not list(tmp_path.iterdir())

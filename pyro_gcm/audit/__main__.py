@@ -29,17 +29,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
     try:
+        _check_files(options)
         audit = _audit(options)
         print(audit.summary())
+        if options.json:
+            Path(options.json).write_text(json.dumps(_record(audit), indent=2) + "\n", "utf-8")
         if options.plot:
             # Here, since drawing is not needed for an audit.
             from pyro_gcm.plots.audit import plot_audit
 
             plot_audit(audit).savefig(options.plot, dpi=150)
-        if options.json:
-            Path(options.json).write_text(json.dumps(_record(audit), indent=2) + "\n", "utf-8")
-    # Whatever a predictor raises: a traceback would exit with 1, as violations do.
-    except Exception as error:
+    # Whatever a predictor raises: a traceback would exit with 1, as violations do, and a predictor
+    # that ends the process with 0 would pass.
+    except (Exception, SystemExit) as error:
         parser.error(f"{type(error).__name__}: {error}")
     return 0 if audit.passed else 1
 
@@ -61,8 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         "--r",
         required=True,
         metavar="COLUMNS",
-        help="columns in which predictions should rise, comma-separated; a leading - means fall. "
-        "Write --r=-price,bid where the first has one",
+        help="columns in which predictions should rise, comma-separated; a leading - means fall, "
+        "unless it is part of the name. Write --r=-price,bid where the first has one",
     )
     add(
         "--x",
@@ -79,13 +81,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check_files(options: argparse.Namespace) -> None:
+    """Errors for files that could not be written after the audit."""
+    for name, file in (("--plot", options.plot), ("--json", options.json)):
+        if file and not Path(file).parent.is_dir():
+            raise ValueError(f"{name} {file}: there is no folder {Path(file).parent}")
+    if options.plot:
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        kinds = sorted(FigureCanvasBase.get_supported_filetypes())
+        if Path(options.plot).suffix.removeprefix(".") not in kinds:
+            raise ValueError(f"--plot must end in one of {kinds}, got {options.plot}")
+
+
 def _audit(options: argparse.Namespace) -> MonotonicityAudit:
     frame = pd.read_csv(options.data)
     names = _names(options.r)
     if not names:
         raise ValueError(f"--r must name at least one column, got {options.r!r}")
-    increasing = [-1 if name.startswith("-") else 1 for name in names]
-    r_names = [name.removeprefix("-") for name in names]
+    falls = [name.startswith("-") and name not in frame for name in names]
+    increasing = [-1 if fall else 1 for fall in falls]
+    r_names = [
+        name.removeprefix("-") if fall else name for name, fall in zip(names, falls, strict=True)
+    ]
     predictor = _load(options.predictor)
     adapter = adapter_of(predictor) if options.adapter == "auto" else options.adapter
     features = [str(name) for name in getattr(predictor, "feature_names_in_", frame.columns)]
@@ -101,7 +119,8 @@ def _audit(options: argparse.Namespace) -> MonotonicityAudit:
         raise ValueError(f"the predictor has no columns {unknown}, it takes {features}")
     text = [name for name in (*r_names, *x_names) if not is_numeric_dtype(frame[name])]
     if text:
-        raise ValueError(f"columns {text} are not numbers: name those to use with --x")
+        others = "" if set(text) & set(r_names) else ": name those to use with --x"
+        raise ValueError(f"columns {text} are not numbers{others}")
     columns = None
     if adapter.endswith("(matrix)"):  # its columns in the order it knows, or that of the file
         order = [name for name in features if name in {*r_names, *x_names}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,11 +58,18 @@ def adapter_of(predictor: Any) -> str:
 
 
 def of_x_and_r(
-    predictor: Any, adapter: str, columns: Sequence[int] | None, x_dim: int, r_dim: int
+    predictor: Any,
+    adapter: str,
+    columns: Sequence[int] | None,
+    x_dim: int,
+    r_dim: int,
+    names: Sequence[str] | None = None,
 ) -> Callable[[Any, Any], Any]:
     """The predictor as a function of x and r, arrays or tensors.
 
-    :param columns: positions of the columns of r in the one matrix; the last by default.
+    :param columns: positions of the columns of r in the one matrix; by default where the predictor
+        knows them by name, or else the last.
+    :param names: those of the columns of x and of r, where both are known.
     :raises TypeError: if the predictor has no such method.
     :raises ValueError: for columns that do not fit.
     """
@@ -74,6 +82,16 @@ def of_x_and_r(
             raise ValueError(f"columns is for predictors of one matrix, this one is {adapter}")
         return method
     total = x_dim + r_dim
+    features = _features(predictor)
+    if features is not None and names is not None:
+        if sorted(features) != sorted(names):
+            raise ValueError(f"predictor takes the columns {features}, x and r have {list(names)}")
+        found = [features.index(name) for name in names[x_dim:]]
+        if columns is not None and list(columns) != found:
+            raise ValueError(
+                f"columns must be {found}, where the predictor has those of r, got {columns}"
+            )
+        columns = found
     places = list(range(x_dim, total)) if columns is None else list(columns)
     if len(places) != r_dim or len(set(places)) != r_dim or not set(places) <= set(range(total)):
         raise ValueError(
@@ -81,15 +99,16 @@ def of_x_and_r(
         )
     others = [place for place in range(total) if place not in places]
     order = np.argsort(others + places)  # where each column of the matrix is in [x, r]
-    names = getattr(predictor, "feature_names_in_", None)
+    if features is not None and names is not None:
+        order = np.array([list(names).index(name) for name in features])
 
     def function(x: Any, r: Any) -> Any:
         if isinstance(x, Tensor):
             matrix: Any = torch.cat([x, r], 1)[:, torch.from_numpy(order).to(x.device)]
         else:
             matrix = np.concatenate([x, r], 1)[:, order]
-            if names is not None and len(names) == total:
-                matrix = pd.DataFrame(matrix, columns=list(names))
+            if features is not None and len(features) == total:
+                matrix = pd.DataFrame(matrix, columns=features)
         values = method(matrix)
         if adapter != "predict_proba(matrix)":
             return values
@@ -101,3 +120,12 @@ def of_x_and_r(
         return values[:, 1]
 
     return function
+
+
+def _features(predictor: Any) -> list[str] | None:
+    """The names of the columns a predictor was trained on, if it had any."""
+    names = getattr(predictor, "feature_names_in_", None)
+    # LightGBM makes names up where it was given an array.
+    if names is None or all(re.fullmatch(r"Column_\d+", str(name)) for name in names):
+        return None
+    return [str(name) for name in names]

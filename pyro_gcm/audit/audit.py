@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,8 @@ def audit_monotonicity(
     A drop up to `tolerance` * max(1, abs(prediction)) counts as rounding. By default it is 2^-20
     (about 1e-6) for predictions in float32 and 2^-40 (1e-12) in float64, 8 and 4096 times their
     precision: what sums of some thousand terms round by is below it, what a person or an auction
-    could notice is above. A violation below it is not told from rounding.
+    could notice in a probability is above. A violation below it is not told from rounding; a
+    warning says so where predictions in small units fall by more than they round.
 
     :param predictor: an object with `predict(x, r)` -> [B], such as a `GCM` or a baseline; a module
         or function of (x, r), of tensors or arrays; or an object of scikit-learn's kind with
@@ -64,7 +67,8 @@ def audit_monotonicity(
     :param tolerance: the part of max(1, abs(prediction)) up to which a drop is rounding.
     :param adapter: how to call the predictor, one of `ADAPTERS`; "auto" tells it from the
         parameters of its methods.
-    :param columns: positions of r's columns in the one matrix, where they are not the last.
+    :param columns: positions of r's columns in the one matrix, where they are not the last. Not
+        needed where x and r are DataFrames and the predictor has `feature_names_in_`.
     :param dtype: "float32" or "float64", what the predictor is given and r is rounded to; by
         default a module's own, and float64 for everything else.
     :param batch_size: rows a call, at most.
@@ -84,7 +88,9 @@ def audit_monotonicity(
     x, r = _rows("x", x), _rows("r", r)
     same_rows(x=torch.from_numpy(x), r=torch.from_numpy(r))
     signs = _signs(increasing, r.shape[1])
-    searches = [searches] if isinstance(searches, str) else list(searches)
+    searches = [searches] if isinstance(searches, str) else searches
+    if not isinstance(searches, Sequence):
+        raise TypeError(f"searches must be some of {list(SEARCHES)}, got {searches!r}")
     for search in searches:
         one_of("searches", search, SEARCHES)
     if not searches or len(set(searches)) < len(searches):
@@ -92,11 +98,18 @@ def audit_monotonicity(
     pairs = positive_int("pairs", pairs, minimum=len(searches))
     batch_size = positive_int("batch_size", batch_size)
     seed = positive_int("seed", seed, minimum=0)
-    for name, number in (("margin", margin), ("tolerance", tolerance)):
-        if number is not None and not 0.0 <= number < math.inf:
+    for name, number in (
+        ("margin", margin),
+        ("tolerance", 0.0 if tolerance is None else tolerance),
+    ):
+        if not isinstance(number, Real) or not 0.0 <= number < math.inf:
             raise ValueError(f"{name} must be a number of at least 0, got {number!r}")
-    with evaluating(predictor):
-        resolved = as_predictor(predictor, x, r, adapter=adapter, columns=columns, dtype=dtype)
+    # Predictions near the largest number may be further apart than that.
+    with evaluating(predictor), np.errstate(over="ignore"):
+        both = None if names[0] is None or names[1] is None else [*names[0], *names[1]]
+        resolved = as_predictor(
+            predictor, x, r, adapter=adapter, columns=columns, dtype=dtype, names=both
+        )
         tolerance = default_tolerance(resolved.output) if tolerance is None else float(tolerance)
         space = Space.of(r, signs, margin, resolved.dtype)
         with tqdm(total=pairs, disable=not progress, delay=2, desc="audit", unit="pair") as bar:
@@ -104,6 +117,7 @@ def audit_monotonicity(
             for search, share in zip(searches, _shares(pairs, len(searches)), strict=True):
                 run(search, share, np.random.default_rng([seed, SEARCHES.index(search)]))
         witness = run.witness()
+    _warn_of_small_units(run)
     kinds = [tally.row() for tally in run.tallies]
     moved, bad, alone = np.sum([tally.columns for tally in run.tallies], 0)
     x_names, r_names = (
@@ -136,6 +150,20 @@ def default_tolerance(output: Any) -> float:
     else:
         eps = float(torch.finfo(output).eps) if output.is_floating_point else 0.0
     return max(8.0 * eps, 2.0**-40)
+
+
+def _warn_of_small_units(run: Searches) -> None:
+    """Say where drops pass as rounding only because max(1, abs(prediction)) is 1."""
+    size = max(abs(run.lowest), abs(run.highest))
+    drop = max(tally.largest_drop for tally in run.tallies)
+    span = run.highest - run.lowest
+    if run.tolerance * size < drop <= run.tolerance and span < 1e3 * run.tolerance:
+        warnings.warn(
+            f"predictions go from {run.lowest:.3g} to {run.highest:.3g} and fall by up to "
+            f"{drop:.3g}, which the tolerance of {run.tolerance:.2g} counts as rounding: audit "
+            "them in larger units, or pass a smaller tolerance",
+            stacklevel=3,
+        )
 
 
 def _rows(name: str, value: ArrayLike) -> Array:

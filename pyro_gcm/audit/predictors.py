@@ -57,26 +57,30 @@ def as_predictor(
     adapter: str = "auto",
     columns: Sequence[int] | None = None,
     dtype: str | None = None,
+    names: Sequence[str] | None = None,
 ) -> Predictor:
     """Find out, with a few rows of data, how a predictor is called and what it takes.
 
     Things of torch get tensors (on the device of their parameters), a plain module in the dtype of
     its parameters; all others, and models with `predict(x, r)` that take it, get float64. A
     function is tried with tensors first, so that its derivatives can be used, then with arrays.
+    `names` are those of the columns of x and r, where they are known.
     """
     if adapter == "auto":
         adapter = adapter_of(predictor)
     one_of("adapter", adapter, ADAPTERS)
     if dtype is not None:
         one_of("dtype", dtype, ("float32", "float64"))
-    function = of_x_and_r(predictor, adapter, columns, x.shape[1], r.shape[1])
+    function = of_x_and_r(predictor, adapter, columns, x.shape[1], r.shape[1], names)
     module = predictor if isinstance(predictor, nn.Module) else None
     weight = (
         next((p for p in module.parameters() if p.is_floating_point()), None)
         if module is not None
         else None
     )
-    own = "float32" if weight is not None and weight.dtype == torch.float32 else "float64"
+    own_dtype = torch.float64 if weight is None else weight.dtype
+    half = own_dtype in (torch.float16, torch.bfloat16)  # numpy has but one of them
+    own = "float32" if half or own_dtype == torch.float32 else "float64"
     first = own if adapter.startswith("call") else "float64"
     dtypes = (dtype,) if dtype is not None else tuple(dict.fromkeys((first, own)))
     device = torch.device("cpu") if weight is None else weight.device
@@ -93,6 +97,8 @@ def as_predictor(
 
         def tensors(x: Array, r: Array, given: np.dtype[Any] = given) -> tuple[Tensor, Tensor]:
             pair = [torch.from_numpy(v.astype(given)).to(device) for v in (x, r)]
+            if half:
+                pair = [v.to(own_dtype) for v in pair]
             return pair[0], pair[1]
 
         def by_tensors(x: Array, r: Array, tensors: Any = tensors) -> Any:
@@ -161,6 +167,8 @@ def _checked(values: Any, rows: int, adapter: str) -> tuple[Array, Any]:
     """Predictions as float64 [rows], and the dtype they came in."""
     if isinstance(values, Tensor):
         kind: Any = values.dtype
+        if values.is_complex():
+            raise TypeError(f"predictor must give real numbers, got dtype {kind}")
         array = values.detach().double().cpu().numpy()
     else:
         array = np.asarray(values)

@@ -59,7 +59,7 @@ def wander(
     direction; a pair that does not drop less is kept, so that the search drifts over plateaus.
     """
     every = np.arange(pairs.count)
-    for _ in range(max(1, count // pairs.count)):
+    for _ in range(count // pairs.count):
         column = space.moving[rng.integers(len(space.moving), size=pairs.count)]
         length = _log_uniform(rng, pairs.count, 1e-6, 1.0)[:, 0] * space.span[column]
         length *= rng.choice([-1.0, 1.0], size=pairs.count)

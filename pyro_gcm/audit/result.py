@@ -163,7 +163,7 @@ class Tally:
         alone = violation & (moved.sum(1) == 1)
         self.columns[2] += moved[alone].sum(0, dtype=np.int64)
         for bad in (False, True):
-            some = drop[(drop > 0) & (violation == bad)]
+            some = np.minimum(drop[(drop > 0) & (violation == bad)], np.finfo(np.float64).max)
             for exponent, count in zip(
                 *np.unique(np.floor(4.0 * np.log10(some)), return_counts=True), strict=True
             ):

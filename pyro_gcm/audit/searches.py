@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class Searches:
         self.tolerance, self.batch_size = tolerance, batch_size
         self.direction = np.where(signs < 0, -1.0, 1.0)
         self.tallies: list[Tally] = []
+        self.lowest, self.highest = math.inf, -math.inf  # of all predictions
         self.pool: tuple[Pairs, Array] | None = None
         self.worst: tuple[str, Pairs, float, float] | None = None
 
@@ -105,6 +107,8 @@ class Searches:
     def _drops(self, pairs: Pairs) -> Array:
         low, high = self._predict(pairs.rows, pairs.low), self._predict(pairs.rows, pairs.high)
         moved = (pairs.low < pairs.high)[:, self.space.moving]
+        self.lowest = min(self.lowest, float(low.min()), float(high.min()))
+        self.highest = max(self.highest, float(low.max()), float(high.max()))
         # A refinement can bring both ends together: that is no pair, and worse than any.
         apart = np.asarray(moved.any(1))
         drop = np.where(apart, low - high, -np.inf)
@@ -120,8 +124,13 @@ class Searches:
         return drop
 
     def _predict(self, rows: Any, r: Array) -> Array:
-        return self.predictor(self.x[rows], r * self.direction)
+        return self._in_parts(self.predictor, rows, r)
 
     def _slope(self, rows: Any, r: Array) -> Array:
         assert self.predictor.derivative is not None
-        return self.predictor.derivative(self.x[rows], r * self.direction) * self.direction
+        return self._in_parts(self.predictor.derivative, rows, r) * self.direction
+
+    def _in_parts(self, function: Callable[[Array, Array], Array], rows: Any, r: Array) -> Array:
+        """A function of x and r, at most `batch_size` rows at a time."""
+        parts = [slice(i, i + self.batch_size) for i in range(0, len(r), self.batch_size)]
+        return np.concatenate([function(self.x[rows[p]], r[p] * self.direction) for p in parts])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import pandas as pd
 import torch
 from torch import Tensor
+
+from pyro_gcm._validation import one_of, positive_int
 
 Response = Literal["binary", "continuous"]
 Metric = Literal["auc", "accuracy", "rmse"]
@@ -35,6 +37,7 @@ class Dataset:
             through :meth:`fixed_split`.
 
     Raises:
+        TypeError: x, r or y that are no tensors, and names that are one text.
         ValueError: Shapes, names and values that do not fit together.
     """
 
@@ -51,6 +54,22 @@ class Dataset:
 
     def __post_init__(self) -> None:
         """Refuse a table whose parts do not belong together."""
+        one_of("response", self.response, get_args(Response))
+        one_of("metric", self.metric, get_args(Metric))
+        for part in ("x", "r", "y"):
+            if not isinstance(getattr(self, part), Tensor):
+                raise TypeError(
+                    f"{part} must be a tensor, got {type(getattr(self, part)).__name__}"
+                )
+        for part in ("x_names", "r_names"):
+            if isinstance(getattr(self, part), str):
+                raise TypeError(
+                    f"{part} must be a tuple of names, got the text {getattr(self, part)!r}"
+                )
+        columns = [*self.x_names, *self.r_names]
+        if len(set(columns)) < len(columns):
+            twice = sorted({name for name in columns if columns.count(name) > 1})
+            raise ValueError(f"x_names and r_names must differ, got {twice} more than once")
         rows = len(self.y)
         wanted = {"x": (rows, self.x_dim), "r": (rows, self.r_dim), "y": (rows,)}
         for part, shape in wanted.items():
@@ -61,6 +80,13 @@ class Dataset:
                 raise ValueError(f"{part} holds NaN or infinite values, expected finite ones")
         if self.response == "binary" and not ((self.y == 0) | (self.y == 1)).all():
             raise ValueError("y holds other values than 0 and 1, response is 'binary'")
+        if self.fixed is not None:
+            numbers = torch.cat(self.fixed)
+            if (
+                len(numbers.unique()) < len(numbers)
+                or not ((numbers >= 0) & (numbers < rows)).all()
+            ):
+                raise ValueError(f"fixed must hold different row numbers from 0 to {rows - 1}")
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -87,8 +113,11 @@ class Dataset:
 
         Returns:
             Row numbers of train [n * 4 // 5] and test [the rest], int64.
+
+        Raises:
+            ValueError: A seed that is no integer of at least 0.
         """
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
         order = torch.randperm(len(self), generator=generator)
         size = len(self) * 4 // 5
         return order[:size], order[size:]

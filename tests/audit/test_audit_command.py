@@ -44,6 +44,10 @@ def by_position(matrix):
     return matrix[:, 2] - 3.0 * matrix[:, 1]
 
 
+def leaves(x, r):
+    raise SystemExit(0)
+
+
 def broken(x, r):
     raise RuntimeError("no weights")
 '''
@@ -99,6 +103,27 @@ def test_a_tolerance_above_the_drops_passes() -> None:
     assert run("toy:falls", "--r=bid,price", "--x=age", "--tolerance=2") == 0
 
 
+def test_a_minus_that_is_part_of_a_name_is_no_sign() -> None:
+    pd.read_csv("rows.csv").rename(columns={"price": "-price"}).to_csv("rows.csv", index=False)
+    assert run("toy:rises", "--r=bid,-price", "--x=age") == 1
+    assert run("toy:rises", "--r=bid,--price", "--x=age") == 0
+
+
+def test_a_predictor_that_ends_the_process_does_not_pass() -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run("toy:leaves", "--r=bid", "--x=age")
+    assert stopped.value.code == 2
+
+
+def test_counts_are_written_before_the_figure(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyro_gcm.plots.audit", None)
+    with pytest.raises(SystemExit):
+        run("toy:falls", "--r=bid,price", "--x=age", "--plot=figure.png", "--json=counts.json")
+    assert not json.loads((folder / "counts.json").read_text())["passed"]
+
+
 def test_a_matrix_has_the_columns_in_the_order_of_the_file() -> None:
     assert run("toy:by_position", "--r=bid,-price", "--x=age") == 0
     assert run("toy:by_position", "--r=price", "--x=age,bid") == 1
@@ -124,8 +149,14 @@ def test_an_estimator_in_a_file_knows_its_columns(folder: Path) -> None:
         (["nofile.pkl", "--r=bid"], "must be module:attribute or a file that exists"),
         (["toy:broken", "--r=bid"], "RuntimeError: no weights"),
         (["toy:rises", "--r=bid", "--pairs=0"], "pairs must be an integer of at least 3, got 0"),
+        (["toy:rises", "--r=bid", "--plot=no/x.png"], "--plot no/x.png: there is no folder no"),
+        (["toy:rises", "--r=bid", "--plot=figure.word"], "--plot must end in one of ['"),
+        (["toy:rises", "--r=bid", "--json=no/x.json"], "--json no/x.json: there is no folder no"),
     ],
-    ids=["no r", "column", "twice", "attribute", "module", "file", "broken", "pairs"],
+    ids=[
+        *("no r", "column", "twice", "attribute", "module", "file", "broken", "pairs"),
+        *("plot", "kind of plot", "json"),
+    ],
 )
 def test_bad_usage_is_two(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]

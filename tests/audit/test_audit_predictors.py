@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 from torch import Tensor, nn
 
 from pyro_gcm import GCM
@@ -151,6 +153,29 @@ def test_columns_say_where_r_is_in_the_matrix() -> None:
         as_predictor(Model(), x, r, columns=[0, 1])
 
 
+def test_columns_are_found_by_name_where_both_sides_have_names() -> None:
+    rows = pd.DataFrame(_rng.random((200, 3)), columns=["bid", "age", "price"])
+    model = LinearRegression().fit(rows, -5.0 * rows.bid + 9.0 * rows.age + rows.price)
+    audited: dict[str, Any] = {"pairs": 300, "progress": False}
+    x, bid = rows[["price", "age"]], rows[["bid"]]
+    assert not audit_monotonicity(model, x, bid, **audited).passed
+    assert audit_monotonicity(model, x, bid, increasing=False, columns=[0], **audited).passed
+    found = as_predictor(model, x.to_numpy(), bid.to_numpy(), names=["price", "age", "bid"])
+    np.testing.assert_allclose(found(x.to_numpy(), bid.to_numpy()), model.predict(rows))
+    with pytest.raises(ValueError, match=r"columns must be \[0\], where .*, got \[2\]"):
+        audit_monotonicity(model, x, bid, columns=[2], **audited)
+    with pytest.raises(ValueError, match=r"predictor takes the columns \['bid', .* x and r have"):
+        audit_monotonicity(model, x.rename(columns={"age": "years"}), bid, **audited)
+
+
+def test_modules_in_half_precision_are_audited() -> None:
+    for kind in (torch.float16, torch.bfloat16):
+        net = Net().to(kind).eval()
+        found = as_predictor(net, X, R)
+        assert found.output == kind
+        assert audit_monotonicity(net, X, R, pairs=3000, progress=False).passed
+
+
 def test_boosting_passes_with_constraints_and_fails_without() -> None:
     y = (MATRIX.sum(1) + _rng.normal(size=200) > 1.0).astype(int)
     options: dict[str, Any] = {"max_iter": 20, "min_samples_leaf": 5}
@@ -213,9 +238,10 @@ def three_classes(X: Any) -> Any:
         (failing, ValueError, r"called as call\(x, r\) with 3 rows .* KeyError: 'missing part'"),
         (lambda x, r: r, ValueError, r"must give shape \(3,\), got \(3, 2\)"),
         (lambda x, r: np.array(["a"] * len(r)), ValueError, "predictor must give numbers"),
+        (lambda x, r: torch.zeros(3) * 1j, ValueError, "predictor must give real numbers"),
         (HistGradientBoostingClassifier(), ValueError, "NotFittedError"),
     ],
-    ids=["number", "class", "failing", "matrix", "text", "not fitted"],
+    ids=["number", "class", "failing", "matrix", "text", "complex", "not fitted"],
 )
 def test_what_cannot_be_called_is_refused(
     predictor: Any, error: type[Exception], message: str

@@ -179,6 +179,33 @@ def test_the_tolerance_grows_with_predictions_beyond_one() -> None:
     assert not audit(lambda x, r: 1.0 - r[:, 0], **options).passed
 
 
+def test_small_units_that_hide_a_fall_are_told() -> None:
+    with pytest.warns(UserWarning, match="predictions go from .* in larger units, or pass a small"):
+        assert audit(lambda x, r: -1e-13 * r[:, 0], NO_X, TENTHS).passed
+    assert not audit(lambda x, r: -1e-13 * r[:, 0], NO_X, TENTHS, tolerance=0.0).passed
+
+
+def test_predictions_near_the_largest_number_are_counted() -> None:
+    found = audit(lambda x, r: np.where(np.asarray(r)[:, 0] > 0.5, -1.7e308, 1.7e308), NO_X, TENTHS)
+    assert found.drops["violations"].sum() == found.violations > 0
+
+
+@pytest.mark.parametrize("tensors", [False, True], ids=["arrays", "tensors"])
+def test_no_call_is_longer_and_no_search_has_more_pairs_than_asked(tensors: bool) -> None:
+    longest = 0
+
+    def falls(x: Any, r: Any) -> Any:
+        nonlocal longest
+        if isinstance(r, torch.Tensor) != tensors:
+            raise TypeError("the other kind")
+        longest = max(longest, len(r))
+        return -r[:, 0]
+
+    assert audit(falls, pairs=5000, batch_size=7).pairs <= 5000
+    assert longest == 7
+    assert audit(falls, pairs=2, searches=["gradient", "random"]).pairs <= 2
+
+
 def test_ties_of_steps_between_whole_numbers_are_counted() -> None:
     """0 to 9 in steps of one, of which only 3 to 4 and 7 to 8 change floor(r / 4)."""
     r = np.arange(10.0)[:, None]
@@ -285,13 +312,16 @@ def test_the_summary_names_columns_of_data_frames() -> None:
         ({"increasing": [0, 0, 0]}, r"increasing=\[0, 0, 0\] leaves them out"),
         ({"searches": ["random", "brute"]}, "searches must be one of"),
         ({"searches": []}, "searches must be different ones"),
+        ({"searches": 3}, "searches must be some of .*, got 3"),
         ({"pairs": 2}, "pairs must be an integer of at least 3, got 2"),
         ({"margin": -0.1}, "margin must be a number of at least 0"),
+        ({"margin": None}, "margin must be a number of at least 0, got None"),
         ({"tolerance": np.nan}, "tolerance must be a number of at least 0"),
+        ({"tolerance": "small"}, "tolerance must be a number of at least 0, got 'small'"),
         ({"dtype": "float16"}, "dtype must be one of"),
     ],
     ids=lambda value: "" if isinstance(value, str) else "-".join(value),
 )
 def test_bad_input_is_named(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         audit(lambda x, r: r[:, 0], **options)

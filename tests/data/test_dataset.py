@@ -102,9 +102,27 @@ def test_data_set_is_frozen() -> None:
         ({"y": torch.zeros(11, 1)}, r"y has shape \(11, 1\), expected \(11,\)"),
         ({"r": torch.full((11, 2), torch.nan)}, "r holds NaN"),
         ({"y": torch.full((11,), 2.0)}, "y holds other values than 0 and 1"),
+        ({"x": [[1.0]] * 11}, "x must be a tensor, got list"),
+        ({"x_names": "a"}, "x_names must be a tuple of names, got the text 'a'"),
+        ({"r_names": ("row", "-b")}, r"x_names and r_names must differ, got \['row'\] more than"),
+        ({"response": "ordinal"}, "response must be one of .*, got 'ordinal'"),
+        ({"metric": "f1"}, "metric must be one of .*, got 'f1'"),
+        (
+            {"fixed": (torch.tensor([0, 1]), torch.tensor([1]))},
+            "different row numbers from 0 to 10",
+        ),
+        ({"fixed": (torch.tensor([0]), torch.tensor([11]))}, "different row numbers from 0 to 10"),
     ],
-    ids=["rows", "names", "column_y", "nan", "label"],
+    ids=[
+        *("rows", "names", "column_y", "nan", "label", "list", "text", "twice", "response"),
+        *("metric", "overlap", "range"),
+    ],
 )
 def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         make(**changes)
+
+
+def test_seed_of_a_split_is_checked() -> None:
+    with pytest.raises(ValueError, match="seed must be an integer of at least 0, got 'a'"):
+        make().split("a")  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from reproduce import (
     report,
     timing,
 )
+from reproduce.arguments import Refused
 
 #: Commands of seconds or minutes that keep no part of their work.
 WHOLE = ("datasets", "timing", "report")
@@ -45,6 +46,8 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         arguments.main(arguments)
+    except Refused as error:
+        commands.choices[arguments.command].error(str(error))
     except KeyboardInterrupt:
         kept = "" if arguments.command in WHOLE else ": what was finished is kept for the next run"
         print(f"\nInterrupted{kept}.", file=sys.stderr)

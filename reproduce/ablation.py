@@ -7,6 +7,7 @@ import json
 
 import pandas as pd
 
+from reproduce.arguments import positive_count
 from reproduce.public import published_settings, run
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
 
@@ -46,7 +47,7 @@ def with_sizes(table: pd.DataFrame) -> pd.DataFrame:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce ablation`."""
-    parser.add_argument("--seeds", type=int, default=3, help="seeds a cell, from 0")
+    parser.add_argument("--seeds", type=positive_count, default=3, help="seeds a cell, from 0")
     parser.add_argument(
         "--variants",
         nargs="+",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -14,7 +12,8 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, data, fit
-from reproduce.results import Tables, clear_parts, cores, run_parts, versions, write_csv
+from reproduce.arguments import positive_count
+from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
 #: Chosen by hand on auctions of seeds from 100. Bids and prices enter as logarithms.
 SETTINGS: dict[str, Any] = {
@@ -23,12 +22,16 @@ SETTINGS: dict[str, Any] = {
     "weight_decay": 0.1,
 }
 VARIANTS = ("exact and censored", "outcomes only")
+#: What revealed prices add to the log score of an auction, and its paired standard error.
+GAIN, GAIN_ERROR = "log score, gain by revealed prices", "paired standard error of the gain"
 TARGET = 0.9
 #: Impressions, at most, at which the bid is compared with the truth.
 IMPRESSIONS = 4000
 
 
-def train(auctions: data.Auctions, variant: str, seed: int, settings: dict[str, Any]) -> GCM:
+def train(
+    auctions: data.Auctions, variant: str, seed: int, settings: dict[str, Any], device: str = "cpu"
+) -> GCM:
     """GCM of log-prices, from the prices that were revealed or from wins and losses alone."""
     model = GCM(auctions.x_dim, 1, seed=seed, **settings["model"])
     cost = auctions.cost.log() if variant == VARIANTS[0] else None
@@ -41,19 +44,20 @@ def train(auctions: data.Auctions, variant: str, seed: int, settings: dict[str, 
         cost,
         optimizer=optimizer,
         seed=seed,
-        device="cpu",
+        device=device,
         progress=False,
         **settings["fit"],
     )
     return model
 
 
-def scores(model: GCM, test: data.Auctions) -> tuple[dict[str, float], Tensor]:
+def scores(model: GCM, test: data.Auctions, device: str = "cpu") -> tuple[Scores, Tensor]:
     """Errors of the bid that wins with probability 0.9, and the log score of every auction."""
     x = test.x[:IMPRESSIONS]
-    bid = model.required_revenue(x, TARGET).double().exp()
+    bid = model.required_revenue(x.to(device), TARGET).double().exp().cpu()
     error = bid / test.winning_bid(x, TARGET) - 1.0
-    log_p = model.log_prob(test.x, test.bid.log(), test.won).double()
+    columns = test.x, test.bid.log(), test.won
+    log_p = model.log_prob(*(column.to(device) for column in columns)).double().cpu()
     values = {
         "mean absolute error of the bid": error.abs().mean().item(),
         "median absolute error of the bid": error.abs().median().item(),
@@ -64,53 +68,35 @@ def scores(model: GCM, test: data.Auctions) -> tuple[dict[str, float], Tensor]:
     return values, log_p
 
 
-def run(num_auctions: int, held_out: int, seed: int, settings: dict[str, Any]) -> Tables:
+def run(fit: Fit, device: str = "cpu") -> Scores:
     """Both variants on the same auctions, scored on the same fresh ones."""
-    auctions = data.simulate_auctions(num_auctions, seed=seed)
-    test = data.simulate_auctions(held_out, seed=10_000 + seed)
-    common = {
-        "experiment": "auctions",
-        "auctions": num_auctions,
-        "seed": seed,
-        "setting": json.dumps(settings),
-        "versions": versions(),
-    }
-    rows, log_scores = [], []
+    settings = fit.options
+    auctions = data.simulate_auctions(settings["auctions"], seed=fit.seed)
+    test = data.simulate_auctions(settings["held_out"], seed=10_000 + fit.seed)
+    found: Scores = {"seconds": 0.0, "epochs": len(VARIANTS) * settings["fit"]["epochs"]}
+    log_scores = []
     for variant in VARIANTS:
         start = time.perf_counter()
-        model = train(auctions, variant, seed, settings)
-        seconds = time.perf_counter() - start
-        values, log_p = scores(model, test)
+        model = train(auctions, variant, fit.seed, settings, device)
+        found["seconds"] += time.perf_counter() - start
+        values, log_p = scores(model, test, device)
         log_scores.append(log_p)
-        rows += [
-            {**common, "method": variant, "metric": metric, "value": value, "seconds": seconds}
-            for metric, value in values.items()
-        ]
+        found |= {f"{metric}, {variant}": value for metric, value in values.items()}
     gap = log_scores[0] - log_scores[1]
-    for metric, value in {
-        "log score, gain by revealed prices": gap.mean().item(),
-        "its paired standard error": (gap.std() / len(gap) ** 0.5).item(),
-    }.items():
-        rows.append(
-            {**common, "method": VARIANTS[0], "metric": metric, "value": value, "seconds": 0.0}
-        )
-    return {"metrics": rows}
+    found[GAIN] = gap.mean().item()
+    found[GAIN_ERROR] = (gap.std() / len(gap) ** 0.5).item()
+    return found
 
 
 def report(table: pd.DataFrame) -> str:
     """Means over seeds, and the paired gain in standard errors, over rows and over seeds."""
-    lines = []
-    for metric in table["metric"].unique():
-        of_metric = table[table["metric"] == metric]
-        means = of_metric.groupby("method")["value"].mean()
-        shown = "".join(f"   {name}: {value:.4f}" for name, value in means.items())
-        lines.append(f"{metric:38s}{shown}")
-    wide = table.pivot_table(index="seed", columns="metric", values="value", aggfunc="first")
-    gain = wide["log score, gain by revealed prices"]
-    by_rows = gain / wide["its paired standard error"]
+    wide = table.pivot(index="seed", columns="metric", values="value")
+    metrics = table["metric"].unique()
+    lines = [f"{metric:54s}   {wide[metric].mean():.4f}" for metric in metrics]
+    gain = wide[GAIN]
     lines.append(
         "gain in paired standard errors over the auctions of each seed: "
-        + ", ".join(f"{value:.1f}" for value in by_rows)
+        + ", ".join(f"{value:.1f}" for value in gain / wide[GAIN_ERROR])
     )
     if len(gain) > 1:
         over_seeds = gain.mean() / (gain.std() / len(gain) ** 0.5)
@@ -120,33 +106,32 @@ def report(table: pd.DataFrame) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce auctions`."""
-    parser.add_argument("--auctions", type=int, default=20_000, help="auctions to learn from")
-    parser.add_argument("--held-out", type=int, default=20_000, help="auctions that are scored")
-    parser.add_argument("--seeds", type=int, default=5, help="number of simulations")
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--jobs", type=int, default=cores(), help="processes, one a core")
-    parser.add_argument(
-        "--output", type=Path, default=Path("results"), help="folder of the results"
-    )
+    count = positive_count
+    parser.add_argument("--auctions", type=count, default=20_000, help="auctions to learn from")
+    parser.add_argument("--held-out", type=count, default=20_000, help="auctions that are scored")
+    parser.add_argument("--seeds", type=count, default=5, help="number of simulations")
+    parser.add_argument("--epochs", type=count)
+    add_run_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Run all seeds, print the table and write the CSV file."""
+    """Run the seeds that the table lacks, and print it."""
+    if arguments.quick:
+        arguments.auctions = arguments.held_out = 500
+        arguments.seeds, arguments.epochs = 2, 1
     epochs = {"epochs": arguments.epochs} if arguments.epochs else {}
-    settings = {**SETTINGS, "fit": {**SETTINGS["fit"], **epochs}}
-    parts = [
+    settings = as_json(
         {
-            "num_auctions": arguments.auctions,
+            **SETTINGS,
+            "fit": {**SETTINGS["fit"], **epochs},
+            "auctions": arguments.auctions,
             "held_out": arguments.held_out,
-            "seed": seed,
-            "settings": settings,
         }
+    )
+    fits = [
+        Fit("auctions", "simulated", "default", "held-out", "", seed, "GCM", settings)
         for seed in range(arguments.seeds)
     ]
-    tables = run_parts("auctions", parts, run, arguments.jobs)
-    print(f"\n{arguments.auctions} auctions, {arguments.seeds} seeds, {settings}")
-    print(report(tables["metrics"]))
     path = arguments.output / "auctions.csv"
-    write_csv(tables["metrics"], path)
-    clear_parts("auctions")
-    print(f"\nwritten: {path}")
+    table = run_fits(path, fits, run, arguments)
+    print(f"\n{arguments.seeds} seeds, {settings}\n{report(table)}\n\nwritten: {path}")

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyro_gcm.baselines import MonotoneBoosting
+from reproduce.arguments import positive_count
 from reproduce.public import published_split, scores_of
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.tasks import TASKS, load
@@ -65,7 +66,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce checks`."""
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=list(TASKS))
-    parser.add_argument("--seeds", type=int, default=10, help="of boosting, from 0")
+    parser.add_argument("--seeds", type=positive_count, default=10, help="of boosting, from 0")
     add_run_arguments(parser)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,10 @@ from sklearn.model_selection import cross_val_predict
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, data, fit
-from reproduce.results import Tables, clear_parts, cores, run_parts, versions, write_csv
+from reproduce.arguments import positive_count
+from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.scores import binary_scores, continuous_scores
+from reproduce.tasks import load
 
 #: Options of the models and of `fit` for each data set, chosen by hand on a few tries of the first
 #: splits; what is not named is at its default.
@@ -40,7 +40,13 @@ BOOSTING = "monotone boosting"
 
 
 def model_scores(
-    dataset: data.Dataset, train: Tensor, test: Tensor, seed: int, method: str, options: Any
+    dataset: data.Dataset,
+    train: Tensor,
+    test: Tensor,
+    seed: int,
+    method: str,
+    options: Any,
+    device: str = "cpu",
 ) -> dict[str, float]:
     """Held-out scores of GCM or IGCM."""
     build, extra, objective = METHODS[method]
@@ -53,15 +59,16 @@ def model_scores(
     )
     rows = [[part[index] for part in (dataset.x, dataset.r, dataset.y)] for index in (train, test)]
     fit(
-        model, *rows[0], objective=objective, seed=seed, device="cpu", progress=False,
+        model, *rows[0], objective=objective, seed=seed, device=device, progress=False,
         **options["fit"],
     )  # fmt: skip
-    x, r, y = rows[1]
-    prediction = model.predict(x, r).double().numpy()
+    x, r, y = (column.to(device) for column in rows[1])
+    target = y.cpu().numpy()
+    prediction = model.predict(x, r).double().cpu().numpy()
     if dataset.response == "binary":
-        return binary_scores(prediction, y.numpy())
-    log_density, pit = (f(x, r, y).double().numpy() for f in (model.log_prob, model.cdf))
-    return continuous_scores(prediction, log_density, pit, y.numpy())
+        return binary_scores(prediction, target)
+    log_density, pit = (f(x, r, y).double().cpu().numpy() for f in (model.log_prob, model.cdf))
+    return continuous_scores(prediction, log_density, pit, target)
 
 
 def boosting_scores(
@@ -93,32 +100,18 @@ def boosting(dataset: data.Dataset, seed: int) -> Any:
     return kind(monotonic_cst=monotone, random_state=seed)
 
 
-def run(name: str, method: str, seed: int, options: dict[str, Any]) -> Tables:
+def run(fit: Fit, device: str = "cpu") -> Scores:
     """One method on one random 4:1 split."""
-    dataset = data.load(name)
-    train, test = dataset.split(seed)
+    dataset = load(fit.dataset, fit.variant)
+    train, test = dataset.split(fit.seed)
     start = time.perf_counter()
-    if method == BOOSTING:
-        scores = boosting_scores(dataset, train, test, seed)
+    if fit.method == BOOSTING:
+        scores, epochs = boosting_scores(dataset, train, test, fit.seed), 0
     else:
-        scores = model_scores(dataset, train, test, seed, method, options)
-    seconds = time.perf_counter() - start
-    rows = [
-        {
-            "experiment": "implicit",
-            "dataset": name,
-            "seed": seed,
-            "method": method,
-            "setting": "defaults" if method == BOOSTING else json.dumps(options),
-            "r": "",
-            "metric": metric,
-            "value": value,
-            "seconds": seconds,
-            "versions": versions(),
-        }
-        for metric, value in scores.items()
-    ]
-    return {"metrics": rows}
+        options = fit.options
+        scores = model_scores(dataset, train, test, fit.seed, fit.method, options, device)
+        epochs = options["fit"]["epochs"]
+    return {**scores, "seconds": time.perf_counter() - start, "epochs": epochs}
 
 
 def report(table: pd.DataFrame) -> str:
@@ -129,6 +122,9 @@ def report(table: pd.DataFrame) -> str:
         lines.append(metric)
         for method in table["method"].unique():
             values = wide[metric][method]
+            if "GCM" not in wide[metric]:
+                lines.append(f"  {method:28s}{values.mean():.4f}")
+                continue
             gap = values - wide[metric]["GCM"]
             error = gap.std() / len(gap) ** 0.5 if len(gap) > 1 else float("nan")
             difference = "" if method == "GCM" else f"   {gap.mean():+.4f} ± {error:.4f}"
@@ -139,29 +135,33 @@ def report(table: pd.DataFrame) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce implicit`."""
     parser.add_argument("--dataset", choices=list(SETTINGS), required=True)
-    parser.add_argument("--splits", type=int, default=3, help="number of random 4:1 splits")
+    parser.add_argument("--splits", type=positive_count, default=3, help="random 4:1 splits")
     parser.add_argument("--methods", nargs="+", choices=[*METHODS, BOOSTING])
-    parser.add_argument("--epochs", type=int)
-    parser.add_argument("--jobs", type=int, default=cores(), help="processes, one a core")
-    parser.add_argument(
-        "--output", type=Path, default=Path("results"), help="folder of the results"
-    )
+    parser.add_argument("--epochs", type=positive_count)
+    add_run_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Run all splits, print the table and write the CSV file."""
+    """Run the splits that the table lacks, and print it."""
     settings = SETTINGS[arguments.dataset]
-    epochs = {"epochs": arguments.epochs} if arguments.epochs else {}
-    options = {"model": settings["model"], "fit": {**settings["fit"], **epochs}}
-    parts = [
-        {"name": arguments.dataset, "method": method, "seed": seed, "options": options}
-        for seed in range(arguments.splits)
+    epochs = 1 if arguments.quick else arguments.epochs
+    options = {**settings, "fit": {**settings["fit"], **({"epochs": epochs} if epochs else {})}}
+    fits = [
+        Fit(
+            "implicit",
+            arguments.dataset,
+            "default",
+            "held-out",
+            str(seed),
+            seed,
+            method,
+            "{}" if method == BOOSTING else as_json(options),
+        )
+        for seed in range(1 if arguments.quick else arguments.splits)
         for method in arguments.methods or [*METHODS, BOOSTING]
     ]
-    tables = run_parts("implicit", parts, run, arguments.jobs)
-    print(f"\n{arguments.dataset}, {arguments.splits} splits, {options}; differences to GCM")
-    print(report(tables["metrics"]))
     path = arguments.output / f"implicit_{arguments.dataset}.csv"
-    write_csv(tables["metrics"], path)
-    clear_parts("implicit")
+    table = run_fits(path, fits, run, arguments)
+    print(f"\n{arguments.dataset}, {arguments.splits} splits, {options}; differences to GCM")
+    print(report(table))
     print(f"\nwritten: {path}")

@@ -59,6 +59,7 @@ class Method:
     :param grid: what the search goes over besides; a booster has names of its own.
     :param fixed: settings that are part of what it is.
     :param strict: monotone by construction.
+    :param trees: a booster's name for the number of its trees.
     """
 
     make: Callable[..., Any]
@@ -66,7 +67,12 @@ class Method:
     grid: Grid = field(default_factory=lambda: GRID)
     fixed: Settings = field(default_factory=dict)
     strict: bool = True
-    boosting: bool = False
+    trees: str = ""
+
+    @property
+    def boosting(self) -> bool:
+        """Whether this is a booster, and not a network."""
+        return bool(self.trees)
 
 
 def _seeded(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +119,9 @@ def _booster(library: Any, leaves: str, shrinkage: str, smallest: Knob) -> Metho
     grid = {"learning_rate": (0.1, 0.03, 0.3), leaves: (31, 7, 15), shrinkage: (0.0, 1.0, 10.0)}
     threads: dict[str, Any] = {} if library == "sklearn" else {"n_jobs": 1}
     make = partial(baselines.MonotoneBoosting, library, **threads)
-    return Method(make, smallest, grid, boosting=True)
+    return Method(
+        make, smallest, grid, trees="max_iter" if library == "sklearn" else "n_estimators"
+    )
 
 
 _LITERAL = {"prior": "standard"}

@@ -15,6 +15,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from pyro_gcm import data
+from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, Predictor, diverged, rows_of, train
 from reproduce.public import run as run_public
 from reproduce.public import training_settings
@@ -134,7 +135,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce open`."""
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--methods", nargs="+", choices=list(OPEN), default=list(OPEN))
-    parser.add_argument("--seeds", type=int, default=5, help="splits, from 0")
+    parser.add_argument("--seeds", type=positive_count, default=5, help="splits, from 0")
     add_tune_argument(parser)
     add_run_arguments(parser)
 
@@ -143,7 +144,10 @@ def main(arguments: argparse.Namespace) -> None:
     """Run the trials and the ensembles that the tables lack."""
     for method in arguments.methods:
         if METHODS[OPEN[method]].boosting:
-            METHODS[OPEN[method]].make()  # says at once what has to be installed
+            try:
+                METHODS[OPEN[method]].make()
+            except ImportError as error:
+                raise Refused(str(error)) from error
     options = {
         (name, method): candidates(name, method, arguments.quick)
         for name in arguments.datasets

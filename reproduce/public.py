@@ -16,6 +16,7 @@ from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
 
 from pyro_gcm import audit_monotonicity, data
+from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, Predictor, check_weights, diverged, rows_of, train
 from reproduce.results import RESULTS
 from reproduce.runs import (
@@ -201,7 +202,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--protocol", choices=[*FIRST_SPLIT, "published"], default="held-out")
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=None)
-    parser.add_argument("--seeds", type=int, default=10, help="splits, or seeds on one split")
+    parser.add_argument(
+        "--seeds", type=positive_count, default=10, help="splits, or seeds on one split"
+    )
     add_tune_argument(parser)
     add_run_arguments(parser)
 
@@ -211,7 +214,7 @@ def main(arguments: argparse.Namespace) -> None:
     known = PUBLISHED if arguments.protocol == "published" else HELD_OUT
     strange = [method for method in arguments.methods or [] if method not in known]
     if strange:
-        raise SystemExit(
+        raise Refused(
             f"--methods {' '.join(strange)}: protocol {arguments.protocol} has {', '.join(known)}"
         )
     if arguments.protocol == "published":

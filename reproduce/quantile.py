@@ -13,8 +13,10 @@ import torch
 
 from pyro_gcm.baselines.baseline import pinball_loss
 from reproduce import simulation
+from reproduce.arguments import positive_count
 from reproduce.methods import METHODS, Predictor, Rows, check_weights, diverged, train
 from reproduce.quantile_figure import draw_curves
+from reproduce.report_statistics import mean_interval, samples
 from reproduce.results import RESULTS, write_csv
 from reproduce.runs import (
     Fit,
@@ -121,9 +123,12 @@ def _predict(model: Predictor, x: torch.Tensor, level: float, device: str) -> to
 
 def report(errors: pd.DataFrame) -> str:
     """Our table beside the paper's: mean absolute error with a 95 % interval over seeds."""
-    ours = errors.groupby(["method", "metric"], sort=False)["value"].agg(["mean", "std", "count"])
-    # The paper does not say how its intervals were made; ours is the normal one of the mean.
-    ours["ci95"] = 1.96 * ours["std"] / ours["count"] ** 0.5
+    intervals = {
+        key: mean_interval(values) for key, values in samples(errors, ["method", "metric"]).items()
+    }
+    ours = pd.DataFrame(
+        {key: {"mean": each.mean, "ci95": each.half} for key, each in intervals.items()}
+    ).T
     paper = pd.read_csv(PAPER / "quantile_mae.csv")
     paper = paper.assign(metric="MAE r=" + paper["r"].astype(str)).set_index(["method", "metric"])
     lines = [f"{'':18s}" + "".join(f"   r={level:<11}" for level in simulation.LEVELS)]
@@ -139,7 +144,7 @@ def report(errors: pd.DataFrame) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce quantile`."""
-    parser.add_argument("--seeds", type=int, default=10, help="number of seeds, from 0")
+    parser.add_argument("--seeds", type=positive_count, default=10, help="number of seeds, from 0")
     parser.add_argument("--methods", nargs="+", choices=QUANTILE_METHODS, default=QUANTILE_METHODS)
     parser.add_argument("--setting", choices=["tuned", "paper"], default="tuned")
     add_tune_argument(parser)

@@ -15,6 +15,7 @@ from reproduce import (
     report_summary,
     report_tables,
 )
+from reproduce.arguments import Refused
 from reproduce.checks import CHECKS
 from reproduce.findings import CODE
 from reproduce.open_track import OPEN
@@ -74,6 +75,7 @@ def main(arguments: argparse.Namespace) -> None:
     results = read(arguments.results, arguments.device)
     draw(results, arguments.output / "figures")
     path: Path = arguments.output / "REPORT.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(report(results), encoding="utf-8")
     print(f"written: {path}")
 
@@ -82,8 +84,11 @@ def read(folder: Path, device: str = "cpu") -> Results:
     """Every table that is there and has rows, in an order that its file does not decide.
 
     :param device: of the rows; only the table of times has those of all devices.
-    :raises ValueError: if a method has two settings on one split where there should be one.
+    :raises Refused: if there is no such folder, or a method has two settings on one split where
+        there should be one.
     """
+    if not folder.is_dir():
+        raise Refused(f"--results {folder}: there is no such folder")
     results = {}
     for name in COMMANDS:
         path = folder / f"{name}.csv"
@@ -114,7 +119,7 @@ def _check_settings(table: pd.DataFrame, path: Path) -> None:
     twice = table[table.duplicated([*identity, "metric"])]
     if len(twice):
         row = twice.iloc[0]
-        raise ValueError(
+        raise Refused(
             f"{path}: {row['method']} on {row['dataset']}, seed {row['seed']} has two settings, "
             "expected one: remove the rows of the other (a --quick run?)"
         )
@@ -123,7 +128,7 @@ def _check_settings(table: pd.DataFrame, path: Path) -> None:
 def report(results: Results) -> str:
     """The whole text."""
     sections = {
-        "1. Summary": report_summary.summary(results, PLAN),
+        "1. Summary": report_summary.summary(results),
         "What the paper says": report_claims.claims(results),
         "How to read the tables": INTERVALS,
         "2. Data sets (Table 2)": report_sections.data_sets(results),
@@ -136,15 +141,21 @@ def report(results: Results) -> str:
         "9. How it was made": made(results),
     }
     body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
+    quick = [
+        f"`{name}.csv`"
+        for name in PLAN
+        if name in results and results[name]["settings"].str.contains('"(?:rows|steps)":').any()
+    ]
+    warning = f"**Fits of `--quick`, which say nothing: {', '.join(quick)}.**\n\n" if quick else ""
     return (
         "# Results beside the paper's\n\nWritten by `python -m reproduce report` from the files in "
-        f"`reproduce/results`; do not edit.\n\n{body}\n"
+        f"`reproduce/results`; do not edit.\n\n{warning}{body}\n"
     )
 
 
 def made(results: Results) -> str:
-    """Commands, versions and devices of every file."""
-    lines = [CODE, ""]
+    """Completeness, commands, versions and devices of every file."""
+    lines = [*report_summary.completeness(results, PLAN), "", CODE, ""]
     for name, command in COMMANDS.items():
         table = results.get(name)
         there = "" if table is not None else " (not run yet)"

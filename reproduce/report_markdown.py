@@ -47,9 +47,14 @@ def grid(
     *,
     lower_is_better: Mapping[str, bool] | None = None,
     marks: Mapping[Any, str] | None = None,
+    most: int | None = None,
 ) -> str:
-    """A row a method; the first in bold in the columns of `lower_is_better`."""
-    most = max((cell.count + cell.diverged for cell in cells.values()), default=0)
+    """A row a method; the first in bold in the columns of `lower_is_better`.
+
+    :param most: fits of a whole cell; those of the fullest by default.
+    """
+    if most is None:
+        most = max((cell.count + cell.diverged for cell in cells.values()), default=0)
     best = {name: _best(cells, rows, name, low) for name, low in (lower_is_better or {}).items()}
     lines = []
     for row in rows:

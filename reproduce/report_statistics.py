@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import combinations
 from typing import Any, TypeVar
 
@@ -101,13 +102,22 @@ def ranking(
     test_to_train: float = 0.0,
     against: str | None = None,
 ) -> list[Place]:
-    """Methods by their mean; those that lack fits of others after them; ties as in `values`.
+    """Methods by their mean over the splits and seeds that all have; ties as in `values`.
+
+    A method without any number is last, and takes no split from the others.
 
     :param against: the method that all are compared with; the first by default.
     """
     sign = 1.0 if lower_is_better else -1.0
-    scores = {method: mean_interval(series) for method, series in values.items()}
-    order = sorted(scores, key=lambda method: (-scores[method].count, sign * scores[method].mean))
+    finite = [each.index[np.isfinite(each)] for each in values.values()]
+    shared = reduce(pd.Index.intersection, [index for index in finite if len(index)] or finite)
+    scores = {}
+    for method, series in values.items():
+        score = mean_interval(series.loc[series.index.intersection(shared)])
+        scores[method] = replace(score, diverged=int((~np.isfinite(series)).sum()))
+    order = sorted(
+        scores, key=lambda method: (scores[method].count == 0, sign * scores[method].mean)
+    )
     first = order[0] if against is None else against
     return [
         Place(

@@ -14,29 +14,29 @@ from reproduce.simulation import LEVELS
 from reproduce.tasks import TASKS
 
 
-def summary(results: Results, plan: Mapping[str, int]) -> str:
-    """Section 1.
-
-    :param plan: file of results -> number of fits that its command makes.
-    """
+def summary(results: Results) -> str:
+    """Section 1."""
     sentences = []
     for stem, splits in (("public_held-out", "splits"), ("public_confirmation", "further splits")):
         table = results.get(stem, pd.DataFrame(columns=["dataset"]))
         for name, task in TASKS.items():
             rows = table[table["dataset"] == name]
             if len(rows):
-                count = rows["split"].nunique()
-                told = _standing(table, name)
-                sentences.append(f"- {task.title}, held-out, {count} {splits}: {told}")
+                told = _standing(table, name, splits)
+                sentences.append(f"- {task.title}, held-out, {told}")
     for stem, setting in (("quantile", "tuned"), ("quantile_paper_setting", "the paper's setting")):
         if stem in results:
             sentences.append(f"- Quantile regression, {setting}: {_quantile_firsts(results[stem])}")
-    return "\n".join([*sentences, *completeness(results, plan)])
+    return "\n".join(sentences) or "No results yet."
 
 
-def _standing(table: pd.DataFrame, name: str) -> str:
+def _standing(table: pd.DataFrame, name: str, splits: str) -> str:
     ranked = tables.places(table, name)
     first = ranked[0]
+    count = table.loc[table["dataset"] == name, "split"].nunique()
+    some = (
+        "" if first.score.count == count else f"the {first.score.count} that all methods have of "
+    )
     clauses = [f"{first.method} is first with {TASKS[name].metric} {_plain(first.score)}"]
     found = {place.method: (number, place) for number, place in enumerate(ranked, start=1)}
     for method in ("GCM", "IGCM"):
@@ -49,7 +49,7 @@ def _standing(table: pd.DataFrame, name: str) -> str:
         told = tables.verdict(place) or "distinguishable"
         suffix = "" if told == "no interval" else " from the first"
         clauses.append(f"{method} is in place {number} of {len(ranked)}, {told}{suffix}")
-    return "; ".join(clauses) + "."
+    return f"{some}{count} {splits}: {'; '.join(clauses)}."
 
 
 def _quantile_firsts(table: pd.DataFrame) -> str:
@@ -71,7 +71,10 @@ def _quantile_firsts(table: pd.DataFrame) -> str:
 
 
 def completeness(results: Results, plan: Mapping[str, int]) -> list[str]:
-    """A sentence a file: its fits against those planned, and those that diverged."""
+    """A sentence a file: its fits against those planned, and those that diverged.
+
+    :param plan: file of results -> number of fits that its command makes.
+    """
     sentences = []
     for name, planned in plan.items():
         table = results.get(name, pd.DataFrame(columns=[*_FIT, "value"]))

@@ -11,6 +11,7 @@ import pandas as pd
 
 from reproduce.report_markdown import NOT_RUN, beside, grid, known_first, markdown, shown
 from reproduce.report_statistics import (
+    PAIR,
     TEST_TO_TRAIN,
     Interval,
     Place,
@@ -180,7 +181,7 @@ def ranking_table(table: pd.DataFrame, name: str, extra: Mapping[str, str]) -> s
     """
     rows = table[table["dataset"] == name]
     ranked = places(rows, name)
-    most = max(place.score.count + place.score.diverged for place in ranked)
+    most = _fits(rows)
     means = rows.groupby(["method", "metric"])["value"].mean()
     seconds = own_metric(rows).groupby("method")["seconds"].median()
     lines = []
@@ -206,7 +207,7 @@ def confirmation_table(table: pd.DataFrame, before: pd.DataFrame) -> str:
         if not set(earlier[:1]) & set(table.loc[table["dataset"] == name, "method"]):
             continue  # nothing to compare with
         ranked = places(table, name, against=earlier[0])
-        most = max(place.score.count + place.score.diverged for place in ranked)
+        most = _fits(table[table["dataset"] == name])
         for number, place in enumerate(ranked, start=1):
             if place.method in {earlier[0], "GCM", "IGCM"} & {*earlier}:
                 ranks = [f"{earlier.index(place.method) + 1} of {len(earlier)}"]
@@ -230,11 +231,18 @@ def metric_table(table: pd.DataFrame, metric: str, lower_is_better: bool) -> str
     for name in names:
         values = samples(rows[rows["dataset"] == name], "method")
         for place in ranking(values, lower_is_better, TEST_TO_TRAIN):
-            cells[place.method, name] = mean_interval(values[place.method])
+            cells[place.method, name] = place.score
             if place.behind is not None and place.behind.excludes(0.0):
                 marks[place.method, name] = "*"
     lower = dict.fromkeys(names, lower_is_better)
-    return grid(cells, known_first(rows["method"]), names, lower_is_better=lower, marks=marks)
+    methods, most = known_first(rows["method"]), _fits(rows)
+    return grid(cells, methods, names, lower_is_better=lower, marks=marks, most=most)
+
+
+def _fits(table: pd.DataFrame) -> int:
+    """The most fits that a method has on a data set."""
+    fits = table.drop_duplicates(["dataset", "method", *PAIR])
+    return int(fits.groupby(["dataset", "method"]).size().max())
 
 
 def settings_table(table: pd.DataFrame) -> str:

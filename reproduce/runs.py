@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
+from reproduce.arguments import Refused, positive_count, torch_device
 from reproduce.results import cores, versions, write_csv
 
 Settings = dict[str, Any]
@@ -60,7 +61,7 @@ def read_results(path: Path) -> pd.DataFrame:
     kinds = {"variant": str, "split": str, "settings": str}
     table = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values={"value": [""]})
     if list(table.columns) != COLUMNS:
-        raise ValueError(f"{path} has columns {list(table.columns)}, expected {COLUMNS}")
+        raise Refused(f"{path} has columns {list(table.columns)}, expected {COLUMNS}")
     return table
 
 
@@ -74,14 +75,14 @@ def run_fits(
 
     The table is written anew, atomically, after every fit: what is finished is not run again.
 
-    :raises RuntimeError: if another process is writing to the same table.
+    :raises Refused: if another process is writing to the same table.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(path.with_suffix(".lock"), timeout=0):
             return _run_fits(path, fits, run, arguments)
     except Timeout as error:
-        raise RuntimeError(f"another run is writing to {path}") from error
+        raise Refused(f"another run is writing to {path}") from error
 
 
 def _run_fits(
@@ -145,13 +146,13 @@ def _backend(arguments: argparse.Namespace) -> Iterator[None]:
         try:
             from ray.util.joblib import register_ray
         except ImportError as error:
-            raise SystemExit("--backend ray needs Ray: pip install ray") from error
+            raise Refused("--backend ray needs Ray: pip install ray") from error
         register_ray()
     if arguments.backend == "dask":
         try:
             from distributed import Client
         except ImportError as error:
-            raise SystemExit("--backend dask needs Dask: pip install distributed") from error
+            raise Refused("--backend dask needs Dask: pip install distributed") from error
         local = {"n_workers": arguments.jobs, "threads_per_worker": 1, "dashboard_address": None}
         # joblib finds the client that is open.
         client = Client(arguments.scheduler) if arguments.scheduler else Client(**local)
@@ -162,20 +163,18 @@ def _backend(arguments: argparse.Namespace) -> Iterator[None]:
         yield
 
 
-def _jobs(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a number of processes, 1 or more, got {text}")
-    return int(text)
-
-
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that every experiment has."""
-    parser.add_argument("--jobs", type=_jobs, default=cores(), help="processes, one a core")
+    parser.add_argument(
+        "--jobs", type=positive_count, default=cores(), help="processes, one a core"
+    )
     parser.add_argument(
         "--backend", choices=["loky", "dask", "ray"], default="loky", help="of joblib"
     )
     parser.add_argument("--scheduler", help="address of a Dask scheduler; a local one by default")
-    parser.add_argument("--device", default="cpu", help="device of torch, cpu or cuda")
+    parser.add_argument(
+        "--device", type=torch_device, default="cpu", help="device of torch, cpu or cuda"
+    )
     parser.add_argument("--quick", action="store_true", help="every fit, at a size of seconds")
     parser.add_argument(
         "--output", type=Path, default=Path("results"), help="folder of the results"

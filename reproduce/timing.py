@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from reproduce.arguments import Refused, positive_count, torch_device
 from reproduce.methods import METHODS, Predictor
 from reproduce.results import versions, write_csv
 from reproduce.runs import COLUMNS, as_json, read_results
@@ -98,8 +99,13 @@ def by_revenues(table: pd.DataFrame) -> pd.DataFrame:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce timing`."""
-    parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--devices", nargs="+", help="cpu, and cuda where there is one, by default")
+    parser.add_argument("--repeats", type=positive_count, default=30)
+    parser.add_argument(
+        "--devices",
+        nargs="+",
+        type=torch_device,
+        help="cpu, and cuda where there is one, by default",
+    )
     parser.add_argument("--quick", action="store_true", help="two numbers of revenues, two repeats")
     parser.add_argument(
         "--output", type=Path, default=Path("results"), help="folder of the results"
@@ -111,6 +117,12 @@ def main(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     devices = arguments.devices or ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     size = (2, (1, 64)) if arguments.quick else (arguments.repeats, REVENUES)
+    path = arguments.output / "timing.csv"
+    before = read_results(path)
+    again = before["device"].isin(devices)
+    there = {json.loads(settings)["revenues"] for settings in before.loc[again, "settings"]}
+    if not there <= set(size[1]):
+        raise Refused(f"{path} has more than --quick measures: pass another folder as --output")
     tables = []
     for device in devices:
         table = measure(device, *size)
@@ -119,7 +131,5 @@ def main(arguments: argparse.Namespace) -> None:
         print(f"\nMilliseconds a batch of 64 rows, {device}\n{wide.round(2).to_string()}")
         ratio = wide.div(wide.T["GCM", "cached"], axis="columns")
         print(f"\nRatio to GCM\n{ratio.round(2).to_string()}")
-    path = arguments.output / "timing.csv"
-    before = read_results(path)
-    write_csv(pd.concat([before[~before["device"].isin(devices)], *tables]), path)
+    write_csv(pd.concat([before[~again], *tables]), path)
     print(f"\nwritten: {path}")

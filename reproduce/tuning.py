@@ -6,6 +6,7 @@ import argparse
 
 import pandas as pd
 
+from reproduce.arguments import Refused
 from reproduce.methods import METHODS, Grid, Knob
 from reproduce.runs import Settings
 
@@ -24,14 +25,22 @@ VALIDATION_LOSS = "validation loss"
 
 
 def trials(method: str, knob: Knob | None = None, grid: Grid | None = None) -> list[Settings]:
-    """The six settings that are searched for a method; its knob or its grid may be another."""
+    """The six settings that are searched for a method; its knob or its grid may be another.
+
+    Boosting has 100 trees, and 10 / learning_rate where that is more: small steps need many.
+    """
     entry = METHODS[method]
     knob = knob or entry.knob
     levels = [*(grid or entry.grid).items(), *([knob] if knob else [])]
-    return [
+    made: list[Settings] = [
         {name: choices[place] for (name, choices), place in zip(levels, places, strict=False)}
         for places in DESIGN
     ]
+    for trial in made if entry.boosting else []:
+        trees = round(10 / trial["learning_rate"])
+        if trees > 100:
+            trial[entry.trees] = trees
+    return made
 
 
 def chosen(table: pd.DataFrame, dataset: str, method: str, candidates: list[str]) -> str:
@@ -39,16 +48,16 @@ def chosen(table: pd.DataFrame, dataset: str, method: str, candidates: list[str]
 
     :param table: results of the trials.
     :param candidates: settings as JSON, the default first.
-    :raises ValueError: if the table lacks one of them, or none ended in a number.
+    :raises Refused: if the table lacks one of them, or none ended in a number.
     """
     trial = table[(table["dataset"] == dataset) & (table["method"] == method)]
     losses = trial[trial["metric"] == VALIDATION_LOSS].set_index("settings")["value"]
     lacking = [settings for settings in candidates if settings not in losses.index]
     if lacking:
-        raise ValueError(f"no trial of {method} on {dataset} with {lacking[0]}: run with --tune")
+        raise Refused(f"no trial of {method} on {dataset} with {lacking[0]}: run with --tune")
     losses = losses.loc[candidates]
     if losses.isna().all():
-        raise ValueError(f"every trial of {method} on {dataset} diverged")
+        raise Refused(f"every trial of {method} on {dataset} diverged")
     return str(losses.idxmin())
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from pyro_gcm import GCM, data
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
 from pyro_gcm.inference.parameter_store import unannounced
+from reproduce.arguments import positive_count
 
 N = 32
 BATCH = 256
@@ -82,7 +83,7 @@ def _show(where: str, result: dict[str, float]) -> None:
 def main() -> None:
     """Print the noise of both gradients and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=400)
+    parser.add_argument("--repeats", type=positive_count, default=400)
     parser.add_argument("--seed", type=int, default=0, help="of the model and its training")
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -19,6 +19,7 @@ from torch import Tensor
 from pyro_gcm import GCM
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
 from pyro_gcm.inference.parameter_store import unannounced
+from reproduce.arguments import positive_count
 
 N = 32
 
@@ -38,8 +39,8 @@ def by_hand(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
 def main() -> None:
     """Print median milliseconds of both and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--steps", type=positive_count, default=200)
+    parser.add_argument("--batch-size", type=positive_count, default=256)
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from pyro_gcm import data
-from reproduce import auctions, results
+from reproduce import auctions
+from reproduce.runs import read_results
 
 
 def options(tmp_path, *more):
@@ -17,43 +18,30 @@ def options(tmp_path, *more):
     return parser.parse_args([*sizes, "--jobs", "1", "--output", str(tmp_path), *more])
 
 
-def test_study_writes_every_score_of_both_variants(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
+def test_study_writes_every_score_of_both_variants(tmp_path, capsys):
     auctions.main(options(tmp_path))
-    table = pd.read_csv(tmp_path / "auctions.csv")
-    scored = table[~table["metric"].str.contains("gain|paired")]
-    counts = scored.groupby(["method", "metric"])["seed"].apply(list)
-    assert len(counts) == 2 * 5
-    assert all(seeds == [0, 1] for seeds in counts)
-    assert table["value"].notna().all()
-    score = scored[scored["metric"] == "log score"].pivot(
-        index="seed", columns="method", values="value"
-    )
-    gain = table[table["metric"].str.startswith("log score, gain")].set_index("seed")["value"]
-    wanted = score["exact and censored"] - score["outcomes only"]
-    assert gain.to_numpy() == pytest.approx(wanted.to_numpy(), abs=2e-6)
+    table = read_results(tmp_path / "auctions.csv")
+    wide = table.pivot(index="seed", columns="metric", values="value")
+    assert wide.index.tolist() == [0, 1]
+    assert wide.notna().all(axis=None)
+    for metric in ("mean absolute error of the bid", "win rate at the bid", "log score"):
+        assert {f"{metric}, {variant}" for variant in auctions.VARIANTS} <= set(wide)
+    wanted = wide["log score, exact and censored"] - wide["log score, outcomes only"]
+    assert wide[auctions.GAIN].to_numpy() == pytest.approx(wanted.to_numpy(), abs=2e-6)
     assert "in paired standard errors" in capsys.readouterr().out
 
 
-def test_interrupted_study_goes_on_to_the_same_table(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
+def test_study_adds_the_seeds_that_are_lacking(tmp_path, monkeypatch):
+    auctions.main(options(tmp_path / "whole"))
+    auctions.main(options(tmp_path, "--seeds", "1"))
     auctions.main(options(tmp_path))
-    whole = pd.read_csv(tmp_path / "auctions.csv").drop(columns="seconds")
-    run, calls = auctions.run, []
-
-    def interrupted(**part):
-        if len(calls) == 1:
-            raise KeyboardInterrupt
-        calls.append(part)
-        return run(**part)
-
-    monkeypatch.setattr(auctions, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        auctions.main(options(tmp_path))
-    monkeypatch.setattr(auctions, "run", run)
+    path = tmp_path / "auctions.csv"
+    tables = [
+        read_results(p).drop(columns="seconds") for p in (path, tmp_path / "whole" / path.name)
+    ]
+    pd.testing.assert_frame_equal(*tables)
+    monkeypatch.setattr(auctions, "run", None)
     auctions.main(options(tmp_path))
-    again = pd.read_csv(tmp_path / "auctions.csv").drop(columns="seconds")
-    pd.testing.assert_frame_equal(whole, again)
 
 
 def test_scores_of_the_truth_are_perfect():

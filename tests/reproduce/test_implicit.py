@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from reproduce import implicit, results
+from reproduce import implicit
 from reproduce.scores import (
     binary_scores,
     continuous_scores,
@@ -56,7 +56,6 @@ def test_scores_are_those_of_their_names():
 
 @pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")
 def test_every_method_is_scored_on_the_same_rows(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
     monkeypatch.setitem(implicit.SETTINGS["auto_mpg"], "model", {"num_samples": 16})
     parser = argparse.ArgumentParser()
     implicit.add_arguments(parser)

@@ -101,6 +101,23 @@ def test_every_method_is_audited_in_float64(toy, method, monkeypatch):
     assert audited == [torch.float64]
 
 
+def test_the_violation_rate_is_that_of_random_pairs(toy, monkeypatch):
+    class Falls:
+        def predict(self, x, r):
+            return 1.0 - 0.1 * r.sum(1)
+
+    monkeypatch.setattr(public, "train", lambda *arguments, **options: (Falls(), None))
+    monkeypatch.setattr(public, "AUDITED_PAIRS", 2000)
+    rate = public.run(fit("held-out", "MM"))["violation rate"]
+    assert 0.6 < rate < 1.0  # the closest pairs fall by less than rounding
+
+
+def test_quick_fits_see_few_rows(toy):
+    public.run(fit("held-out", rows=30))
+    learn, _ = dataset().split(0)
+    assert toy == [("MLP", learn[:30].tolist())]
+
+
 def test_only_the_held_out_fits_are_audited(toy):
     found, again = (public.run(fit(name, "MLP")) for name in ("held-out", "confirmation"))
     assert found.keys() - again.keys() == {"violation rate"}

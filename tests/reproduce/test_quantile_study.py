@@ -190,12 +190,12 @@ def test_quick_runs_every_method_and_draws_the_figure(tmp_path, capsys, setting)
     assert "0.0961 ±0.0261" in printed  # the paper's first GCM cell
 
 
-def test_the_report_has_the_normal_interval_of_the_mean():
+def test_the_table_has_the_interval_of_the_report():
     rows = [
-        {"method": "GCM", "metric": f"MAE r={level}", "value": value}
+        {"method": "GCM", "metric": f"MAE r={level}", "split": "", "seed": seed, "value": value}
         for level in LEVELS
-        for value in (0.1, 0.2, 0.3)
+        for seed, value in enumerate((0.1, 0.2, 0.3))
     ]
     line = next(x for x in quantile.report(pd.DataFrame(rows)).splitlines() if "ours" in x)
-    # Standard deviation 0.1: 1.96 * 0.1 / sqrt(3) = 0.1132.
-    assert line.count("0.2000 ±0.1132") == 5
+    # Standard deviation 0.1, and the quantile of Student's t: 4.3027 * 0.1 / sqrt(3) = 0.2484.
+    assert line.count("0.2000 ±0.2484") == 5

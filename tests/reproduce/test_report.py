@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from reproduce import report, report_figures, report_statistics, report_tables
+from reproduce import report, report_figures, report_statistics, report_summary, report_tables
 from reproduce.checks import CHECKS
 from reproduce.findings import FINDINGS
 from reproduce.report_statistics import Interval, mean_interval, meet, paired_interval
@@ -380,3 +380,23 @@ def test_a_method_that_lacks_a_hard_split_is_not_put_first() -> None:
     whole, partial = pd.Series([0.8, 0.8, 0.8, 0.6]), pd.Series([0.79, 0.79, 0.79, math.nan])
     places = report_statistics.ranking({"B": partial, "A": whole}, lower_is_better=False)
     assert [place.method for place in places] == ["A", "B"]
+    assert places[0].score.mean == pytest.approx(0.8)
+    assert [(place.score.count, place.score.diverged) for place in places] == [(3, 0), (3, 1)]
+
+
+def test_a_method_that_lacks_an_easy_split_is_not_put_last():
+    rows = [
+        row(method=method, split=str(at), seed=at, value=value, metric="AUC", dataset="adult")
+        for method, values in (("GCM", (0.6, 0.7, 0.9)), ("MM", (0.5, 0.6)))
+        for at, value in enumerate(values)
+    ]
+    rows += [row(**{**rows[0], "method": "PWL", "value": 0.65})]
+    table = pd.DataFrame(rows)
+    ranked = report_tables.places(table, "adult")
+    assert [(place.method, place.score.mean) for place in ranked] == [
+        ("PWL", 0.65), ("GCM", 0.6), ("MM", 0.5),
+    ]  # fmt: skip
+    line = report_tables.ranking_table(table, "adult", {}).splitlines()[2]
+    assert line.startswith("| 1 | PWL | **0.6500** (n = 1) |")
+    text = report_summary.summary({"public_held-out": table})
+    assert "held-out, the 1 that all methods have of 3 splits: PWL is first" in text

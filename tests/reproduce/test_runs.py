@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reproduce import quantile, runs, timing
+from reproduce import quantile, results, runs, timing
 from reproduce.__main__ import main as reproduce_main
+from reproduce.arguments import Refused
 from reproduce.runs import COLUMNS, Fit, as_json, read_results, run_fits
 
 ROOT = Path(runs.__file__).parents[1]
@@ -206,6 +208,29 @@ def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monke
     assert ("is kept" in told) == keeps
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "--results", "nowhere"], "--results nowhere: there is no such folder"),
+        (["public", "--methods", "MM", "LightGBM"], "--methods LightGBM: protocol held-out has"),
+        (["quantile", "--seeds", "0"], "--seeds: must be a whole number of at least 1, got 0"),
+        (["timing", "--devices", "abacus"], "--devices: must be a device of torch, got abacus"),
+        (["open", "--methods", "XGBoost"], "needs xgboost: pip install pyro-gcm[boosting]"),
+    ],
+    ids=["folder", "method", "count", "device", "library"],
+)
+def test_what_cannot_run_is_told_without_a_traceback(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    monkeypatch.setattr(sys, "argv", ["reproduce", *arguments, "--output", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        reproduce_main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_device_reaches_the_fit(tmp_path):
     def reports(fit, device="cpu"):
         return {"loss": float(device == "meta"), "seconds": 0.0, "epochs": 0}
@@ -218,7 +243,7 @@ def test_a_second_run_on_one_table_is_refused(tmp_path):
     path = tmp_path / "table.csv"
 
     def nested(asked, device="cpu"):
-        with pytest.raises(RuntimeError, match=r"another run is writing to .*table\.csv"):
+        with pytest.raises(Refused, match=r"another run is writing to .*table\.csv"):
             run_fits(path, [fit(1)], never, options())
         return toy(asked, device)
 
@@ -251,7 +276,7 @@ def test_dask_runs_the_fits_in_its_own_workers(tmp_path):
 
 def test_ray_that_is_absent_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SystemExit, match="--backend ray needs Ray: pip install ray"):
+    with pytest.raises(Refused, match="--backend ray needs Ray: pip install ray"):
         run_fits(tmp_path / "table.csv", [fit(0)], never, options("--backend", "ray"))
 
 
@@ -273,4 +298,30 @@ def test_a_row_of_another_device_is_not_taken_for_this_one(tmp_path):
 def test_jobs_are_one_or_more(jobs, capsys):
     with pytest.raises(SystemExit):
         options("--jobs", jobs)
-    assert "must be a number of processes" in capsys.readouterr().err
+    assert f"must be a whole number of at least 1, got {jobs}" in capsys.readouterr().err
+
+
+def test_a_device_that_torch_has_not_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        options("--device", "abacus")
+    assert "must be a device of torch, got abacus" in capsys.readouterr().err
+
+
+def test_versions_name_the_commit_and_changes(tmp_path, monkeypatch):
+    def git(*command):
+        subprocess.run(["git", "-C", tmp_path, *command], check=True, capture_output=True)
+
+    code = tmp_path / "reproduce" / "results.py"
+    code.parent.mkdir()
+    code.write_text("1")
+    monkeypatch.setattr(results, "__file__", str(code))
+    results._commit.cache_clear()
+    assert results._commit() == ""
+    git("init")
+    git("add", ".")
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "first")
+    for changes in ("", " with changes"):
+        results._commit.cache_clear()
+        assert re.fullmatch(rf" [0-9a-f]{{10}}{changes}", results._commit())
+        code.write_text("2")
+    results._commit.cache_clear()

@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from pyro_gcm import data
-from reproduce import ablation, checks, datasets, open_track, public, results, runs, tasks, timing
+from reproduce import ablation, checks, datasets, open_track, public, runs, tasks, timing
+from reproduce.arguments import Refused
 from reproduce.runs import Fit, as_json
+from reproduce.scores import pit_calibration_error
 
 REAL = pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")
 
@@ -193,12 +195,18 @@ def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
 def test_the_timing_table_has_every_side_and_size(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(timing, "load", lambda name, variant: toy(name, variant, "binary"))
     timing.main(options(timing, tmp_path, "--quick", "--devices", "cpu"))
-    table = runs.read_results(tmp_path / "timing.csv")
+    path = tmp_path / "timing.csv"
+    table = runs.read_results(path)
     wide = timing.by_revenues(table)
     assert wide.shape == (3 * 3 + 2, 2)
     assert wide.columns.tolist() == [1, 64]
     assert (table["value"] > 0).all()
     assert "Ratio to GCM" in capsys.readouterr().out
+    more = table.assign(settings=table["settings"].str.replace('"revenues":64', '"revenues":128'))
+    more.to_csv(path, index=False)
+    with pytest.raises(Refused, match="has more than --quick measures: pass another folder"):
+        timing.main(options(timing, tmp_path, "--quick", "--devices", "cpu"))
+    assert len(runs.read_results(path)) == len(more)
 
 
 # The open track.
@@ -251,6 +259,9 @@ def test_an_ensemble_predicts_the_mean_and_scores_the_mixture(members, monkeypat
     z = (y[:, None] - means) / spreads
     density = (-0.5 * z.square()).exp() / (spreads * math.sqrt(2.0 * math.pi))
     assert scores["log score"] == pytest.approx(float(density.mean(1).log().mean()), rel=1e-5)
+    pit = 0.5 * (1.0 + torch.erf(z / math.sqrt(2.0))).mean(1)
+    wanted = pit_calibration_error(pit.double().numpy())
+    assert scores["calibration error"] == pytest.approx(wanted, abs=1e-6)
 
 
 def test_a_binary_ensemble_predicts_the_mean_probability(members, monkeypatch):
@@ -335,35 +346,3 @@ def test_the_open_track_runs_from_the_search_to_the_table(monkeypatch, tmp_path,
     assert set(table["metric"]) == {"RMSE", "log score", "calibration error"}
     assert table["value"].notna().all()
     assert "Blog Feedback, means" in capsys.readouterr().out
-
-
-# The older runner, which the auctions still use.
-
-
-def test_finished_parts_of_other_options_are_not_reused(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
-
-    def run(value):
-        return {"rows": [{"value": value}]}
-
-    first = results.run_parts("demo", [{"value": 1}], run, jobs=1)
-    second = results.run_parts("demo", [{"value": 2}], run, jobs=1)
-    assert first["rows"]["value"].tolist() == [1]
-    assert second["rows"]["value"].tolist() == [2]
-
-
-def test_finished_parts_are_read_again_until_they_are_cleared(tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
-    ran = []
-
-    def run(value):
-        ran.append(value)
-        return {"rows": [{"value": value}]}
-
-    for _ in range(2):
-        table = results.run_parts("demo", [{"value": 2}, {"value": 1}], run, jobs=1)["rows"]
-        assert table["value"].tolist() == [2, 1]
-    assert ran == [2, 1]
-    results.clear_parts("demo")
-    results.run_parts("demo", [{"value": 2}], run, jobs=1)
-    assert ran == [2, 1, 2]

@@ -35,6 +35,19 @@ def test_every_method_has_six_trials_of_which_the_first_is_the_default(method):
         assert counts == {level: 2 * choices.count(level) for level in choices}
 
 
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("HistGradientBoosting", "max_iter"),
+        ("XGBoost", "n_estimators"),
+        ("LightGBM", "n_estimators"),
+    ],
+)
+def test_small_steps_of_boosting_have_more_trees(method, name):
+    trees = {trial["learning_rate"]: trial.get(name) for trial in trials(method)}
+    assert trees == {0.1: None, 0.3: None, 0.03: 333}
+
+
 def test_networks_share_one_grid():
     grids = [entry.grid for entry in METHODS.values() if not entry.boosting]
     assert all(grid == GRID for grid in grids)

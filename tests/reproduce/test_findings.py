@@ -93,7 +93,7 @@ def test_diabetes(results, means, cells):
 
 def test_blog_feedback(results, means, cells):
     assert f"{means['checks']['Boosting', 'blog']:.3f}" == "0.145"
-    assert f"{means['public_held-out']['HistGradientBoosting', 'blog']:.3f}" == "0.150"
+    assert f"{means['public_held-out']['HistGradientBoosting', 'blog']:.3f}" == "0.151"
     apart = better(cells, "blog")
     assert {m for m, gap in apart.items() if gap < 0} == {"IGCM", "IGCM (paper loss)"}
     assert next(iter(apart)) == "SMNN"

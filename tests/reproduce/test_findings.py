@@ -121,6 +121,14 @@ def test_the_stand_in(results, means):
             assert gap.mean > gap.half
 
 
+def test_the_plain_form_of_gcm_is_last_in_the_search_on_the_stand_in(results):
+    trials = results["public_tuning"]
+    trials = trials[(trials["dataset"] == "loan_psds") & (trials["method"] == "GCM")]
+    order = trials.sort_values("value")["settings"].str.extract('"form":"([a-z]+)"')[0].tolist()
+    assert order[0] == "splines"
+    assert order[-2:] == ["plain", "plain"]
+
+
 def test_hint_is_where_the_unconstrained_network_is(results, means):
     for name in ("public_published", "public_held-out"):
         table = means[name].unstack()

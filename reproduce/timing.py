@@ -131,5 +131,6 @@ def main(arguments: argparse.Namespace) -> None:
         print(f"\nMilliseconds a batch of 64 rows, {device}\n{wide.round(2).to_string()}")
         ratio = wide.div(wide.T["GCM", "cached"], axis="columns")
         print(f"\nRatio to GCM\n{ratio.round(2).to_string()}")
-    write_csv(pd.concat([before[~again], *tables]), path)
+    kept = [before[~again]] if not again.all() else []
+    write_csv(pd.concat([*kept, *tables]), path)
     print(f"\nwritten: {path}")

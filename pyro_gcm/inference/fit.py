@@ -92,10 +92,16 @@ def fit(
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
         from there to the same numbers as an uninterrupted run. Removed at the end.
     :param callback: called with the number of steps done, before the first and after every step.
+    :raises TypeError: for what is no such model, and options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
         step, or the loss is not finite.
     """
+    if isinstance(model, type) or not hasattr(model, "training_pair"):
+        what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise TypeError(
+            f"model must be a GCM or an IGCM, got {what}; pyro_gcm.baselines.fit trains baselines"
+        )
     pair = model.training_pair(objective)
     bound = _bound(model, pair, elbo, num_particles)
     pair = _tempered(pair, positive("temperature", temperature))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from toy_rows import QUICK, Rows, same, weights
 
 from pyro_gcm import GCM, fit
+from pyro_gcm.baselines import MLP
 from pyro_gcm.inference import ImportanceWeightedELBO
 
 
@@ -266,6 +267,14 @@ def test_validation_loss_repeats_its_draws(toy: Rows) -> None:
     result = fit(GCM(3, 2), *toy, **QUICK, validation=0.4, learning_rate=1e-12)
     assert result.history.validation_loss.nunique() == 1
     assert result.history.loss.nunique() == 3
+
+
+@pytest.mark.parametrize("model", [GCM, MLP(3, 2)], ids=["class", "baseline"])
+def test_what_is_no_order_event_model_is_refused(model: Any, toy: Rows) -> None:
+    with pytest.raises(
+        TypeError, match=r"model must be a GCM or an IGCM, got (the class GCM|MLP);"
+    ):
+        fit(model, *toy)
 
 
 def test_callback_hears_of_every_step(toy: Rows) -> None:

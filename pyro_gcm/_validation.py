@@ -115,6 +115,11 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def kind(value: Any) -> str:
+    """What came, for an error: "the class X", or the name of the type."""
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
 def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> None:
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor, nn
@@ -81,33 +82,15 @@ def of_x_and_r(
         if columns is not None:
             raise ValueError(f"columns is for predictors of one matrix, this one is {adapter}")
         return method
-    total = x_dim + r_dim
     features = _features(predictor)
-    if features is not None and names is not None:
-        if sorted(features) != sorted(names):
-            raise ValueError(f"predictor takes the columns {features}, x and r have {list(names)}")
-        found = [features.index(name) for name in names[x_dim:]]
-        if columns is not None and list(columns) != found:
-            raise ValueError(
-                f"columns must be {found}, where the predictor has those of r, got {columns}"
-            )
-        columns = found
-    places = list(range(x_dim, total)) if columns is None else list(columns)
-    if len(places) != r_dim or len(set(places)) != r_dim or not set(places) <= set(range(total)):
-        raise ValueError(
-            f"columns must be the {r_dim} different positions of r in 0..{total - 1}, got {columns}"
-        )
-    others = [place for place in range(total) if place not in places]
-    order = np.argsort(others + places)  # where each column of the matrix is in [x, r]
-    if features is not None and names is not None:
-        order = np.array([list(names).index(name) for name in features])
+    order = _order(features, names, columns, x_dim, r_dim)
 
     def function(x: Any, r: Any) -> Any:
         if isinstance(x, Tensor):
             matrix: Any = torch.cat([x, r], 1)[:, torch.from_numpy(order).to(x.device)]
         else:
             matrix = np.concatenate([x, r], 1)[:, order]
-            if features is not None and len(features) == total:
+            if features is not None and len(features) == x_dim + r_dim:
                 matrix = pd.DataFrame(matrix, columns=features)
         values = method(matrix)
         if adapter != "predict_proba(matrix)":
@@ -120,6 +103,33 @@ def of_x_and_r(
         return values[:, 1]
 
     return function
+
+
+def _order(
+    features: list[str] | None,
+    names: Sequence[str] | None,
+    columns: Sequence[int] | None,
+    x_dim: int,
+    r_dim: int,
+) -> npt.NDArray[np.int64]:
+    """Where each column of the matrix is in [x, r]: by name if both sides have names."""
+    if features is not None and names is not None:
+        if sorted(features) != sorted(names):
+            raise ValueError(f"predictor takes the columns {features}, x and r have {list(names)}")
+        found = [features.index(name) for name in names[x_dim:]]
+        if columns is not None and list(columns) != found:
+            raise ValueError(
+                f"columns must be {found}, where the predictor has those of r, got {columns}"
+            )
+        return np.array([list(names).index(name) for name in features])
+    total = x_dim + r_dim
+    places = list(range(x_dim, total)) if columns is None else list(columns)
+    if len(places) != r_dim or len(set(places)) != r_dim or not set(places) <= set(range(total)):
+        raise ValueError(
+            f"columns must be the {r_dim} different positions of r in 0..{total - 1}, got {columns}"
+        )
+    others = [place for place in range(total) if place not in places]
+    return np.argsort(others + places)
 
 
 def _features(predictor: Any) -> list[str] | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import ArrayLike, matrix, same_rows, vector
+from pyro_gcm._validation import ArrayLike, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described
 from pyro_gcm.training.options import Schedule
@@ -49,8 +49,9 @@ def fit(
     :raises RuntimeError: if the loss is not finite.
     """
     if not isinstance(model, Baseline):
-        what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise TypeError(f"model must be a baseline of torch, an object of Baseline, got {what}")
+        raise TypeError(
+            f"model must be a baseline of torch, an object of Baseline, got {kind(model)}"
+        )
     options = TrainingOptions(
         epochs=epochs,
         batch_size=batch_size,

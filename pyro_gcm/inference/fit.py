@@ -15,7 +15,7 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import ArrayLike, no_empty_column, one_of, positive, positive_int
+from pyro_gcm._validation import ArrayLike, kind, no_empty_column, one_of, positive, positive_int
 from pyro_gcm.inference.checked_data import checked_data
 from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.program_trainer import Fittable, ProgramTrainer
@@ -98,9 +98,9 @@ def fit(
         step, or the loss is not finite.
     """
     if isinstance(model, type) or not hasattr(model, "training_pair"):
-        what = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise TypeError(
-            f"model must be a GCM or an IGCM, got {what}; pyro_gcm.baselines.fit trains baselines"
+            f"model must be a GCM or an IGCM, got {kind(model)}; "
+            "pyro_gcm.baselines.fit trains baselines"
         )
     pair = model.training_pair(objective)
     bound = _bound(model, pair, elbo, num_particles)

@@ -3,31 +3,18 @@
 import argparse
 import json
 import math
-import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from made_up_results import row
 from scipy import stats
 
-from reproduce import report, report_figures, report_statistics, report_summary, report_tables
+from reproduce import report, report_figures, report_tables
 from reproduce.checks import CHECKS
 from reproduce.findings import FINDINGS
-from reproduce.report_statistics import Interval, mean_interval, meet, paired_interval
 from reproduce.runs import COLUMNS
 from reproduce.tasks import TASKS
-
-FIRST = pd.Series([0.81, 0.83, 0.80, 0.86])
-SECOND = pd.Series([0.80, 0.80, 0.81, 0.82])
-
-
-def row(**values):
-    shared = {
-        "experiment": "public", "dataset": "adult", "variant": "default", "protocol": "held-out",
-        "split": "0", "seed": 0, "method": "GCM", "settings": '{"hidden": 32}', "metric": "AUC",
-        "value": 0.8, "seconds": 1.0, "epochs": 1, "device": "cpu", "versions": "python 3.11; cpu",
-    }  # fmt: skip
-    return shared | values
 
 
 def every_file(folder, seeds=3):
@@ -105,72 +92,6 @@ def section(text, title):
     return text.split(f"## {title}")[1].split("\n## ")[0]
 
 
-def test_paired_interval_is_that_of_the_differences():
-    # Differences 0.01, 0.03, -0.01, 0.04: mean 0.0175, squared deviations sum to 0.001475.
-    interval = paired_interval(FIRST, SECOND)
-    assert interval.mean == pytest.approx(0.0175)
-    assert interval.half == pytest.approx(3.182446 * math.sqrt(0.001475 / 3 / 4), rel=1e-6)
-    expected = stats.ttest_rel(FIRST, SECOND).confidence_interval(0.95)
-    ends = (interval.mean - interval.half, interval.mean + interval.half)
-    assert ends == pytest.approx((expected.low, expected.high))
-
-
-def test_interval_of_random_splits_has_the_variance_of_nadeau_and_bengio():
-    plain, corrected = (paired_interval(FIRST, SECOND, ratio) for ratio in (0.0, 0.25))
-    assert corrected.mean == plain.mean
-    # n = 4: (1/4 + 1/4) in place of 1/4.
-    assert corrected.half / plain.half == pytest.approx(math.sqrt(2.0))
-    assert mean_interval(FIRST, 0.25).half / mean_interval(FIRST).half == pytest.approx(2**0.5)
-
-
-def test_ranking_of_held_out_results_uses_the_corrected_interval():
-    rows = [
-        row(method=method, split=str(at), seed=at, value=value)
-        for method, values in (("GCM", FIRST), ("MM", SECOND))
-        for at, value in enumerate(values)
-    ]
-    first, second = report_tables.places(pd.DataFrame(rows), "adult")
-    assert (first.method, first.behind) == ("GCM", None)
-    assert second.behind == paired_interval(FIRST, SECOND, 0.25)
-    assert report_tables.verdict(second) == "not distinguishable"
-
-
-def test_differences_are_paired_by_split_and_not_by_order():
-    shuffled = SECOND.iloc[[2, 0, 3]]
-    assert paired_interval(FIRST, shuffled) == paired_interval(FIRST[[0, 2, 3]], SECOND[[0, 2, 3]])
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        (Interval(1.0, 0.2, 3), Interval(1.5, 0.4, 3), True),
-        (Interval(1.0, 0.25, 3), Interval(1.5, 0.25, 3), True),
-        (Interval(1.0, 0.2, 3), Interval(1.5, 0.2, 3), False),
-        (Interval(1.5, 0.2, 3), Interval(1.0, 0.2, 3), False),
-        (Interval(1.0, math.nan, 1), Interval(1.0, 0.2, 3), None),
-    ],
-)
-def test_intervals_meet_where_they_share_a_point(first, second, expected):
-    assert meet(first, second) is expected
-
-
-def test_one_fit_has_no_interval_and_excludes_nothing():
-    interval = mean_interval(FIRST[:1])
-    assert math.isnan(interval.half)
-    assert not interval.excludes(0.0)
-
-
-def test_asterisks_are_where_the_corrected_interval_excludes_zero():
-    seconds = {"near": [0.6, -0.4, 0.6, -0.4], "far": [0.9, 1.1, 0.9, 1.1]}
-    rows = [
-        row(method=method, split=str(at), seed=at, metric="log score", value=-behind)
-        for method, behinds in ({"GCM": [0.0] * 4} | seconds).items()
-        for at, behind in enumerate(behinds)
-    ]
-    lines = report_tables.metric_table(pd.DataFrame(rows), "log score", False).splitlines()
-    assert [line[2:].split()[0] for line in lines if re.search(r"\d\* \|$", line)] == ["far"]
-
-
 def test_the_report_is_of_one_device_but_for_the_times(tmp_path):
     every_file(tmp_path)
     text = text_of(tmp_path)
@@ -195,39 +116,6 @@ def test_the_checks_stand_under_the_published_protocol(tmp_path):
     assert all(len(line) == 1 + len(TASKS) for line in lines)
     (tmp_path / "checks.csv").unlink()
     assert "Not run yet: `python -m reproduce checks`." in section(text_of(tmp_path), title)
-
-
-def test_diverged_fits_are_counted_and_shown():
-    interval = mean_interval(pd.Series([0.5, math.nan, 0.7, math.nan]))
-    assert (interval.mean, interval.count, interval.diverged) == (0.6, 2, 2)
-    assert report_tables.shown(interval, 4).endswith("(n = 2, 2 diverged)")
-    assert report_tables.shown(mean_interval(pd.Series([math.nan])), 1) == "– (n = 0, 1 diverged)"
-
-
-def test_a_method_without_a_number_is_last():
-    values = {"MM": pd.Series([math.nan] * 4), "GCM": FIRST, "SMM": SECOND}
-    for lower in (True, False):
-        assert report_statistics.ranking(values, lower)[-1].method == "MM"
-
-
-@pytest.mark.parametrize("lower", [True, False])
-def test_positive_differences_are_worse(lower):
-    ranked = report_statistics.ranking({"a": FIRST, "b": SECOND}, lower)
-    assert [place.method for place in ranked] == (["b", "a"] if lower else ["a", "b"])
-    assert ranked[1].behind.mean == pytest.approx(0.0175)
-
-
-def test_faster_from_is_the_size_from_which_on_it_stays_faster():
-    other = pd.Series({1: 1.0, 2: 4.0, 16: 3.0, 4: 9.0, 32: 9.0})
-    ours = pd.Series({1: 2.0, 2: 2.0, 16: 5.0, 4: 2.0, 32: 2.0})
-    assert report_statistics.faster_from(ours, other) == 32
-    assert report_statistics.faster_from(other + 9, other) is None
-
-
-def test_the_largest_contrast_is_positive_and_paired():
-    values = {"a": pd.Series([0.0, 1.0]), "b": pd.Series([0.5, 1.5]), "c": pd.Series([2.0, 3.0])}
-    high, low, contrast = report_statistics.largest_contrast(values)
-    assert (high, low, contrast.mean, contrast.half) == ("c", "a", 2.0, 0.0)
 
 
 def test_report_is_the_same_twice_and_in_any_order_of_rows(tmp_path):
@@ -374,29 +262,3 @@ def test_quantile_figures_show_gcm_beside_four_others():
     curves = pd.DataFrame({"method": ["MM", "A", "B", "C", "D", "GCM"]})
     groups = list(report_figures.curve_groups(curves).values())
     assert groups == [["MM", "A", "B", "C", "GCM"], ["D", "GCM"]]
-
-
-def test_a_method_that_lacks_a_hard_split_is_not_put_first() -> None:
-    whole, partial = pd.Series([0.8, 0.8, 0.8, 0.6]), pd.Series([0.79, 0.79, 0.79, math.nan])
-    places = report_statistics.ranking({"B": partial, "A": whole}, lower_is_better=False)
-    assert [place.method for place in places] == ["A", "B"]
-    assert places[0].score.mean == pytest.approx(0.8)
-    assert [(place.score.count, place.score.diverged) for place in places] == [(3, 0), (3, 1)]
-
-
-def test_a_method_that_lacks_an_easy_split_is_not_put_last():
-    rows = [
-        row(method=method, split=str(at), seed=at, value=value, metric="AUC", dataset="adult")
-        for method, values in (("GCM", (0.6, 0.7, 0.9)), ("MM", (0.5, 0.6)))
-        for at, value in enumerate(values)
-    ]
-    rows += [row(**{**rows[0], "method": "PWL", "value": 0.65})]
-    table = pd.DataFrame(rows)
-    ranked = report_tables.places(table, "adult")
-    assert [(place.method, place.score.mean) for place in ranked] == [
-        ("PWL", 0.65), ("GCM", 0.6), ("MM", 0.5),
-    ]  # fmt: skip
-    line = report_tables.ranking_table(table, "adult", {}).splitlines()[2]
-    assert line.startswith("| 1 | PWL | **0.6500** (n = 1) |")
-    text = report_summary.summary({"public_held-out": table})
-    assert "held-out, the 1 that all methods have of 3 splits: PWL is first" in text

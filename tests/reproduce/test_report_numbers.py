@@ -3,6 +3,7 @@
 import json
 
 import pandas as pd
+from made_up_results import row
 
 from reproduce import report_claims, report_sections, report_summary, report_tables
 from reproduce.runs import COLUMNS
@@ -11,13 +12,8 @@ from reproduce.simulation import LEVELS
 
 def table(cells, **more):
     """Rows of `(method, metric) -> values`, one a seed and split."""
-    shared = {
-        "experiment": "public", "dataset": "adult", "variant": "default", "protocol": "held-out",
-        "settings": "{}", "seconds": 1.0, "epochs": 1, "device": "cpu", "versions": "cpu",
-    }  # fmt: skip
     rows = [
-        {**shared, **more, "split": str(at), "seed": at}
-        | {"method": method, "metric": metric, "value": value}
+        row(**more, method=method, metric=metric, split=str(at), seed=at, value=value)
         for (method, metric), values in cells.items()
         for at, value in enumerate(values)
     ]

@@ -15,14 +15,12 @@ ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_te
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
-    """A real-valued tensor; tensors must be on `device` already, other arrays are moved there."""
+    """A real-valued tensor on `device`; without it tensors stay where they are."""
     if isinstance(value, Tensor):
-        if device is not None and value.device != device:
-            raise ValueError(f"{name} is on device {value.device}, the model is on {device}")
         tensor = value.detach()
     else:
         try:
-            tensor = torch.as_tensor(_as_array(value), device=device)
+            tensor = torch.as_tensor(_as_array(value))
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(
                 f"{name} must be a numeric array or tensor, got {type(value).__name__}: {error}"
@@ -33,7 +31,7 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
         raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
     if tensor.is_meta:
         raise ValueError(f"{name} is on device meta, where tensors have no values")
-    return tensor if tensor.is_floating_point() else tensor.to(torch.float64)
+    return tensor.to(device, tensor.dtype if tensor.is_floating_point() else torch.float64)
 
 
 def matrix(

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, as_tensor, positive_int, vector
-from pyro_gcm.models.inspection import Inspection
-from pyro_gcm.models.posterior import PosteriorDraws
+from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.sampling import PosteriorDraws
 
 #: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
 _DIMENSIONS = {
@@ -26,7 +26,7 @@ _DIMENSIONS = {
 
 
 def to_arviz(
-    model: Inspection,
+    model: Predictions,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
@@ -66,7 +66,7 @@ def to_arviz(
     :param num_samples: draws of every datum, one chain.
     :param x_names: names of the covariates, in place of the columns' own.
     :param r_names: names of the revenues.
-    :param method, num_proposals, progress: as of `Inspection.posterior`.
+    :param method, num_proposals, progress: as of `Predictions.posterior`.
     :raises ValueError: for wrong shapes, values or numbers of names.
     """
     num_samples = positive_int("num_samples", num_samples)

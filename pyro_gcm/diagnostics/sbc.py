@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._validation import ArrayLike, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.models.order_event_model import OrderEventModel
+from pyro_gcm.models.predictions import Predictions
 
 _MOST_BINS, _LEAST_EXPECTED = 20, 5
 
@@ -69,7 +69,7 @@ class SBCResult:
 
 
 def simulation_based_calibration(
-    model: OrderEventModel,
+    model: Predictions,
     x: ArrayLike | None = None,
     r: ArrayLike | None = None,
     *,
@@ -105,7 +105,7 @@ def simulation_based_calibration(
     :raises ValueError: for inputs that the program does not start from, wrong options, too few
         simulations to test, or draws of another shape than that of the simulated site.
     """
-    latents = ("z", "k", "c") if hasattr(model, "kernel_map") else ("z", "c")
+    latents = ("z", "k", "c") if model.kernel_dims else ("z", "c")
     for site in sites or ():
         one_of("sites", site, latents)
     sites = [site for site in latents if sites is None or site in sites]
@@ -116,7 +116,7 @@ def simulation_based_calibration(
     seeds = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
     if x is not None or size is not None:
         _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
-    draw: Any = sampler or partial(model.cost_posterior, progress=False)
+    draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)
     with torch.no_grad(), evaluating(model):
         # Not `seed` itself: draws with the generator of the simulation would know the truth.
         truth = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
@@ -184,7 +184,7 @@ def _log_likelihoods(
     """log p(y | z, r or k) with the costs integrated out, and for given costs, each [1 + S, B]."""
     x, r, y = data
     covariates, name = model.x_standardizer(x), "k" if "k" in latents else "r"
-    event = OrderEvent(model._cost(latents["z"], covariates), model._revenue_given(r, latents))
+    event = OrderEvent(model.c_dist(latents["z"], covariates), model.revenue_given(r, latents))
     p_y = model.response.distribution(event, covariates, r)
     log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
     if given_cost:

@@ -1,6 +1,7 @@
 """Order events, their exact cost posterior, and the cost families they are made of."""
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.deferred import Deferred as LazyDistribution
 from pyro_gcm.distributions.families import CostFamily, cost_family, register_cost_family
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
@@ -14,6 +15,7 @@ __all__ = [
     "CostFamily",
     "CostPosterior",
     "InfiniteCost",
+    "LazyDistribution",
     "ObservedCost",
     "OrderEvent",
     "PartlyKnown",

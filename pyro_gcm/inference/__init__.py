@@ -1,16 +1,17 @@
-"""Program views, bounds, training and prediction."""
+"""Program views, bounds and training."""
 
-from pyro_gcm.inference.collapse import (
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.fit import fit
+from pyro_gcm.inference.parameter_store import unannounced
+from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.inference.views import (
     collapse,
     conditional,
     given_covariates,
     given_inputs,
+    temper,
     uncollapse,
 )
-from pyro_gcm.inference.fit import fit
-from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.temper import temper
-from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.training import FitResult
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "given_covariates",
     "given_inputs",
     "temper",
+    "unannounced",
     "uncollapse",
 ]

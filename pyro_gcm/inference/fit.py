@@ -5,32 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyro
 import torch
-from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
+from pyro.infer import ELBO
+from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import ArrayLike, kind, no_empty_column, one_of, positive, positive_int
+from pyro_gcm._validation import ArrayLike, kind, no_empty_column
 from pyro_gcm.inference.checked_data import checked_data
-from pyro_gcm.inference.importance_weighted_elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.program_trainer import Fittable, ProgramTrainer
-from pyro_gcm.inference.temper import temper
-from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.training import FitResult, TrainingOptions, described
-
-ELBOS: dict[str, Callable[..., ELBO]] = {
-    "iwae": ImportanceWeightedELBO,
-    "dreg": partial(ImportanceWeightedELBO, gradient="dreg"),
-    "elbo": Trace_ELBO,
-    "mean_field": TraceMeanField_ELBO,
-    "renyi": RenyiELBO,
-    "enum": TraceEnum_ELBO,
-}
+from pyro_gcm.inference.parameter_store import unannounced
+from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
+from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described
 
 
 def fit(
@@ -103,8 +92,8 @@ def fit(
             "pyro_gcm.baselines.fit trains baselines"
         )
     pair = model.training_pair(objective)
-    bound = _bound(model, pair, elbo, num_particles)
-    pair = _tempered(pair, positive("temperature", temperature))
+    bound = pair.bound(elbo, num_particles, model.response.default_elbo)
+    pair = pair.tempered(temperature)
     options = TrainingOptions(
         epochs=epochs,
         batch_size=batch_size,
@@ -121,13 +110,14 @@ def fit(
         callback=callback,
     )
     parameters = model.trained_parameters(objective)
-    columns = checked_data(model, x, r, y, c, missing=pair.missing)
+    cpu = torch.device("cpu")
+    columns = checked_data(model, x, r, y, c, missing=pair.missing, device=cpu)
     for name in ("x", "r"):
         no_empty_column(name, columns[name])
     if columns["y"].isnan().all() and columns["c"].isnan().all():
         raise ValueError("y and c have no value at all, only NaN")
     data = list(columns.values())
-    if getattr(bound, "gradient", "iwae") == "dreg" and any(d.isnan().any() for d in data[:2]):
+    if is_dreg(bound) and any(column.isnan().any() for column in data[:2]):
         raise ValueError(
             "elbo='dreg' needs guide sites that are independent given the data, and draws of "
             "missing values depend on the others: use 'iwae'"
@@ -162,6 +152,85 @@ def fit(
         return trainer.run()
 
 
+class Fittable(Protocol):
+    """What `fit` asks of a model: a `GCM`, an `IGCM`, or anything with the same parts."""
+
+    x_dim: int
+    r_dim: int
+    reads_x: bool
+    response: Any
+    objective: Any  # what it was trained for last
+
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        """Standardise as these rows ask for."""
+
+    def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:
+        """Costs that were seen, NaN for the others; ValueError where there can be none."""
+
+    def train(self, mode: bool = True) -> Any:
+        """As `nn.Module.train`."""
+
+    def training_pair(self, objective: str) -> TrainingPair:
+        """The program and the guide of an objective; ValueError where it has no meaning."""
+
+    def trained_parameters(self, objective: str) -> dict[str, torch.nn.Parameter]:
+        """The parameters that an objective trains."""
+
+    def to(self, device: torch.device) -> Any:
+        """As `nn.Module.to`."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """As `nn.Module.state_dict`."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> Any:
+        """As `nn.Module.load_state_dict`."""
+
+
+class ProgramTrainer(Trainer):
+    """One training run of a pair under a bound.
+
+    :param bound: an ELBO, whose losses are not in its base class.
+    """
+
+    def __init__(self, pair: TrainingPair, bound: Any, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.bound, self.program, self.guide = bound, pair.program, pair.guide
+        if pair.shared:
+            cancel = _DensitiesCancel(pair.shared)
+            self.program, self.guide = cancel(self.program), cancel(self.guide)
+
+    def backward(self, batch: list[Tensor]) -> Tensor:
+        """As `Trainer.backward`; Pyro checks the programs in the first step only."""
+        with pyro.validation_enabled(self.step == 0):
+            if hasattr(self.bound, "differentiable_loss"):
+                with unannounced():
+                    loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
+                (loss / len(batch[0])).backward()
+            else:  # RenyiELBO offers nothing else, and looks for parameters in the trace
+                loss = torch.as_tensor(self.bound.loss_and_grads(self.program, self.guide, *batch))
+                for parameter in self.parameters.values():
+                    if parameter.grad is not None:
+                        parameter.grad /= len(batch[0])
+        return loss
+
+    def held_out_loss(self, batch: list[Tensor]) -> float:
+        """As `Trainer.held_out_loss`."""
+        with pyro.validation_enabled(False), unannounced():
+            return float(self.bound.loss(self.program, self.guide, *batch))
+
+
+class _DensitiesCancel(Messenger):
+    """Where the guide draws from the program's own distribution, p / q is 1 and not computed."""
+
+    def __init__(self, sites: tuple[str, ...]) -> None:
+        super().__init__()
+        self.sites = sites
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] in self.sites:
+            msg["fn"] = msg["fn"].mask(False)
+
+
 @contextmanager
 def _precision_of(parameters: Mapping[str, Tensor]) -> Iterator[None]:
     """torch's default dtype as the model's: Pyro's enumeration makes weights of the default."""
@@ -171,62 +240,3 @@ def _precision_of(parameters: Mapping[str, Tensor]) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
-
-
-def _bound(
-    model: Fittable, pair: TrainingPair, elbo: str | ELBO | None, num_particles: int
-) -> ELBO:
-    """The bound that was asked for, if this pair can be trained with it."""
-    particles = positive_int("num_particles", num_particles)
-    if pair.loss is not None:
-        if elbo is not None:
-            raise ValueError("elbo must be left out: objective='paper' is a loss of its own")
-        pair.loss.num_particles = particles
-        return pair.loss
-    name = elbo or ("enum" if pair.enumerated else model.response.default_elbo)
-    if isinstance(name, ELBO):
-        bound = name
-    else:
-        one_of("elbo", name, list(ELBOS))
-        if name == "renyi" and particles < 2:
-            raise ValueError("num_particles must be at least 2 for elbo='renyi'")
-        # One plate of rows: told so, Pyro need not run the program once more to find out.
-        bound = ELBOS[name](
-            num_particles=particles if pair.sampled else 1,
-            max_plate_nesting=1,
-            vectorize_particles=True,
-        )
-    if pair.enumerated and not isinstance(bound, TraceEnum_ELBO):
-        raise ValueError(
-            f"elbo={elbo!r} cannot differentiate through draws of a categorical z: use 'enum', "
-            "which sums over it exactly"
-        )
-    if name == "enum" and not pair.enumerated:
-        raise ValueError(
-            "elbo='enum' sums over a finite z, and this prior has none: use prior='categorical', "
-            "or elbo='elbo'"
-        )
-    if getattr(bound, "gradient", "iwae") == "dreg" and pair.shared:
-        raise ValueError(
-            f"elbo='dreg' needs a guide of its own for {', '.join(pair.shared)}: where the guide "
-            "is the program's own distribution it only adds noise to the gradient; use 'iwae', or "
-            "a guide such as 'posterior'"
-        )
-    return bound
-
-
-def _tempered(pair: TrainingPair, temperature: float) -> TrainingPair:
-    if temperature == 1.0:
-        return pair
-    if pair.loss is not None or pair.enumerated:
-        raise ValueError(f"temperature must be 1 for this objective and prior, got {temperature}")
-    if "z" in pair.shared:
-        raise ValueError(
-            "temperature weighs nothing where the guide draws z from the prior itself, since their "
-            "densities cancel: pass a guide such as 'amortised' or 'posterior'"
-        )
-    sites = ("z", "k", "w")
-    return pair._replace(
-        program=temper(pair.program, temperature, sites=sites),
-        guide=temper(pair.guide, temperature, sites=sites),
-    )

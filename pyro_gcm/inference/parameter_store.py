@@ -18,6 +18,11 @@ def announce(name: str, module: nn.Module) -> None:
         pyro.module(name, module)
 
 
+def is_announcing() -> bool:
+    """Whether `announce` does anything: not inside `unannounced`."""
+    return _announces.get()
+
+
 @contextmanager
 def unannounced() -> Iterator[None]:
     """For a trainer that holds the parameters itself: saves a message a parameter and run."""

@@ -1,27 +1,112 @@
-"""What an objective trains: a program, its guide, and what the trainer must know of them."""
+"""What an objective trains: a program and its guide, and the bounds that suit them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from pyro.infer import ELBO
+from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 
-from pyro_gcm.inference.collapse import Program
+from pyro_gcm._validation import one_of, positive, positive_int
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.views import Program, temper
+
+ELBOS: dict[str, Callable[..., ELBO]] = {
+    "iwae": ImportanceWeightedELBO,
+    "dreg": partial(ImportanceWeightedELBO, gradient="dreg"),
+    "elbo": Trace_ELBO,
+    "mean_field": TraceMeanField_ELBO,
+    "renyi": RenyiELBO,
+    "enum": TraceEnum_ELBO,
+}
 
 
 class TrainingPair(NamedTuple):
     """The program and the guide of one objective, for `fit`, `pyro.infer.SVI` or any Pyro ELBO.
 
-    `shared` are the sites that the guide draws from the program's own distribution, so that their
-    densities cancel. `enumerated` says that the program sums over a finite z, `sampled` that the
-    guide has sites, `missing` that x and r may be NaN where a value is missing. `loss` is the only
-    loss of the objective, or None where any ELBO will do.
+    :param sampled: sites that the guide draws.
+    :param shared: those of them that it draws from the program's own distribution, so that their
+        densities cancel.
+    :param enumerated: sites with a finite support that the program sums out.
+    :param missing: columns that may be NaN where a value is missing.
+    :param loss: the only loss of the objective, or None where any ELBO will do.
     """
 
     program: Program
     guide: Program
+    sampled: tuple[str, ...] = ("z",)
     shared: tuple[str, ...] = ()
-    enumerated: bool = False
-    sampled: bool = True
-    missing: bool = False
+    enumerated: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     loss: ELBO | None = None
+
+    def bound(self, elbo: str | ELBO | None, num_particles: int, default: str = "iwae") -> ELBO:
+        """The bound that `elbo` names or is, checked against the sites of this pair.
+
+        :param default: name that is used without `elbo`, unless a site is enumerated.
+        :raises ValueError: for a bound that this pair cannot be trained with.
+        """
+        particles = positive_int("num_particles", num_particles)
+        if self.loss is not None:
+            if elbo is not None:
+                raise ValueError("elbo must be left out: objective='paper' is a loss of its own")
+            self.loss.num_particles = particles
+            return self.loss
+        name = elbo or ("enum" if self.enumerated else default)
+        if isinstance(name, ELBO):
+            bound = name
+        else:
+            one_of("elbo", name, list(ELBOS))
+            if name == "renyi" and particles < 2:
+                raise ValueError("num_particles must be at least 2 for elbo='renyi'")
+            # There is one plate of rows: Pyro need not run the program once more to find that out.
+            bound = ELBOS[name](
+                num_particles=particles if self.sampled else 1,
+                max_plate_nesting=1,
+                vectorize_particles=True,
+            )
+        if self.enumerated and not isinstance(bound, TraceEnum_ELBO):
+            raise ValueError(
+                f"elbo={elbo!r} cannot differentiate through draws of a categorical z: use 'enum', "
+                "which sums over it exactly"
+            )
+        if name == "enum" and not self.enumerated:
+            raise ValueError(
+                "elbo='enum' sums over a finite z, and this prior has none: use "
+                "prior='categorical', or elbo='elbo'"
+            )
+        if is_dreg(bound) and self.shared:
+            raise ValueError(
+                f"elbo='dreg' needs a guide of its own for {', '.join(self.shared)}: where the "
+                "guide is the program's own distribution it only adds noise to the gradient; use "
+                "'iwae', or a guide such as 'posterior'"
+            )
+        return bound
+
+    def tempered(self, temperature: float) -> TrainingPair:
+        """The pair with the log-densities of its latent sites multiplied by a factor above 0.
+
+        :raises ValueError: where the factor would have no effect, or no meaning.
+        """
+        if positive("temperature", temperature) == 1.0:
+            return self
+        if self.loss is not None or self.enumerated:
+            raise ValueError(
+                f"temperature must be 1 for this objective and prior, got {temperature}"
+            )
+        if "z" in self.shared:
+            raise ValueError(
+                "temperature has no effect where the guide draws z from the prior itself, since "
+                "their densities cancel: pass a guide such as 'amortised' or 'posterior'"
+            )
+        sites = ("z", "k", "w")
+        return self._replace(
+            program=temper(self.program, temperature, sites=sites),
+            guide=temper(self.guide, temperature, sites=sites),
+        )
+
+
+def is_dreg(bound: ELBO) -> bool:
+    """Whether a bound has the doubly reparametrised gradient."""
+    return isinstance(bound, ImportanceWeightedELBO) and bound.gradient == "dreg"

@@ -10,32 +10,21 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.deferred import Deferred
-from pyro_gcm.inference.common_noise import BLOCK_ROWS, coarse, in_blocks, on_grid
-from pyro_gcm.inference.cost_guard import CostGuard
-from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.models.hidden_revenue import completed_revenues, w_given_revenues
-from pyro_gcm.models.inversion import required_revenue
-from pyro_gcm.models.missing import (
-    columns_in_units,
-    complete,
-    draw_missing,
-    in_units,
-    observe_partly,
-)
-from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
-from pyro_gcm.models.partly_observed import checked_costs, observe_costs, observe_outcome
-from pyro_gcm.models.parts import refuse_unused_decoder, revenue_map_part
-from pyro_gcm.models.predictions import Encoded, prediction
+from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm.distributions import LazyDistribution, OrderEvent
+from pyro_gcm.inference.views import CostGuard
+from pyro_gcm.models import build
+from pyro_gcm.models.missing import PartlyObserved, in_units
+from pyro_gcm.models.objectives import GCM_OBJECTIVES
+from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
-from pyro_gcm.models.strict_objectives import strict_pair
-from pyro_gcm.nets import Conditional, Identity, StandardNormal, with_missing
+from pyro_gcm.models.strict import required_revenue, surface
+from pyro_gcm.nets import Conditional, StandardNormal, with_missing
 from pyro_gcm.nets.conditional import joined
+from pyro_gcm.sampling.base_samples import coarse, on_grid
 
 
-class GCM(OrderEventModel):
+class GCM(Predictions):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -52,9 +41,9 @@ class GCM(OrderEventModel):
     `inference.conditional(model)`, as `fit` does, or the whole of it with objective "joint".
 
     `predict` and `surface` increase in r, across calls and batch sizes: see
-    `inference.common_noise`. After joint training the draws of z are weighted by p(z) p(x|z) /
-    q(z|x), and x and r may have missing values (NaN). Rows with gaps carry no promise: what is
-    known of r then speaks for what is not known of r or x, so that p(y | x, r) need not rise.
+    `sampling.base_samples`. After joint training the draws of z are weighted by p(z) p(x|z) /
+    q(z|x), and x and r may have missing values (NaN). Nothing is promised for rows with missing
+    values: the observed revenues then inform the missing ones, so that p(y | x, r) need not rise.
 
     `cost(x)` is in the units of the revenues if there is one cost for each of them: then `cdf(r)`
     is the prediction of a binary response. Behind a revenue map it is in the map's units.
@@ -96,8 +85,7 @@ class GCM(OrderEventModel):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objectives = ("conditional", "joint")
-    _fills_missing = True
+    objectives = {objective.name: objective for objective in GCM_OBJECTIVES}
 
     def __init__(
         self,
@@ -121,33 +109,33 @@ class GCM(OrderEventModel):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, seed, name)
-        hidden = hidden_widths(hidden)
-        alternatives = positive_int("alternatives", alternatives)
-        costs = self.r_dim if costs is None else positive_int("costs", costs)
-        with self._seeded():
-            self._add_costs(response, prior, guide, hidden, alternatives, costs, cost_family, p0)
-            plain = self.cost_shape == (self.r_dim,)
-            default_map = self.response.revenue_map if plain else "positive_linear"
-            self.revenue_map = revenue_map_part(
-                default_map if revenue_map is None else revenue_map,
-                self.r_dim,
-                self.cost_shape,
-                levels=not self.response.standardizes_revenue,
+        hidden = build.hidden_widths(hidden)
+        cost_shape = build.cost_shape(alternatives, self.r_dim if costs is None else costs)
+        parts = {"response": response, "prior": prior, "guide": guide}
+        with build.seeded_weights(self.seed):
+            self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
+            if revenue_map is None:
+                plain = cost_shape == (self.r_dim,)
+                revenue_map = self.response.revenue_map if plain else "positive_linear"
+            standard = self.response.standardizes_revenue
+            self.revenue_map = build.revenue_map_part(
+                revenue_map, self.r_dim, cost_shape, levels=not standard
             )
-            self.w_prior = StandardNormal(self.r_dim)
             columns = self.r_dim + self.x_dim
+            self.w_prior = StandardNormal(self.r_dim)
             self.r_decoder = r_decoder or Conditional(dist.Normal, columns, (self.r_dim,), hidden)
-            refuse_unused_decoder(x_decoder, self.reads_x)
-            if not self.reads_x:
-                self.x_decoder = x_decoder or Conditional(
-                    dist.Normal, self.z_dim, (self.x_dim,), hidden
-                )
-                self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
+            self.x_decoder = build.x_decoder_part(
+                x_decoder, self.z_prior, self.z_dim, self.x_dim, hidden
+            )
+            self.w_guide = (
+                None
+                if self.reads_x
+                else Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
+            )
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
-        self._add_units(num_samples, self.z_dim + others)
-
-    # The program and its guides
+        self.add_units(num_samples, self.z_dim + others)
+        self.costs_have_units = isinstance(self.revenue_map, nn.Identity)
 
     def model(
         self,
@@ -163,38 +151,22 @@ class GCM(OrderEventModel):
         :param x: [B, x_dim] in data units; needed with a conditional prior. With prior "standard"
             NaN is a missing value, here and in r.
         :param r: [B, r_dim].
-        :param y: [B]; NaN where it was not seen, if c is given.
-        :param c: costs that were seen, [B, r_dim] in the units of r, NaN for the others: their
-            density is site `c_observed`, and site c is what they leave open.
+        :param y: [B]; NaN where it was not observed, if c is given.
+        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others: their density is
+            site `c_observed`, and site c is drawn given them.
         :param size: number of rows when neither x nor r is given.
         :returns: y, [B].
         """
-        x, r, y, rows = self._program_inputs(x, r, y, size, c)
-        with pyro.plate("data", rows, dim=-1):
-            if self.reads_x:
-                covariates = self.x_standardizer(x)
-                z = self._prior_site(covariates)
-                x = pyro.deterministic("x", x, event_dim=1)
-            else:
-                z = self._prior_site(None)
-                if self._has_missing(x):
-                    x = observe_partly("x", self._x_columns(z), x)
-                else:
-                    x = pyro.sample("x", self._x_given(z), obs=x)
-                covariates = self.x_standardizer(x)
-            w = pyro.sample("w", self.w_prior())
-            if self._has_missing(r):
-                r = observe_partly("r", self._r_columns(w, covariates), r)
-            else:
-                r = pyro.sample("r", self._r_given(w, covariates), obs=r)
-            cost = self._cost(z, covariates)
-            if c is not None:
-                cost = observe_costs(cost, c, r, self.r_standardizer)
-            event = OrderEvent(cost, self.revenue_map(self.r_standardizer(r)))
-            p_y = self.response.distribution(event, covariates, r)
-            with CostGuard():
-                p_y = p_y.given_cost(pyro.sample("c", cost))
-                return observe_outcome(p_y, y) if c is not None else pyro.sample("y", p_y, obs=y)
+        x, r, y, rows = self.program_inputs(x, r, y, c, size)
+        with pyro.plate("data", rows, dim=-1), self.observations(x, r, c):
+            z = pyro.sample("z", self.z_dist(x), infer=self.infer["z"])
+            x = pyro.sample("x", self.x_dist(z, x), obs=x, infer=self.infer["x"])
+            covariates = self.x_standardizer(x)
+            w = pyro.sample("w", self.w_dist())
+            r = pyro.sample("r", self.r_dist(w, covariates), obs=r)
+            p_c = self.c_dist(z, covariates)
+            c = pyro.sample("c", p_c)
+            return pyro.sample("y", self.y_dist(p_c, covariates, r).given_cost(c), obs=y)
 
     def guide(
         self,
@@ -209,88 +181,68 @@ class GCM(OrderEventModel):
 
         A z with a finite support is summed out, so that the guide has no site.
         """
-        if x is None:
-            raise ValueError("x must be given: the guide reads it")
-        x, r, y = self._checked_inputs(x, r, y, c)
+        x, r, y, rows = self.program_inputs(x, r, y, c, size)
+        p_z = self.z_guide_dist(x, r, y)
         if self.enumerates:
             return None
-        with pyro.plate("data", len(x), dim=-1):
-            return pyro.sample("z", self._guide_distribution(x, r, y))
+        with pyro.plate("data", rows, dim=-1):
+            return pyro.sample("z", p_z)
 
-    def joint_guide(
-        self, x: Tensor, r: Tensor, y: Tensor | None = None, c: Tensor | None = None
-    ) -> None:
-        """Guide of the whole program: z ~ q(z|x), w ~ q(w|x, r), and what is missing of x and r."""
-        x, r, y = self._checked_inputs(x, r, y, c)
-        with pyro.plate("data", len(x), dim=-1):
-            z = pyro.sample("z", self._guide_distribution(x, r, y))
-            w = pyro.sample("w", self._w_given(self.x_standardizer(x), self.r_standardizer(r)))
-            if self._has_missing(x):
-                x = draw_missing("x", self._x_columns(z), x)
-            if self._has_missing(r):
-                draw_missing("r", self._r_columns(w, self.x_standardizer(x)), r)
+    # The factors of the program, besides z and c
 
-    def _has_missing(self, value: Tensor | None) -> bool:
-        return not self.reads_x and value is not None and bool(value.isnan().any())
+    def x_dist(self, z: Tensor, x: Tensor | None) -> Any:
+        """p(x|z) in data units; with a prior p(z|x), x [B, x_dim] itself."""
+        if self.reads_x:
+            return dist.Delta(x, event_dim=1).mask(False)
+        return in_units(lambda: self.x_decoder(z), z.shape[:-1], self.x_standardizer)
 
-    def _x_given(self, z: Tensor) -> Deferred:
-        return Deferred(
-            lambda: in_units(self.x_decoder(z), self.x_standardizer),
-            z.shape[:-1],
-            torch.Size([self.x_dim]),
-        )
+    def w_dist(self) -> Any:
+        """N(0, I)."""
+        return self.w_prior()
 
-    def _x_columns(self, z: Tensor) -> Any:
-        return columns_in_units(self.x_decoder(z), self.x_standardizer)
+    def w_guide_dist(self, covariates: Tensor, r: Tensor) -> Any:
+        """q(w | x, r) for standardised x and r, NaN where they are missing."""
+        return self.w_guide(joined(with_missing(covariates), with_missing(r)))
 
-    def _r_given(self, w: Tensor, covariates: Tensor) -> Any:
-        revenue = self.response.revenue()
-        if revenue is not None:
-            return revenue
-        return Deferred(
-            lambda: in_units(self._r_standard(w, covariates), self.r_standardizer),
-            torch.broadcast_shapes(w.shape[:-1], covariates.shape[:-1]),
-            torch.Size([self.r_dim]),
-        )
+    def r_dist(self, w: Tensor, covariates: Tensor) -> Any:
+        """p(r|w, x) in data units, or the p(r) of the response."""
+        fixed = self.response.r_dist()
+        if fixed is not None:
+            return fixed
+        shape = torch.broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
+        return in_units(lambda: self.standard_r_dist(w, covariates), shape, self.r_standardizer)
 
-    def _r_standard(self, w: Tensor, covariates: Tensor) -> Any:
+    def standard_r_dist(self, w: Tensor, covariates: Tensor) -> Any:
+        """p(r|w, x) of standardised r."""
         return self.r_decoder(joined(w, covariates))
 
-    def _r_columns(self, w: Tensor, covariates: Tensor) -> Any:
-        return columns_in_units(self._r_standard(w, covariates), self.r_standardizer)
+    def y_dist(self, cost: Any, covariates: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r): the order event of a distribution of the costs, as the response has it."""
+        revenue = self.revenue_map(self.r_standardizer(r))
+        return self.response.distribution(OrderEvent(cost, revenue), covariates, r)
 
-    def _w_given(self, covariates: Tensor, r: Tensor) -> Any:
-        """q(w | x, r), for standardised x and r."""
-        return self.w_guide(joined(*map(with_missing, (covariates, r))))
+    def observations(self, x: Tensor | None, r: Tensor | None, c: Tensor | None) -> CostGuard:
+        """The handler that the observations need: a guard, or more where some are incomplete."""
+        gaps = any(
+            value.isnan().any() for value in (x, r) if self.may_be_missing and value is not None
+        )
+        return PartlyObserved(c, self.r_standardizer) if gaps or c is not None else CostGuard()
 
-    # What is trained
-
-    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
-        """Costs that were seen, [B, r_dim] in the units of r, NaN where one was not.
-
-        :raises ValueError: for another response or revenue map, whose costs have no such units, for
-            a guide that reads an outcome that is missing, for costs that contradict y, and for a
-            cost and an outcome that were seen where r is missing.
-        """
-        return checked_costs(self, c, r, y)
-
-    def training_pair(self, objective: str = "conditional") -> TrainingPair:
-        """The program and the guide of an objective.
-
-        "conditional" is log p(y | x, r). "joint" is log p(x, r, y): the whole program.
-
-        :raises ValueError: where an objective has no meaning for this model.
-        """
-        one_of("objective", objective, self.objectives)
-        return strict_pair(self, objective)
-
-    def _untrained(self, objective: str) -> tuple[str, ...]:
-        return () if objective == "joint" else ("x_decoder.", "r_decoder.", "w_guide.")
-
-    def _revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
-        return self._mapped(sites.get("r", r))
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        """As `OrderEventModel.learn_units`; a revenue map with a method `learn` adapts itself too."""
+        super().learn_units(x, r, y)
+        if isinstance(self.revenue_map, build.LearnsFromRows):
+            self.revenue_map.learn(self.r_standardizer(r.to(self.device)))
 
     # Predictions
+
+    def mapped(self, r: Tensor) -> Tensor:
+        """h(r) for predictions: next to its values later rounding is small."""
+        return on_grid(self.revenue_map(coarse(self.r_standardizer(r))))
+
+    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
+        """h(r)."""
+        return self.mapped(r)
 
     @prediction
     def surface(
@@ -302,20 +254,9 @@ class GCM(OrderEventModel):
         :param revenues: [R, r_dim].
         :returns: [B, R].
         """
-        x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        revenues = self._revenues("revenues", revenues)
-        noise = self._noise(num_samples)
-        mapped = in_blocks(self._mapped, revenues)
-
-        def block(x: Tensor) -> Tensor:
-            encoded = self._encode(x, noise).against_revenues()
-            cost = self._cost(encoded.z, encoded.covariates)  # batch [N, b, 1]
-            parts = mapped.split(BLOCK_ROWS // 8)
-            return torch.cat(
-                [self._average(OrderEvent(cost, part), encoded) for part in parts], dim=-1
-            )
-
-        return in_blocks(block, x).to(noise.dtype)
+        x, revenues = self.grid(x, revenues)
+        base = self.base(num_samples)
+        return surface(self.trained_objective, x, revenues, base).to(self.dtype)
 
     @prediction
     def required_revenue(
@@ -330,67 +271,18 @@ class GCM(OrderEventModel):
         """The smallest value of one revenue at which the prediction reaches a level, [B].
 
         The cheapest bid that wins with probability 0.9, the smallest dose that half of the patients
-        respond to. It is found by bisection of `predict`, whose units it has.
+        respond to. It is found by bisection of `predict`, and is in data units.
 
         :param x: [B, x_dim] in data units.
         :param level: of the prediction: a probability, or a value of y.
-        :param revenue: which revenue is looked for.
-        :param r: [B, r_dim] or [r_dim], the other revenues; their training means by default.
+        :param revenue: index of the revenue that is searched for.
+        :param r: the other revenues, [B, r_dim - 1] or [r_dim - 1] in the order of the columns, or
+            with a column of NaN for the one that is searched for, [B, r_dim] or [r_dim]; their
+            training means by default.
         :returns: inf where no revenue reaches the level, -inf where every revenue does (within
             2^20 standard deviations of the training data).
-        :raises ValueError: for a revenue that is not there, and for quantile levels.
+        :raises ValueError: for a revenue index out of range, a number in `r` in place of the
+            revenue that is searched for, and for quantile levels.
         """
-        return required_revenue(self, x, level, revenue, r, num_samples)
-
-    def _revenues(self, name: str, r: ArrayLike, *, missing: bool = False) -> Tensor:
-        missing = name == "r" and self.objective == "joint"
-        return super()._revenues(name, r, missing=missing)
-
-    def _mapped(self, r: Tensor) -> Tensor:
-        """h(r) for predictions."""
-        return on_grid(self.revenue_map(coarse(self.r_standardizer(r))))
-
-    @property
-    def costs_have_units(self) -> bool:  # type: ignore[override]
-        """Whether there is a cost in the units of each revenue."""
-        return isinstance(self.revenue_map, Identity)
-
-    def _cost_units(self) -> tuple[Tensor, Tensor]:
-        if self.costs_have_units:
-            return self.r_standardizer.loc, self.r_standardizer.scale
-        return super()._cost_units()
-
-    def _encode(self, x: Tensor, noise: Tensor, *, independent: bool = False) -> Encoded:
-        encoded = super()._encode(x, noise, independent=independent)
-        if self.objective != "joint":
-            return encoded
-        # p(z|x) is in proportion to p(z) p(x|z); the draws came from q(z|x).
-        z, covariates, rest = encoded.z, encoded.covariates, encoded.noise
-        log_w = self.z_prior().log_prob(z) - self.z_guide(covariates).log_prob(z)  # type: ignore[misc]
-        filled, log_x = complete(self.x_decoder(z), covariates, rest[..., : self.x_dim])
-        log_weights = torch.log_softmax((log_w + log_x).double(), 0)
-        incomplete = covariates.isnan().any(-1)
-        return encoded._replace(
-            covariates=filled,
-            log_weights=log_weights,
-            noise=rest[..., self.x_dim :],
-            incomplete=incomplete,
-        )
-
-    def _event(self, encoded: Encoded, r: Tensor) -> tuple[OrderEvent, Encoded]:
-        missing = r.isnan().any(-1)
-        if encoded.incomplete is not None:
-            missing = missing | encoded.incomplete
-        mapped = self._mapped(r.nan_to_num())
-        if missing.any():
-            sites, log_weights = completed_revenues(self, encoded, r)
-            # Rows without gaps keep their bits.
-            rows = missing.reshape(-1, *(1,) * len(self.cost_shape))
-            mapped = torch.where(rows, self._mapped(sites["r"]), mapped)
-            log_weights = torch.where(missing, log_weights, encoded.log_weights)  # type: ignore[arg-type]
-            encoded = encoded._replace(log_weights=log_weights, sites=sites)
-        cost = self._cost(encoded.z, encoded.covariates)
-        return OrderEvent(cost, mapped), encoded
-
-    def _other_sites(self, encoded: Encoded, r: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-        return w_given_revenues(self, encoded, r) if self.objective == "joint" else {}
+        base = self.base(num_samples)
+        return required_revenue(self.trained_objective, x, level, revenue, r, base)

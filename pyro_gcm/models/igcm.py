@@ -10,9 +10,8 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows
+from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.deferred import Deferred
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.distributions.linear_gaussian import (
     coordinates,
@@ -20,26 +19,18 @@ from pyro_gcm.distributions.linear_gaussian import (
     linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.order_event import integrates_over
-from pyro_gcm.inference.common_noise import coarse, driven_draws, in_blocks, on_grid
-from pyro_gcm.inference.cost_guard import CostGuard
-from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.models.implicit_objectives import implicit_pair
+from pyro_gcm.inference.views import CostGuard
+from pyro_gcm.models import build
 from pyro_gcm.models.missing import in_units
-from pyro_gcm.models.order_event_model import OrderEventModel, hidden_widths
-from pyro_gcm.models.parts import (
-    kernel_guide_part,
-    kernel_prior_part,
-    one_row,
-    refuse_unused_decoder,
-    revenue_map_part,
-)
-from pyro_gcm.models.predictions import Encoded, prediction
-from pyro_gcm.models.responses import Binary, Response
-from pyro_gcm.nets import Conditional, Identity, PositiveLinear, StandardNormal
+from pyro_gcm.models.objectives import IGCM_OBJECTIVES
+from pyro_gcm.models.predictions import Predictions, prediction
+from pyro_gcm.models.responses import Response
+from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
+from pyro_gcm.sampling.base_samples import coarse, in_blocks, on_grid
 
 
-class IGCM(OrderEventModel):
+class IGCM(Predictions):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::
@@ -81,8 +72,7 @@ class IGCM(OrderEventModel):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objectives = ("conditional", "response_revenue", "joint", "paper")
-    _generates_revenue = True
+    objectives = {objective.name: objective for objective in IGCM_OBJECTIVES}
 
     def __init__(
         self,
@@ -109,54 +99,52 @@ class IGCM(OrderEventModel):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, seed, name)
-        hidden = hidden_widths(hidden)
+        hidden = build.hidden_widths(hidden)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
-        alternatives = positive_int("alternatives", alternatives)
-        costs = self.k_dim if costs is None else positive_int("costs", costs)
-        with self._seeded():
-            self._add_costs(response, prior, guide, hidden, alternatives, costs, cost_family, p0)
-            if self.response.revenue() is not None:
+        self.kernel_dims = {"k": self.k_dim}
+        cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
+        parts = {"response": response, "prior": prior, "guide": guide}
+        with build.seeded_weights(self.seed):
+            self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
+            if self.response.r_dist() is not None:
                 raise ValueError(
                     "response='quantile' has chosen levels in place of revenues; in IGCM revenues "
                     "are generated, r = W k + dr: use GCM"
                 )
-            plain = self.cost_shape == (self.k_dim,)
-            default_map = "identity" if plain else "positive_linear"
-            self.kernel_map = revenue_map_part(
-                default_map if kernel_map is None else kernel_map,
-                self.k_dim,
-                self.cost_shape,
-                "kernel_map",
+            if kernel_map is None:
+                kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
+            self.kernel_map = build.revenue_map_part(
+                kernel_map, self.k_dim, cost_shape, "kernel_map"
             )
-            self.k_prior = kernel_prior_part(kernel_prior, self.x_dim, self.k_dim, hidden)
-            p_k = one_row(self.k_prior, self.x_dim)
-            self.exact_kernel = is_independent_normal(p_k)
-            self.k_guide = kernel_guide_part(
+            self.k_prior = build.kernel_prior_part(kernel_prior, self.x_dim, self.k_dim, hidden)
+            self.k_guide = build.kernel_guide_part(
                 kernel_guide, self.x_dim, self.r_dim, self.k_dim, hidden
             )
-            if self.k_guide is None and not self.exact_kernel:
-                raise ValueError(
-                    "kernel_guide='exact' needs a normal kernel_prior with independent "
-                    f"coordinates, got {type(coordinates(p_k)).__name__}: pass "
-                    "kernel_guide='amortised'"
-                )
-            if not self.exact_kernel and getattr(self.k_guide, "reads_outcome", False):
-                raise ValueError(
-                    "kernel_guide reads y, and with a kernel_prior that is not normal a prediction "
-                    "draws k from the guide: there it must be q(k|x, r), such as 'amortised'"
-                )
+            self._check_kernel()
             self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
             self.dr_net = dr_net or Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
-            if not is_independent_normal(one_row(self.dr_net, self.x_dim)):
+            if not is_independent_normal(build.one_row(self.dr_net, self.x_dim)):
                 raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
-            refuse_unused_decoder(x_decoder, self.reads_x)
-            if not self.reads_x:
-                self.x_decoder = x_decoder or Conditional(
-                    dist.Normal, self.z_dim + self.k_dim, (self.x_dim,), hidden
-                )
-        self._add_units(num_samples, self.z_dim + self.k_dim)
+            self.x_decoder = build.x_decoder_part(
+                x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
+            )
+        self.add_units(num_samples, self.z_dim + self.k_dim)
 
-    # The program and its guide
+    def _check_kernel(self) -> None:
+        """Refuse a prior and a guide of k that do not fit together."""
+        p_k = build.one_row(self.k_prior, self.x_dim)
+        self.exact_kernel = is_independent_normal(p_k)
+        self.k_guide_reads_outcome = build.reads_outcome(self.k_guide, self.x_dim, self.r_dim)
+        if self.k_guide is None and not self.exact_kernel:
+            raise ValueError(
+                "kernel_guide='exact' needs a normal kernel_prior with independent coordinates, "
+                f"got {type(coordinates(p_k)).__name__}: pass kernel_guide='amortised'"
+            )
+        if not self.exact_kernel and self.k_guide_reads_outcome:
+            raise ValueError(
+                "kernel_guide reads y, and with a kernel_prior that is not normal a prediction "
+                "draws k from the guide: there it must be q(k|x, r), such as 'amortised'"
+            )
 
     def model(
         self,
@@ -174,129 +162,109 @@ class IGCM(OrderEventModel):
         :param size: number of rows when neither x nor r is given.
         :returns: y, [B].
         """
-        x, r, y, rows = self._program_inputs(x, r, y, size)
-        covariates: Any = None if x is None else self.x_standardizer(x)
-
-        def given_inputs() -> Any:  # what p(k) becomes where x and r are inputs
-            for name, value in (("x", covariates), ("r", r)):
-                if value is None:
-                    raise RuntimeError(
-                        f"conditional: '{name}' is an input of p(y | x, r) and must be given"
-                    )
-            return self._exact_kernel(covariates, self.r_standardizer(r))
-
-        with pyro.plate("data", rows, dim=-1):
-            z = self._prior_site(covariates)
-            if covariates is None and not isinstance(self.k_prior, StandardNormal):
-                raise ValueError("x must be given: the kernel prior p(k|x) reads it")
-            infer: Any = {"given_inputs": given_inputs}
-            k = pyro.sample("k", self.k_prior(covariates), infer=infer)
-            if self.reads_x:
-                pyro.deterministic("x", x, event_dim=1)
-            else:
-                x = pyro.sample("x", self._x_given(z, k), obs=x)
-                covariates = self.x_standardizer(x)
-            pyro.sample("r", self._r_given(k, covariates), obs=r)
-            cost = self._cost(z, covariates)
-            p_y = self.response.distribution(OrderEvent(cost, self.kernel_map(k)), covariates, r)
-            with CostGuard():
-                c = pyro.sample("c", cost)
-                return pyro.sample("y", p_y.given_cost(c), obs=y)
+        x, r, y, rows = self.program_inputs(x, r, y, size=size)
+        inputs = x, r
+        with pyro.plate("data", rows, dim=-1), CostGuard():
+            z = pyro.sample("z", self.z_dist(x), infer=self.infer["z"])
+            k = pyro.sample("k", self.k_dist(x), infer={"given_inputs": lambda: self.k_given(*inputs)})
+            x = pyro.sample("x", self.x_dist(z, k, x), obs=x, infer=self.infer["x"])
+            covariates = self.x_standardizer(x)
+            r = pyro.sample("r", self.r_dist(k, covariates), obs=r)
+            p_c = self.c_dist(z, covariates)
+            c = pyro.sample("c", p_c)
+            return pyro.sample("y", self.y_dist(p_c, covariates, k, r).given_cost(c), obs=y)
 
     def guide(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> None:
         """z from p(z|x) or from q, k from the exact p(k|x, r) or from q.
 
         A z with a finite support is summed out, so that it has no site here.
         """
-        for name, value in (("x", x), ("r", r)):
-            if value is None:
-                raise ValueError(f"{name} must be given: the guide reads it")
-        x, r, y = self._checked_inputs(x, r, y)
-        with pyro.plate("data", len(x), dim=-1):
+        x, r, y, rows = self.program_inputs(x, r, y)
+        with pyro.plate("data", rows, dim=-1):
             if not self.enumerates:
-                pyro.sample("z", self._guide_distribution(x, r, y))
-            pyro.sample("k", self._kernel_guide_distribution(x, r, y))
+                pyro.sample("z", self.z_guide_dist(x, r, y))
+            pyro.sample("k", self.k_guide_dist(x, r, y))
 
-    def _kernel_guide_distribution(self, x: Tensor, r: Tensor, y: Tensor | None) -> Any:
-        x, r = self.x_standardizer(x), self.r_standardizer(r)
-        if self.k_guide is None:
-            return self._exact_kernel(x, r)
-        return self.k_guide(x, r, None if y is None else self.response.standardized(y))
+    # The factors of the program, besides z and c
 
-    def _exact_kernel(self, covariates: Tensor, r: Tensor) -> Any:
-        """p(k | x, r) of the linear model, for standardised x and r."""
+    def k_dist(self, x: Tensor | None) -> Any:
+        """p(k), or p(k|x) for x in data units."""
+        if isinstance(self.k_prior, StandardNormal):
+            return self.k_prior()
+        if x is None:
+            raise ValueError("x must be given: the kernel prior p(k|x) reads it")
+        return self.k_prior(self.x_standardizer(x))
+
+    def k_posterior(self, covariates: Tensor, r: Tensor) -> Any:
+        """The exact p(k | x, r) of the linear model, for standardised x and r."""
         prior, noise = self.k_prior(covariates), self.dr_net(covariates)
         return linear_gaussian_posterior(prior, self.loading.weight, noise, r)
 
-    def _x_given(self, z: Tensor, k: Tensor) -> Deferred:
-        return Deferred(
-            lambda: in_units(self._x_standard(z, k), self.x_standardizer),
-            z.shape[:-1],
-            torch.Size([self.x_dim]),
-        )
+    def k_given(self, x: Tensor | None, r: Tensor | None) -> Any:
+        """What site k becomes where x and r are inputs of the program, in data units."""
+        for name, value in (("x", x), ("r", r)):
+            if value is None:
+                raise RuntimeError(
+                    f"conditional: '{name}' is an input of p(y | x, r) and must be given"
+                )
+        return self.k_posterior(self.x_standardizer(x), self.r_standardizer(r))
 
-    def _x_standard(self, z: Tensor, k: Tensor) -> Any:
+    def k_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
+        """q(k|x, r, y), or the exact p(k|x, r); arguments in data units."""
+        for name, value in (("x", x), ("r", r)):
+            if value is None:
+                raise ValueError(f"{name} must be given: the guide reads it")
+        x, r = self.x_standardizer(x), self.r_standardizer(r)
+        if self.k_guide is None:
+            return self.k_posterior(x, r)
+        return self.k_guide(x, r, None if y is None else self.response.standardized(y).to(x.dtype))
+
+    def x_dist(self, z: Tensor, k: Tensor, x: Tensor | None) -> Any:
+        """p(x|z, k) in data units; with a prior p(z|x), x [B, x_dim] itself."""
+        if self.reads_x:
+            return dist.Delta(x, event_dim=1).mask(False)
+        return in_units(lambda: self.standard_x_dist(z, k), z.shape[:-1], self.x_standardizer)
+
+    def standard_x_dist(self, z: Tensor, k: Tensor) -> Any:
+        """p(x|z, k) of standardised x."""
         return self.x_decoder(joined(z, k))
 
-    def _r_given(self, k: Tensor, covariates: Tensor) -> Deferred:
-        return Deferred(
-            lambda: in_units(self._r_standard(k, covariates), self.r_standardizer),
-            torch.broadcast_shapes(k.shape[:-1], covariates.shape[:-1]),
-            torch.Size([self.r_dim]),
-        )
+    def r_dist(self, k: Tensor, covariates: Tensor) -> Any:
+        """p(r|k, x) in data units: W k + dr."""
+        shape = torch.broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
+        return in_units(lambda: self.standard_r_dist(k, covariates), shape, self.r_standardizer)
 
-    def _r_standard(self, k: Tensor, covariates: Tensor) -> Any:
-        """W k + dr, for standardised x and r."""
+    def standard_r_dist(self, k: Tensor, covariates: Tensor) -> Any:
+        """p(r|k, x) of standardised r."""
         dr = self.dr_net(covariates).base_dist
         return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
 
-    # What is trained
+    def y_dist(self, cost: Any, covariates: Tensor, k: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, k): the order event of a distribution of the costs, as the response has it."""
+        return self.response.distribution(OrderEvent(cost, self.kernel_map(k)), covariates, r)
 
-    def training_pair(self, objective: str = "conditional") -> TrainingPair:
-        """The program and the guide of an objective.
+    # The kernel in closed form
 
-        :raises ValueError: where an objective has no meaning for this model.
-        """
-        one_of("objective", objective, self.objectives)
-        return implicit_pair(self, objective)
+    @property
+    def kernel_enters_as_it_is(self) -> bool:
+        """Whether y is the event that the costs stay below k itself."""
+        return isinstance(self.kernel_map, nn.Identity) and self.response.is_event
 
     @property
     def integrates_kernel(self) -> bool:
         """Whether E_k has a closed form under the exact p(k|x, r); for K > 1 that is correlated."""
-        if self.k_dim > 1 or not self._takes_kernel_as_it_is():
+        if self.k_dim > 1 or not self.kernel_enters_as_it_is:
             return False
-        cost = one_row(self.cost_net, self.z_dim)
+        cost = build.one_row(self.cost_net, self.z_dim)
         kernel = dist.Normal(torch.zeros(1, 1), torch.ones(1, 1)).to_event(1)
         return integrates_over(cost, kernel)
 
-    def _takes_kernel_as_it_is(self) -> bool:
-        return isinstance(self.kernel_map, Identity) and isinstance(self.response, Binary)
-
-    def _untrained(self, objective: str) -> tuple[str, ...]:
-        # log p(y | x, r) knows W and dr through p(k | x, r).
-        return () if objective == "joint" else ("x_decoder.",)
-
-    def _revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
-        k: Tensor = self.kernel_map(sites["k"])
-        return k
-
     # Predictions
 
-    @prediction
-    def surface(
-        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
-        """Predictions for every row of x at every row of revenues.
-
-        :param x: [B, x_dim] in data units.
-        :param revenues: [R, r_dim].
-        :returns: [B, R].
-        """
-        x, revenues = self._covariates(x), self._revenues("revenues", revenues)
-        # Every pair as a row of its own: another shape of the products would give other bits.
-        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-        predictions = self.predict(*pairs, num_samples=num_samples)
-        return predictions.reshape(len(x), len(revenues))
+    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
+        """The mapped kernel."""
+        k: Tensor = self.kernel_map(sites["k"])
+        return k
 
     @prediction
     def predict_given_kernel(
@@ -311,28 +279,28 @@ class IGCM(OrderEventModel):
         :param k: [B, k_dim].
         :returns: [B].
         """
-        x = self._covariates(x)
-        k = matrix("k", k, self.k_dim, "k_dim", self.device).to(self.noise.noise.dtype)
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        k = matrix("k", k, self.k_dim, "k_dim", self.device).to(self.dtype)
         same_rows(x=x, k=k)
-        noise = self._noise(num_samples)
+        base, objective = self.base(num_samples), self.trained_objective
 
         def block(x: Tensor, k: Tensor) -> Tensor:
-            encoded = self._encode(x, noise)
-            cost = self._cost(encoded.z, encoded.covariates)
+            draws = objective.draw(x, base, self.seed)
+            cost = self.c_dist(draws.z, draws.covariates)
             event = OrderEvent(cost, on_grid(self.kernel_map(coarse(k))))
-            return self._average(event, encoded)
+            return draws.mean(self.response.predict(event, draws.covariates))
 
-        return in_blocks(block, x, k).to(noise.dtype)
+        return in_blocks(block, x, k).to(self.dtype)
 
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).
 
-        :raises ValueError: after "joint" training, where x depends on k as well and p(c | x) is not
-            at hand.
+        :raises ValueError: after "joint" training, where x depends on k as well, so that p(c | x)
+            has no simple form.
         """
         if self.objective == "joint":
             raise ValueError(
-                "cost(x) is not at hand after objective='joint', where x depends on k as well"
+                "cost(x) is not available after objective='joint', where x depends on k as well"
             )
         return super().cost(x, num_samples=num_samples)
 
@@ -345,38 +313,6 @@ class IGCM(OrderEventModel):
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
         """
-        x, r = self._covariates(x), self._revenues("r", r)
-        same_rows(x=x, r=r)
-        return self._kernel_for_predictions(self.x_standardizer(x), self.r_standardizer(r))
-
-    def _covariates(self, x: ArrayLike) -> Tensor:
-        # Under no objective may values be missing.
-        return matrix("x", x, self.x_dim, "x_dim", self.device)
-
-    def _kernel_for_predictions(self, covariates: Tensor, r: Tensor) -> Any:
-        if self.objective == "paper" or not self.exact_kernel:
-            return self.k_guide(covariates, r, None)  # type: ignore[misc]
-        return self._exact_kernel(covariates, r)
-
-    def _event(self, encoded: Encoded, r: Tensor) -> tuple[OrderEvent, Encoded]:
-        z, x, log_weights = encoded.z, encoded.covariates, encoded.log_weights
-        r = self.r_standardizer(r)
-        kernel, cost = self._kernel_for_predictions(x, r), self._cost(z, x)
-        joint, weighted = self.objective == "joint", self.objective != "paper"
-        log_w: Tensor | None = None
-        averages = not joint and (self.exact_kernel or not weighted)
-        if averages and self._takes_kernel_as_it_is() and integrates_over(cost, kernel):
-            return OrderEvent(cost, kernel), encoded
-        k = driven_draws(kernel, encoded.noise, encoded.seed)
-        encoded = encoded._replace(sites={"k": k})
-        if weighted and not self.exact_kernel:  # p(k | x, r) is in proportion to p(k|x) p(r|k, x)
-            log_w = self.k_prior(x).log_prob(k) + self._r_standard(k, x).log_prob(r)
-            log_w = log_w - kernel.log_prob(k)
-        if joint:  # p(z, k | x, r) to p(z) p(x|z, k) p(k | x, r); z came from q(z|x)
-            log_x = self._x_standard(z, k).log_prob(x)
-            log_z = self.z_prior().log_prob(z) - self.z_guide(x).log_prob(z)  # type: ignore[misc]
-            log_w = log_x + log_z if log_w is None else log_w + log_x + log_z
-        if log_w is not None:
-            log_w = log_w.double() if log_weights is None else log_w.double() + log_weights
-            encoded = encoded._replace(log_weights=torch.log_softmax(log_w, 0))
-        return OrderEvent(cost, self.kernel_map(k)), encoded
+        rows = self.rows(x, r)
+        covariates, revenues = self.x_standardizer(rows.x), self.r_standardizer(rows.r)
+        return self.trained_objective.kernel(covariates, revenues)

@@ -1,102 +1,72 @@
-"""Predictions of p(y | x, r): averages over draws of z that are the same at every call."""
+"""What can be asked of a model: predictions, and draws of what lies behind them.
+
+Predictions average over draws of the latent variables that are the same at every call.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar, cast
 
+import pyro
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows, vector
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm._validation import ArrayLike, matrix, positive_int
 from pyro_gcm.distributions.latent_mixture import LatentMixture
-from pyro_gcm.inference.aligned_products import AlignedProducts
-from pyro_gcm.inference.common_noise import (
-    CommonNoise,
-    blocks,
-    in_blocks,
-    latent_draws,
-    pairwise_mean,
-)
-from pyro_gcm.models.latents import Rows, checked_rows, log_likelihood
-from pyro_gcm.models.responses import Continuous, Response
-from pyro_gcm.nets import Standardizer
+from pyro_gcm.inference.checked_data import checked_data
+from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.conditioning import log_likelihood, log_likelihood_of_sites, posterior_of
+from pyro_gcm.models.objectives import Objective
+from pyro_gcm.sampling.base_samples import BatchInvariantProducts, blocks, in_blocks
+from pyro_gcm.sampling.draws import Draws, Rows
+from pyro_gcm.sampling.posterior import PosteriorDraws
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
+class SurfaceDraws(NamedTuple):
+    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that sum to 1.
+
+    `weights` is None where they are equal.
+    """
+
+    values: Tensor
+    weights: Tensor | None
+
+    def to(self, device: torch.device) -> SurfaceDraws:
+        """The same on another device."""
+        weights = None if self.weights is None else self.weights.to(device)
+        return SurfaceDraws(self.values.to(device), weights)
+
+
 def prediction(method: Method) -> Method:
-    """A method without gradients, with every part in evaluation mode and all rows treated alike."""
+    """A public method that runs without gradients, in evaluation mode, with batch-invariant products.
+
+    Its first argument may be on any device; tensors come back on that device, and arrays of other
+    kinds count as being on the CPU. A distribution stays where the model is.
+    """
 
     @functools.wraps(method)
-    def predict(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        with torch.no_grad(), evaluating(self), AlignedProducts():
-            return method(self, *args, **kwargs)
+    def predict(self: Predictions, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+        if not self.is_trained:
+            self.warn_once(
+                f"{self.name} has not been fitted: its predictions are those of its initial weights"
+            )
+        with torch.no_grad(), evaluating(self), BatchInvariantProducts():
+            result = method(self, x, *args, **kwargs)
+        if isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
+            return result.to(x.device if isinstance(x, Tensor) else torch.device("cpu"))
+        return result
 
     return cast(Method, predict)
 
 
-class Encoded(NamedTuple):
-    """Draws of the latent variables for a block of b rows.
-
-    z [N, b, D], standardised covariates [(N,) b, x_dim], the draws' log-weights [N, b] (None where
-    they are equal), the base noise [N, b or 1, E] that z did not use, the rows [b] whose covariates
-    had missing values, draws of other sites by name, and the seed of what the noise cannot drive
-    (None for independent draws).
-    """
-
-    z: Tensor
-    covariates: Tensor
-    log_weights: Tensor | None
-    noise: Tensor
-    incomplete: Tensor | None = None
-    sites: Mapping[str, Tensor] = MappingProxyType({})
-    seed: int | None = None
-
-    def against_revenues(self) -> Encoded:
-        """The same with a dimension for revenues after that of the rows."""
-        log_weights = self.log_weights
-        return self._replace(
-            z=self.z.unsqueeze(-2),
-            covariates=self.covariates.unsqueeze(-2),
-            log_weights=None if log_weights is None else log_weights.unsqueeze(-1),
-            noise=self.noise.unsqueeze(-2),
-        )
-
-
-class Predictions(nn.Module):
-    """What can be asked of a model whose y is an order event, given how it draws z and the event.
-
-    Base of `OrderEventModel`, which has the parts; `GCM` and `IGCM` say what the event is.
-    """
-
-    x_dim: int
-    r_dim: int
-    z_dim: int
-    seed: int
-    cost_shape: tuple[int, ...]
-    reads_x: bool
-    response: Response
-    z_prior: nn.Module
-    z_guide: nn.Module | None
-    x_standardizer: Standardizer
-    r_standardizer: Standardizer
-    noise: CommonNoise
-    objective: str
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self.noise.noise.device
-
-    def _cost(self, z: Tensor, covariates: Tensor) -> Any:
-        """p(c | z), or p(c | z, x)."""
-        raise NotImplementedError
+class Predictions(OrderEventModel):
+    """A model with its predictions."""
 
     @prediction
     def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
@@ -107,15 +77,55 @@ class Predictions(nn.Module):
         :param num_samples: draws of z, the model's own number by default.
         :returns: [B].
         """
-        x, r = self._covariates(x), self._revenues("r", r)
-        same_rows(x=x, r=r)
-        noise = self._noise(num_samples)
 
-        def block(x: Tensor, r: Tensor) -> Tensor:
-            event, encoded = self._event(self._encode(x, noise), r)
-            return self._average(event, encoded)
+        def mean(draws: Draws, rows: Rows) -> Tensor:
+            return draws.mean(self.response.predict(draws.event, draws.covariates))
 
-        return in_blocks(block, x, r).to(noise.dtype)
+        return self._in_blocks(mean, self.rows(x, r), num_samples)
+
+    @prediction
+    def surface(
+        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """Predictions for every row of x at every row of revenues.
+
+        :param x: [B, x_dim] in data units.
+        :param revenues: [R, r_dim].
+        :returns: [B, R].
+        """
+        x, revenues = self.grid(x, revenues)
+        # Every pair as a row of its own: another shape of the products would give other bits.
+        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+        predictions = self.predict(*pairs, num_samples=num_samples)
+        return predictions.reshape(len(x), len(revenues))
+
+    @prediction
+    def surface_draws(
+        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
+    ) -> SurfaceDraws:
+        """The predictions behind `surface` before they are averaged over the draws of z.
+
+        They show how far the response differs between the latent values that x allows, as in a band
+        around its mean. For `IGCM` they are also given each draw of k where k is drawn.
+
+        :param x: [B, x_dim] in data units.
+        :param revenues: [R, r_dim].
+        """
+        x, revenues = self.grid(x, revenues)
+        base, objective = self.base(num_samples), self.trained_objective
+        values, weights = [], []
+        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+        for x_block, r_block in zip(*map(blocks, pairs), strict=True):
+            draws = objective.given_revenue(objective.draw(x_block, base, self.seed), r_block)
+            values.append(self.response.predict(draws.event, draws.covariates))
+            if draws.log_weights is not None:
+                weights.append(draws.log_weights.exp())
+
+        def table(parts: list[Tensor]) -> Tensor:
+            rows = torch.cat(parts, 1)[:, : len(x) * len(revenues)]
+            return rows.reshape(-1, len(x), len(revenues)).to(self.dtype)
+
+        return SurfaceDraws(table(values), table(weights) if weights else None)
 
     @prediction
     def log_prob(
@@ -134,32 +144,26 @@ class Predictions(nn.Module):
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
         :param y: [B].
-        :param c: costs that were seen, [B, r_dim], NaN for the others, as in `fit`: then
-            log p(y, c_seen | x, r), and y may be NaN.
+        :param c: observed costs, [B, r_dim], NaN for the others, as in `fit`: then the result is
+            log p(y, c_observed | x, r), and y may be NaN.
         :returns: [B].
         """
         if y is None:
-            raise ValueError("y must be given, or NaN where c is seen in its place")
-        rows = checked_rows(self, x, r, y, c)
-        noise = self._noise(num_samples)
+            raise ValueError("y must be given, or NaN where an observed cost takes its place")
 
-        def block(x: Tensor, r: Tensor, y: Tensor, c: Tensor) -> Tensor:
-            event, encoded = self._event(self._encode(x, noise), r)
-            part = Rows(x, r, y.squeeze(-1), None if rows.c is None else c)
-            log_p = log_likelihood(self, event, encoded.covariates, part)
-            if encoded.log_weights is None:
+        def log_mean(draws: Draws, rows: Rows) -> Tensor:
+            log_p = log_likelihood(self, draws.event, draws.covariates, rows)
+            if draws.log_weights is None:
                 return torch.logsumexp(log_p, 0) - math.log(len(log_p))
-            return torch.logsumexp(log_p + encoded.log_weights, 0)
+            return torch.logsumexp(log_p + draws.log_weights, 0)
 
-        assert rows.y is not None
-        seen = rows.x[:, :0] if rows.c is None else rows.c
-        return in_blocks(block, rows.x, rows.r, rows.y.unsqueeze(-1), seen).to(noise.dtype)
+        return self._in_blocks(log_mean, self.rows(x, r, y, c), num_samples)
 
     @prediction
     def cdf(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
-        """Pr(Y <= y | x, r) of every row, for a continuous response; uniform if it is calibrated.
+        """Pr(Y <= y | x, r) of every row; uniform over calibrated rows.
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
@@ -167,101 +171,208 @@ class Predictions(nn.Module):
         :returns: [B].
         :raises ValueError: for a response without a distribution function.
         """
-        if not isinstance(self.response, Continuous):
+        if not self.response.has_cdf:
             raise ValueError(
-                f"cdf needs response='continuous', got {type(self.response).__name__.lower()!r}"
+                "cdf needs a response with a distribution function, such as 'continuous', got "
+                f"{type(self.response).__name__.lower()!r}"
             )
-        x, r, y = self._covariates(x), self._revenues("r", r), vector("y", y, self.device)
-        same_rows(x=x, r=r, y=y)
-        noise = self._noise(num_samples)
 
-        def block(x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-            event, encoded = self._event(self._encode(x, noise), r)
-            p_y = self.response.distribution(event, encoded.covariates, r)
-            return self._mean(p_y.cdf(y.squeeze(-1)), encoded)
+        def mean(draws: Draws, rows: Rows) -> Tensor:
+            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+            return draws.mean(p_y.cdf(rows.y))
 
-        return in_blocks(block, x, r, y.unsqueeze(-1)).to(noise.dtype)
+        return self._in_blocks(mean, self.rows(x, r, y), num_samples)
 
     @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
-        """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`.
+        """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
 
         In the units of what the costs are compared with: see the class.
         """
-        x = self._covariates(x)
-        noise = self._noise(num_samples)
-        parts = [self._encode(block, noise) for block in blocks(x)]
+        objective, base = self.trained_objective, self.base(num_samples)
+        rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in objective.missing)
+        parts = [objective.draw(block, base, self.seed) for block in blocks(rows)]
 
-        def joined(column: str, dim: int) -> Tensor:
-            return torch.cat([getattr(part, column) for part in parts], dim).narrow(dim, 0, len(x))
+        def joined(tensors: list[Tensor], dim: int) -> Tensor:
+            return torch.cat(tensors, dim).narrow(dim, 0, len(rows))
 
-        cost = self._cost(joined("z", -2), joined("covariates", -2))
-        weighted = parts[0].log_weights is not None
-        log_weights = joined("log_weights", -1) if weighted else None
-        return LatentMixture(cost, *self._cost_units(), log_weights)
+        z = joined([part.z for part in parts], -2)
+        cost = self.c_dist(z, joined([part.covariates for part in parts], -2))
+        weights = [part.log_weights for part in parts if part.log_weights is not None]
+        return LatentMixture(cost, *self.cost_units(), joined(weights, -1) if weights else None)
 
-    #: Whether there is a cost in the units of each revenue.
-    costs_have_units = False
+    @prediction
+    def effective_sample_size(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """1 / sum of the squared weights of the draws behind a prediction, [B].
 
-    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
-        """Costs that were seen, [B, m], NaN for the others; an error where there can be none."""
-        raise ValueError(
-            f"c cannot be given to {type(self).__name__}, whose costs have no units: use GCM"
+        The number of draws where their weights are equal. After joint training they are importance
+        weights: where few draws carry a row, a larger `num_samples` changes its prediction.
+        """
+
+        def size(draws: Draws, rows: Rows) -> Tensor:
+            if draws.log_weights is None:
+                return draws.z.new_full((draws.z.shape[1],), len(draws.z))
+            return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
+
+        return self._in_blocks(size, self.rows(x, r), num_samples)
+
+    @prediction
+    def posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike | None = None,
+        c: ArrayLike | None = None,
+        *,
+        num_samples: int = 1000,
+        units: str | None = None,
+        method: str = "auto",
+        num_proposals: int = 4096,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> PosteriorDraws:
+        """Independent draws of every site of given rows, conditioned on y where it is given.
+
+        The sites are z, c, k of `IGCM`, w after "joint" training, what was missing of x and r, and
+        y: a new outcome of the row with the same z (and k), for predictive checks. Given y, costs
+        are drawn exactly and all agree with it.
+
+        p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
+        that is q(z|x). Rejection from it gives exact draws for a binary y. Rows whose y is
+        improbable, other responses, observed costs and "joint" training take importance resampling,
+        whose quality is part of the result; a warning says where it is poor.
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B], or None for draws of p(z, c, y | x, r).
+        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others, as in `fit`; y
+            may then be NaN.
+        :param num_samples: draws S of each row.
+        :param units: of c: "data", those of r, the default where there is one cost for each
+            revenue; or "standard", those of what the costs are compared with in the program
+            (standardised revenues, after the revenue map; k for `IGCM`), the default elsewhere.
+        :param method: "auto", "rejection" (an error where it is impossible) or "importance".
+        :param num_proposals: draws that importance resampling chooses from, at least 30.
+        :param progress: show a progress bar if it takes longer than two seconds.
+        :raises ValueError: for wrong shapes, values or options, before any work is done.
+        :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
+            need more than 128 proposals a draw.
+        """
+        return self._posterior(
+            x,
+            r,
+            y,
+            c,
+            units,
+            num_samples=num_samples,
+            method=method,
+            num_proposals=num_proposals,
+            seed=seed,
+            progress=progress,
         )
 
-    def _cost_units(self) -> tuple[Tensor, Tensor]:
-        """Shift and factor from the costs' own units."""
-        like = self.noise.noise
-        return like.new_zeros(self.cost_shape), like.new_ones(self.cost_shape)
+    @prediction
+    def cost_posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        c: ArrayLike | None = None,
+        *,
+        units: str | None = None,
+        **options: Any,
+    ) -> PosteriorDraws:
+        """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and k of `IGCM`.
 
-    def _event(self, encoded: Encoded, r: Tensor) -> tuple[OrderEvent, Encoded]:
-        """The event for a block of rows of r, and the draws with what r says of them."""
+        c is exact given z, and in the units of r where there is one cost for each revenue; see
+        `posterior`, which has the same options.
+        """
+        return self._posterior(x, r, y, c, units, **options).only("z", "k", "c")
+
+    def _posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike | None,
+        c: ArrayLike | None,
+        units: str | None,
+        **options: Any,
+    ) -> PosteriorDraws:
+        return posterior_of(self.trained_objective, self.rows(x, r, y, c), units, **options)
+
+    @prediction
+    def log_likelihood(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        c: ArrayLike | None = None,
+        *,
+        sites: Mapping[str, Tensor],
+    ) -> Tensor:
+        """log p(y | z, r) of every draw, [S, B], with the costs integrated out.
+
+        For `IGCM` log p(y | z, k); with c, log p(y, c_observed | z, r).
+
+        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`, with x and r
+            where values of them are missing.
+        """
+        return log_likelihood_of_sites(self, self.rows(x, r, y, c), sites).to(self.dtype)
+
+    # What the methods above have in common
+
+    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
+        """What the costs are compared with, for revenues [B, r_dim] and draws of the sites."""
         raise NotImplementedError
 
-    def _average(self, event: OrderEvent, encoded: Encoded) -> Tensor:
-        return self._mean(self.response.predict(event, encoded.covariates), encoded)
+    def cost_units(self) -> tuple[Tensor, Tensor]:
+        """Location and scale of the costs in the units that `cost` answers in, each `cost_shape`."""
+        if self.costs_have_units:
+            return self.r_standardizer.loc, self.r_standardizer.scale
+        like = self.base_samples.samples
+        return like.new_zeros(self.cost_shape), like.new_ones(self.cost_shape)
 
-    def _mean(self, values: Tensor, encoded: Encoded) -> Tensor:
-        weights = None if encoded.log_weights is None else encoded.log_weights.exp()
-        return pairwise_mean(values, weights)
+    @property
+    def trained_objective(self) -> Objective:
+        """The objective that predictions follow."""
+        return self.objectives[self.objective](self)
 
-    def _covariates(self, x: ArrayLike) -> Tensor:
-        missing = self.objective == "joint"
-        return matrix("x", x, self.x_dim, "x_dim", self.device, missing=missing)
+    def rows(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike | None = None,
+        c: ArrayLike | None = None,
+    ) -> Rows:
+        missing = self.objectives[self.objective].missing
+        return Rows(**checked_data(self, x, r, y, c, missing=missing, device=self.device))
 
-    def _revenues(self, name: str, r: ArrayLike, *, missing: bool = False) -> Tensor:
-        r = matrix(name, r, self.r_dim, "r_dim", self.device, missing=missing)
-        self.response.check_revenue(r)
-        return r
+    def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
+        """Checked x and revenues of a surface, without missing values."""
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        revenues = matrix("revenues", revenues, self.r_dim, "r_dim", self.device)
+        self.response.check_revenue(revenues)
+        return x, revenues
 
-    def _noise(self, num_samples: int | None) -> Tensor:
+    def base(self, num_samples: int | None) -> Tensor:
+        """Base samples [N, 1, E]."""
         if num_samples is not None:
             positive_int("num_samples", num_samples)
-        noise: Tensor = self.noise(num_samples)
-        return noise.unsqueeze(1)
+        samples: Tensor = self.base_samples(num_samples)
+        return samples
 
-    def _encode(self, x: Tensor, noise: Tensor, *, independent: bool = False) -> Encoded:
-        """Draws of z for a block of rows, from a distribution that reads x alone.
+    def _in_blocks(
+        self, function: Callable[[Draws, Rows], Tensor], rows: Rows, num_samples: int | None
+    ) -> Tensor:
+        """`function` of draws and rows, block by block."""
+        base, objective = self.base(num_samples), self.trained_objective
 
-        :param noise: [N, 1 or b, E].
-        :param independent: draw independently with torch's generator what noise does not drive.
-        """
-        seed = None if independent else self.seed
-        covariates = self.x_standardizer(x)
-        # With prior N(0, I) it is the guide that has seen x (paper, section 3.3).
-        if self.reads_x:
-            source = self.z_prior(covariates)
-        else:
-            source = self.z_guide(covariates, None, None)  # type: ignore[misc]
-        z, weights = latent_draws(source, noise[..., : self.z_dim], seed)
-        if len(z) != len(noise) and noise.shape[-1] > self.z_dim:
-            # A finite support, or equal shares for the parts of a mixture: as many draws of the
-            # other variables as before.
-            repeats = max(1, len(noise) // len(z))
-            noise = self._noise(len(z) * repeats)
-            z = z.repeat(repeats, 1, 1)
-            weights = None if weights is None else weights.repeat(repeats, 1)
-        log_weights = None
-        if weights is not None:
-            log_weights = torch.log_softmax(weights.double().log(), 0)
-        return Encoded(z, covariates, log_weights, noise[..., self.z_dim :], seed=seed)
+        def block(*columns: Tensor) -> Tensor:
+            part = Rows(*columns)
+            draws = objective.given_revenue(objective.draw(part.x, base, self.seed), part.r)
+            return function(draws, part)
+
+        given = (column for column in rows if column is not None)
+        return in_blocks(block, *given).to(self.dtype)

@@ -1,7 +1,8 @@
 """What the order event says about y: one small object for each kind of response.
 
 A response turns the event c < h(r), given z, into the distribution at site y, and says what a
-prediction is. GCM knows nothing else about y, so another kind is another subclass of `Response`.
+prediction is. The models know nothing else about y, so another kind is another subclass of
+`Response`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,20 @@ from pyro_gcm.nets.conditional import mlp, positive
 
 
 class Response(nn.Module):
-    """Interface of a response."""
+    """Interface of a response; the class attributes are the answers of a cautious subclass."""
 
     #: The bound that `fit` uses when none is named.
     default_elbo = "iwae"
+    #: What a prediction is, for the label of an axis.
+    predicts = "prediction"
+    #: Whether predictions are probabilities.
+    is_probability = False
+    #: Whether y is the order event itself, so that costs may be observed beside y.
+    is_event = False
+    #: Whether `distribution` has a method `cdf`.
+    has_cdf = False
+    #: Upper bound of log p(y | z, x, r), which exact posterior draws by rejection need; or None.
+    log_likelihood_bound: float | None = None
     #: Whether revenues are standardised before they enter the event.
     standardizes_revenue = True
     #: The revenue map of a model with one alternative and a cost for each revenue.
@@ -44,8 +55,8 @@ class Response(nn.Module):
         """y [n] as a guide reads it, without a unit."""
         return y
 
-    def revenue(self) -> Any:
-        """p(r) where the response itself fixes it, else None."""
+    def r_dist(self) -> Any:
+        """p(r) where the response itself fixes it, otherwise None."""
         return None
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
@@ -62,6 +73,11 @@ class Response(nn.Module):
 
 class Binary(Response):
     """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
+
+    predicts = "Pr(y = 1)"
+    is_probability = True
+    is_event = True
+    log_likelihood_bound = 0.0
 
     def __init__(self, x_dim: int = 0, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()
@@ -84,23 +100,12 @@ class Binary(Response):
         return event.probability64()
 
 
-class Continuous(Response):
-    """Gaussian y given z; the event is that y exceeds a Gaussian threshold (paper, appendix D.3).
+class _RealResponse(Response):
+    """y in units of its own, which are learned; a network of x gives mu_t and the spreads."""
 
-    mu_t and sigma_t are functions of x. The prediction is the mean of y.
-
-    :param noise: whether sigma_y is "conditional", a function of x, or "constant". The first gives
-        the better distribution where the spread of y varies; the second trains the mean as least
-        squares do, and holds where the first fits its spread to single rows, as with many equal y.
-    """
-
-    def __init__(
-        self, x_dim: int, hidden: int | Sequence[int] = 16, *, noise: str = "conditional"
-    ) -> None:
+    def __init__(self, x_dim: int, outputs: int, hidden: int | Sequence[int]) -> None:
         super().__init__()
-        one_of("noise", noise, ["conditional", "constant"])
-        self.net = mlp(x_dim, 3 if noise == "conditional" else 2, hidden)
-        self.raw_noise = nn.Parameter(torch.zeros(())) if noise == "constant" else None
+        self.net = mlp(x_dim, outputs, hidden)
         self.standardizer = Standardizer(1)
 
     def learn_unit(self, y: Tensor) -> None:
@@ -112,11 +117,36 @@ class Continuous(Response):
         standard: Tensor = self.standardizer(y.unsqueeze(-1))
         return standard.squeeze(-1)
 
+    def _threshold_loc(self, raw: Tensor) -> Tensor:
+        """mu_t in the units of y, [...], from the outputs of the network."""
+        return self.standardizer.inverse(raw[..., :1])[..., 0]
+
+
+class Continuous(_RealResponse):
+    """Gaussian y given z; the event is that y exceeds a Gaussian threshold (paper, appendix D.3).
+
+    mu_t and sigma_t are functions of x. The prediction is the mean of y.
+
+    :param noise: whether sigma_y is "conditional", a function of x, or "constant". The first gives
+        the better distribution where the spread of y varies; the second trains the mean as least
+        squares do, and is safer where the first fits its spread to single rows, as with many equal
+        values of y.
+    """
+
+    predicts = "mean of y"
+    has_cdf = True
+
+    def __init__(
+        self, x_dim: int, hidden: int | Sequence[int] = 16, *, noise: str = "conditional"
+    ) -> None:
+        one_of("noise", noise, ["conditional", "constant"])
+        super().__init__(x_dim, 3 if noise == "conditional" else 2, hidden)
+        self.raw_noise = nn.Parameter(torch.zeros(())) if noise == "constant" else None
+
     def _curve(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """mu_t, sigma_t and sigma_y in the units of y, each [...]."""
-        raw = self.net(x)
-        unit = self.standardizer.scale
-        loc = self.standardizer.inverse(raw[..., :1])[..., 0]
+        raw, unit = self.net(x), self.standardizer.scale
+        loc = self._threshold_loc(raw)
         noise = raw[..., 2] if self.raw_noise is None else self.raw_noise.expand_as(loc)
         return loc, unit * positive(raw[..., 1]), unit * positive(noise)
 
@@ -130,7 +160,7 @@ class Continuous(Response):
         return threshold_mean(event, loc, torch.hypot(scale.double(), threshold_scale.double()))
 
 
-class Quantile(Response):
+class Quantile(_RealResponse):
     """The only revenue is a quantile level in (0, 1); the prediction is that quantile of y.
 
     mu_y as for continuous y, under the pinball loss (paper, section 4.1). The importance-weighted
@@ -138,16 +168,15 @@ class Quantile(Response):
     """
 
     default_elbo = "elbo"
+    predicts = "quantile of y"
     standardizes_revenue = False
     # With the identity and a Gaussian cost mu_y would be linear in the level for every z.
     revenue_map = "probit"
 
     def __init__(self, x_dim: int, hidden: int | Sequence[int] = 16) -> None:
-        super().__init__()
-        self.net = mlp(x_dim, 2, hidden)
-        self.standardizer = Standardizer(1)
+        super().__init__(x_dim, 2, hidden)
 
-    def revenue(self) -> dist.Uniform:
+    def r_dist(self) -> dist.Uniform:
         """Levels are drawn uniformly (paper, equation (qt_reg))."""
         scale = self.standardizer.scale
         return dist.Uniform(torch.zeros_like(scale), torch.ones_like(scale)).to_event(1)
@@ -164,20 +193,10 @@ class Quantile(Response):
                 f"{r.min().item():g} to {r.max().item():g}"
             )
 
-    def learn_unit(self, y: Tensor) -> None:
-        """Learn mean and standard deviation."""
-        self.standardizer.learn(y.unsqueeze(-1))
-
-    def standardized(self, y: Tensor) -> Tensor:
-        """y less its mean, over its standard deviation."""
-        standard: Tensor = self.standardizer(y.unsqueeze(-1))
-        return standard.squeeze(-1)
-
     def _curve(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """mu_t and the spread sqrt(sigma_y^2 + sigma_t^2) in the units of y, each [...]."""
         raw = self.net(x)
-        loc = self.standardizer.inverse(raw[..., :1])[..., 0]
-        return loc, self.standardizer.scale * positive(raw[..., 1])
+        return self._threshold_loc(raw), self.standardizer.scale * positive(raw[..., 1])
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> TorchDistribution:
         """An asymmetric Laplace density at the quantile; the pinball loss in units of sd(y)."""

@@ -1,32 +1,19 @@
-"""Draws of the latent sites of given rows, conditioned on their outcomes."""
+"""Posterior draws of the latent sites of given rows, by rejection or importance resampling."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
-from pyro_gcm._validation import ArrayLike, one_of, positive_int
-from pyro_gcm.distributions.numerics import rounded_up
-from pyro_gcm.inference.pareto import MIN_PARTICLES, effective_sample_size, pareto_k
-from pyro_gcm.models.latents import (
-    Latents,
-    Rows,
-    checked_rows,
-    complete_sites,
-    log_likelihood,
-    propose,
-)
-from pyro_gcm.models.responses import Binary
-
-if TYPE_CHECKING:
-    from pyro_gcm.models.inspection import Inspection
+from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm.sampling.draws import Draws, Rows, pick
+from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 
 METHODS = ("auto", "rejection", "importance")
 #: Proposals, of all rows together, that are in memory at once.
@@ -37,14 +24,15 @@ _PROPOSALS_PER_DRAW = 128
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PosteriorDraws(Mapping[str, Tensor]):
-    """Draws of sites by name, each [S, B, ...], and what is known of their quality, each [B].
+    """Draws of sites by name, each [S, B, ...], and measures of their quality, each [B].
 
     `ess` is the effective number of independent draws of z: S where they are exact, the number of
-    accepted ones where rejection ended before, else the effective sample size of the proposals they
-    were resampled from. `pareto_k` is the Pareto shape of the importance weights, NaN where there
-    are none; above 0.7 weights cannot be relied on. `log_evidence` is a Monte Carlo estimate, from
-    that many `proposals` and with that `log_evidence_error`, of log p(y | x, r) in nats, or of
-    log p(y, c_seen | x, r) if costs were seen; 0 where nothing was.
+    accepted ones where rejection ended before, otherwise the effective sample size of the proposals
+    that they were resampled from. `pareto_k` is the Pareto shape of the importance weights, NaN
+    where there are none; above 0.7 the weights are unreliable. `log_evidence` is a Monte Carlo
+    estimate, from `proposals` proposals and with standard error `log_evidence_error`, of
+    log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs were observed; 0 where
+    nothing was.
     """
 
     sites: Mapping[str, Tensor]
@@ -72,101 +60,105 @@ class PosteriorDraws(Mapping[str, Tensor]):
         kept = {name: self.sites[name] for name in sites if name in self.sites}
         return PosteriorDraws(kept, **self.quality())
 
+    def with_sites(self, **sites: Tensor) -> PosteriorDraws:
+        """The same with these sites added or replaced."""
+        return PosteriorDraws({**self.sites, **sites}, **self.quality())
+
     def quality(self) -> dict[str, Tensor]:
         """Everything but the sites, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sites"}
 
+    def to(self, device: torch.device) -> PosteriorDraws:
+        """The same on another device."""
+        sites, quality = (
+            {name: values.to(device) for name, values in part.items()}
+            for part in (self.sites, self.quality())
+        )
+        return PosteriorDraws(sites, **quality)
+
+
+class Target(NamedTuple):
+    """What posterior draws are of, as functions of rows.
+
+    :param propose: (rows, number, guided) -> draws of what comes before y; with `guided`, half of
+        them come from a guide that has seen y, if there is one.
+    :param log_likelihood: (draws, rows) -> log-probability of what was observed, [N, b], float64.
+    :param complete: (draws, rows) -> all sites of draws that agree with what was observed.
+    :param weighted: whether proposals have weights before y is known.
+    :param log_bound: upper bound of the log-likelihood of y, which rejection needs, or None.
+    :param dtype: of the results.
+    """
+
+    propose: Callable[[Rows, int, bool], Draws]
+    log_likelihood: Callable[[Draws, Rows], Tensor]
+    complete: Callable[[Draws, Rows], dict[str, Tensor]]
+    weighted: bool
+    log_bound: float | None
+    dtype: torch.dtype
+
+    def allows_rejection(self, rows: Rows) -> bool:
+        """Whether proposals can be accepted in proportion to their likelihood."""
+        return self.log_bound is not None and not self.weighted and rows.c is None
+
 
 def posterior_draws(
-    model: Inspection,
-    x: ArrayLike,
-    r: ArrayLike,
-    y: ArrayLike | None,
-    c: ArrayLike | None,
+    target: Target,
+    rows: Rows,
     *,
     num_samples: int = 1000,
-    units: str = "standard",
     method: str = "auto",
     num_proposals: int = 4096,
     seed: int = 0,
     progress: bool = True,
 ) -> PosteriorDraws:
-    """What `Inspection.posterior` returns; see there."""
-    rows = checked_rows(model, x, r, y, c)
+    """`num_samples` draws of every row; the options are those of `GCM.posterior`.
+
+    :raises ValueError: for wrong options, before any work is done.
+    :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would need
+        more than 128 proposals a draw.
+    """
     num_samples = positive_int("num_samples", num_samples)
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
     seed = positive_int("seed", seed, minimum=0)
     one_of("method", method, METHODS)
-    one_of("units", units, ("standard", "data"))
-    if units == "data" and not model.costs_have_units:
+    if method == "rejection" and not target.allows_rejection(rows):
         raise ValueError(
-            "units='data' needs a cost in the units of each revenue, as GCM with "
-            "revenue_map='identity' has"
+            "method='rejection' needs a response with a bounded likelihood, such as 'binary', no "
+            "observed costs, and draws before y that have no weights (not so after "
+            "objective='joint', nor with a kernel_prior that is not normal): use 'importance'"
         )
-    if method == "rejection":
-        _check_rejection(model, rows)
-    # What is missing of x or r is drawn as well: rows with and without do not mix in a block.
+    # Missing values of x or r are drawn as well: rows with and without do not mix in a block.
     incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
     size = max(1, _PROPOSALS_AT_ONCE // max(num_samples, num_proposals))
     kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
     groups = [index for kind in kinds for index in kind.split(size) if len(index)]
     parts = []
-    devices = [model.device] if model.device.type == "cuda" else []
     with (
-        torch.random.fork_rng(devices=devices),
-        tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar,
+        torch.random.fork_rng(devices=[rows.x.device] if rows.x.is_cuda else []),
+        _progress_bar(len(rows.x), progress) as bar,
     ):
         torch.manual_seed(seed)
         for index in groups:
             block = rows.take(index)
-            parts.append(_draw(model, block, num_samples, method, num_proposals))
+            draws = _draw(target, block, num_samples, method, num_proposals)
             if incomplete.any():
-                inputs = {"x": block.x, "r": block.r, **parts[-1].sites}
+                inputs = {"x": block.x, "r": block.r, **draws.sites}
                 whole = {k: inputs[k].expand(num_samples, len(index), -1) for k in ("x", "r")}
-                parts[-1] = _with_sites(parts[-1], **whole)
+                draws = draws.with_sites(**whole)
+            parts.append(draws)
             bar.update(len(index))
-    draws = _merged(groups, parts)
-    if units == "data":
-        draws = _with_sites(draws, c=_in_data_units(model, draws, rows))
-    _warn(draws, num_samples, num_proposals)
-    return draws
+    merged = _merged(groups, parts)
+    _warn_of_few_draws(merged, num_samples, num_proposals)
+    return merged
 
 
-def _in_data_units(model: Inspection, draws: PosteriorDraws, rows: Rows) -> Tensor:
-    """Draws of c in the units of r: rounding does not cross r, and what was seen stays as it is."""
-    loc, scale = model._cost_units()
-    below = draws["c"] < model._revenue_given(rows.r, draws)
-    c, r = loc + scale * draws["c"], draws.get("r", rows.r)
-    if rows.c is not None:
-        c = torch.where(rows.c.isnan(), c, rows.c.to(c.dtype))
-    lowest = rounded_up(r, c.dtype)  # the first number of this type that is not below r
-    highest = torch.nextafter(lowest, lowest.new_tensor(-math.inf))
-    return torch.where(below, torch.minimum(c, highest), torch.maximum(c, lowest))
+def _progress_bar(total: int, progress: bool) -> Any:
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, disable=not progress, delay=2, desc="draws", unit="row")
 
 
-def _weighted(model: Inspection) -> bool:
-    """Whether draws of what comes before y have importance weights."""
-    if model.objective == "joint":
-        return True
-    # `IGCM` draws k from a guide where p(k | x, r) is not known; its paper's objective means it.
-    return model.objective != "paper" and not getattr(model, "exact_kernel", True)
-
-
-def _can_reject(model: Inspection, rows: Rows) -> bool:
-    """Whether proposals are unweighted and the likelihood is at most 1."""
-    return isinstance(model.response, Binary) and not _weighted(model) and rows.c is None
-
-
-def _check_rejection(model: Inspection, rows: Rows) -> None:
-    if not _can_reject(model, rows):
-        raise ValueError(
-            "method='rejection' needs response='binary', no costs that were seen, and draws before "
-            "y that have no weights (not so after objective='joint', nor with a kernel_prior that "
-            "is not normal): use 'importance'"
-        )
-
-
-def _warn(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
+def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
     # Where most proposals count, a large k is the noise of its own estimate.
     heavy = (draws.pareto_k > 0.7) & (draws.ess < 0.5 * num_proposals)
     weak = (draws.ess < min(100, num_samples)) | heavy
@@ -174,49 +166,48 @@ def _warn(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
         warnings.warn(
             f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
             f"(lowest {draws.ess.min().item():.1f}) or a Pareto k above 0.7 (highest "
-            f"{draws.pareto_k.nan_to_num(-math.inf).max().item():.2f}): a few values of z stand "
-            "for all of their draws; raise num_proposals, or train a guide that fits better",
+            f"{draws.pareto_k.nan_to_num(-math.inf).max().item():.2f}): their draws repeat a few "
+            "values of z; raise num_proposals, or train a guide that fits better",
             stacklevel=5,
         )
 
 
 def _draw(
-    model: Inspection, rows: Rows, num_samples: int, method: str, num_proposals: int
+    target: Target, rows: Rows, num_samples: int, method: str, num_proposals: int
 ) -> PosteriorDraws:
     """Draws for one block of rows: exact where that is possible and affordable."""
-    if rows.y is None and rows.c is None and not _weighted(model):
-        latents = propose(model, rows, num_samples).latents
-        zero = model.noise.noise.new_zeros(len(rows.x))
-        return _unweighted(
-            model, latents, rows, zero + num_samples, (zero, zero, zero + num_samples)
-        )
-    if method == "importance" or not _can_reject(model, rows):
-        return _importance(model, rows, num_samples, num_proposals)
-    latents, accepted, evidence = _rejection(model, rows, num_samples)
+    if rows.y is None and rows.c is None and not target.weighted:
+        draws = target.propose(rows, num_samples, False)
+        zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
+        evidence = (zero, zero, zero + num_samples)
+        return _unweighted(target, draws, rows, zero + num_samples, evidence)
+    if method == "importance" or not target.allows_rejection(rows):
+        return _importance(target, rows, num_samples, num_proposals)
+    draws, accepted, evidence = _rejection(target, rows, num_samples)
     rare = (accepted < num_samples).nonzero()[:, 0]
     if method == "rejection" and len(rare):
         raise RuntimeError(
             f"method='rejection' would need more than {_PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
         )
-    draws = _unweighted(model, latents, rows, accepted, evidence)
+    exact = _unweighted(target, draws, rows, accepted, evidence)
     if len(rare):
-        part = _importance(model, rows.take(rare), num_samples, num_proposals)
-        _improve(draws, rare, part)
-    return draws
+        part = _importance(target, rows.take(rare), num_samples, num_proposals)
+        _improve(exact, rare, part)
+    return exact
 
 
 def _unweighted(
-    model: Inspection, latents: Latents, rows: Rows, ess: Tensor, evidence: tuple[Tensor, ...]
+    target: Target, draws: Draws, rows: Rows, ess: Tensor, evidence: tuple[Tensor, ...]
 ) -> PosteriorDraws:
-    sites = complete_sites(model, latents, rows)
+    sites = target.complete(draws, rows)
     return PosteriorDraws(sites, ess, torch.full_like(ess, torch.nan), *evidence)
 
 
 def _rejection(
-    model: Inspection, rows: Rows, num_samples: int
-) -> tuple[Latents, Tensor, tuple[Tensor, ...]]:
-    """Proposals accepted with probability p(y | z), how many they are, and the log-evidence.
+    target: Target, rows: Rows, num_samples: int
+) -> tuple[Draws, Tensor, tuple[Tensor, ...]]:
+    """Proposals accepted in proportion to p(y | z), how many they are, and the log-evidence.
 
     Rows that took too many proposals repeat those that were accepted.
     """
@@ -224,21 +215,21 @@ def _rejection(
     active, filled = torch.arange(count, device=device), torch.zeros_like(rows.x[:, 0]).long()
     proposed = torch.zeros_like(filled)
     totals = torch.full((2, count), -math.inf, dtype=torch.float64, device=device)
-    kept: Latents | None = None
+    kept: Draws | None = None
     spent, size = 0, 2 * num_samples
     while len(active) and spent < _PROPOSALS_PER_DRAW * num_samples:
         left = _PROPOSALS_PER_DRAW * num_samples - spent
         size = max(1, min(size, left, _PROPOSALS_AT_ONCE // len(active)))
         part = rows.take(active)
-        latents, event, _, _ = propose(model, part, size)
-        log_p = log_likelihood(model, event, latents.covariates, part)
+        draws = target.propose(part, size, False)
+        log_p = target.log_likelihood(draws, part)
         uniform = torch.rand(log_p.shape, dtype=log_p.dtype, device=device)
-        accept = uniform.log() < log_p
+        accept = uniform.log() < log_p - target.log_bound
         place = filled[active] + accept.cumsum(0) - 1
         draw, row = (accept & (place < num_samples)).nonzero(as_tuple=True)
         if kept is None:
-            kept = latents.zeros(num_samples)
-        kept.put(place[draw, row], active[row], latents, draw, row)
+            kept = draws.zeros(num_samples)
+        kept.put(place[draw, row], active[row], draws, draw, row)
         filled[active] += accept.sum(0)
         proposed[active] += size
         sums = torch.stack([log_p.logsumexp(0), (2.0 * log_p).logsumexp(0)])
@@ -251,8 +242,7 @@ def _rejection(
     again = (torch.rand(place.shape, device=device) * filled).long()
     kept = kept.select(torch.where(filled < num_samples, again, place))
     evidence = _evidence(totals, proposed.double())
-    dtype = model.noise.noise.dtype
-    return kept, filled.to(dtype), tuple(value.to(dtype) for value in evidence)
+    return kept, filled.to(target.dtype), tuple(value.to(target.dtype) for value in evidence)
 
 
 def _evidence(totals: Tensor, proposed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -278,27 +268,27 @@ def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None
 
 
 def _importance(
-    model: Inspection, rows: Rows, num_samples: int, num_proposals: int
+    target: Target, rows: Rows, num_samples: int, num_proposals: int
 ) -> PosteriorDraws:
     """Proposals resampled in proportion to their importance weights."""
-    latents, event, log_weights, others = propose(model, rows, num_proposals, guided=True)
-    log_w = log_likelihood(model, event, latents.covariates, rows)
-    log_w = log_w + (-math.log(num_proposals) if log_weights is None else log_weights)
+    draws = target.propose(rows, num_proposals, True)
+    log_w = target.log_likelihood(draws, rows)
+    prior = -math.log(num_proposals) if draws.log_weights is None else draws.log_weights
+    log_w = log_w + prior
     impossible = log_w.logsumexp(0).isinf()
     if impossible.any():
         raise RuntimeError(
-            f"no proposal explains what was seen of {int(impossible.sum())} rows; the model gives "
-            "it probability 0"
+            f"no proposal explains the observations of {int(impossible.sum())} rows; the model "
+            "gives them probability 0"
         )
-    kept = latents.select(_resampled(log_w, num_samples))
-    sites = complete_sites(model, kept, rows)
-    for name, (values, own) in others.items():
-        sites[name] = Latents.pick(values, _resampled(own, num_samples))
+    sites = target.complete(draws.select(_resampled(log_w, num_samples)), rows)
+    for name, (values, own) in draws.separate.items():
+        sites[name] = pick(values, _resampled(own, num_samples))
     totals = torch.stack([log_w.logsumexp(0), (2.0 * log_w).logsumexp(0)]) + math.log(num_proposals)
     totals[1] += math.log(num_proposals)
     evidence = _evidence(totals, torch.full_like(totals[0], float(num_proposals)))
     quality = effective_sample_size(log_w), pareto_k(log_w), *evidence
-    return PosteriorDraws(sites, *(value.to(model.noise.noise.dtype) for value in quality))
+    return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
 
 
 def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
@@ -306,12 +296,10 @@ def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
     return torch.distributions.Categorical(logits=log_weights.T).sample((num_samples,))
 
 
-def _with_sites(draws: PosteriorDraws, **sites: Tensor) -> PosteriorDraws:
-    return PosteriorDraws({**draws.sites, **sites}, **draws.quality())
-
-
 def _merged(groups: list[Tensor], parts: list[PosteriorDraws]) -> PosteriorDraws:
     """Draws of disjoint groups of rows, in the order of the rows."""
+    if len(parts) == 1:
+        return parts[0]
     place = torch.cat(groups).argsort()
     sites = {
         name: torch.cat([part[name] for part in parts], 1).index_select(1, place)

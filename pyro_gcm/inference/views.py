@@ -1,16 +1,20 @@
-"""Views of an explicit program: costs marginalised, costs recovered, y given x and r."""
+"""Views of an explicit program: costs integrated out or recovered, y given x and r, tempering."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pyro
 import torch
 from pyro.distributions import TorchDistribution
+from pyro.ops.provenance import get_provenance
 from pyro.poutine.messenger import Messenger
+from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor
+
+from pyro_gcm._validation import positive
 
 Program = Callable[..., Any]
 
@@ -65,7 +69,7 @@ def given_inputs(model: Program) -> Program:
 
     :raises RuntimeError: when run without x or r, or with missing values among them.
     """
-    return _wrap(_HideInputs(("x", "r", "w")), model)
+    return _wrap(HideInputsMessenger(("x", "r", "w")), model)
 
 
 def conditional(model: Program, *, kernel: str | None = None) -> Program:
@@ -83,7 +87,20 @@ def conditional(model: Program, *, kernel: str | None = None) -> Program:
 
 def given_covariates(model: Program) -> Program:
     """p(y, r | x) as a program of its own: x an input, c collapsed (`IGCM`)."""
-    return collapse(_wrap(_HideInputs(("x",)), model))
+    return collapse(_wrap(HideInputsMessenger(("x",)), model))
+
+
+def temper(program: Program, scale: float, *, sites: Collection[str] = ("z",)) -> Program:
+    """`pyro.poutine.scale` for some sites only: their log-densities count `scale` times.
+
+    Applied to a program and its guide it weighs the prior against the likelihood, as the factor
+    beta of a beta-VAE does: below 1 the guide may leave the prior at a lower price. The value is
+    then no longer a bound on an evidence. Where the guide is the prior the two cancel at any scale.
+
+    :param scale: factor above 0.
+    :param sites: names of the sites.
+    """
+    return _wrap(_ScaleSites(positive("scale", scale), sites), program)
 
 
 def _wrap(messenger: Messenger, model: Program) -> Program:
@@ -182,7 +199,7 @@ class UncollapseMessenger(CollapseMessenger):
                 self._recovering = False
 
 
-class _HideInputs(Messenger):
+class HideInputsMessenger(Messenger):
     """Keeps inputs from every handler outside."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -204,3 +221,64 @@ class _HideInputs(Messenger):
             msg["stop"] = True
         elif "r" in self.names and "given_inputs" in msg["infer"]:
             msg["fn"] = msg["infer"]["given_inputs"]().expand(msg["fn"].batch_shape)
+
+
+class _ScaleSites(ScaleMessenger):
+    def __init__(self, scale: float, sites: Collection[str]) -> None:
+        super().__init__(scale)
+        self.sites = frozenset(sites)
+
+    def _process_message(self, msg: Any) -> None:
+        if msg["name"] in self.sites:
+            super()._process_message(msg)
+
+
+class CostGuard(Messenger):
+    """Raises an error in place of a log-density of -inf when an explicit program is trained as is.
+
+    A cost drawn from p(c|z) contradicts an observed y most of the time, so that the density of y is
+    0. Drawing is harmless (it shows the program's graph); asking for that density raises.
+    """
+
+    _infer: Any = None
+    _from_prior = False
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] == "c":
+            self._infer = msg["infer"]
+        elif msg["name"] == "y" and msg["is_observed"] and self._from_prior:
+            msg["fn"] = _ContradictedCost(msg["fn"])
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if msg["name"] == "c":
+            # A guide's replay and `collapse` each bring an `infer` of their own.
+            self._from_prior = not msg["is_observed"] and msg["infer"] is self._infer
+
+
+class _ContradictedCost(TorchDistribution):
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(self, fn: TorchDistribution) -> None:
+        self.base_dist = fn
+        super().__init__(fn.batch_shape, fn.event_shape, validate_args=False)
+
+    @property
+    def support(self) -> Any:
+        return self.base_dist.support
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> _ContradictedCost:
+        return _ContradictedCost(self.base_dist.expand(batch_shape))
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        draw: Tensor = self.base_dist.sample(torch.Size(sample_shape))
+        return draw
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if get_provenance(value):  # render_model asks what y depends on, not for its density
+            log_p: Tensor = self.base_dist.log_prob(value)
+            return log_p
+        raise RuntimeError(
+            "site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "
+            "Integrate the cost out with inference.collapse(model) (or inference.conditional), or "
+            "give the guide a site 'c' from the exact CostPosterior."
+        )

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._validation import one_of
-from pyro_gcm.inference.collapse import conditional
+from pyro_gcm.inference import conditional
 
 if TYPE_CHECKING:
     import graphviz

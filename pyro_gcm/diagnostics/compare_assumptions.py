@@ -15,8 +15,7 @@ from tqdm.auto import tqdm
 
 from pyro_gcm._validation import as_tensor, matrix, positive_int, same_rows, vector
 from pyro_gcm.inference import fit
-from pyro_gcm.models.gcm import GCM
-from pyro_gcm.models.igcm import IGCM
+from pyro_gcm.models import GCM, IGCM
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
-"""The parts of a model from what the user passed: a name or a module."""
+"""The parts of a model, from the names or modules that were passed to its constructor."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
 
 import pyro.distributions as dist
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import one_of
+from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.models.responses import RESPONSES
 from pyro_gcm.nets import (
@@ -21,7 +24,6 @@ from pyro_gcm.nets import (
     ConditionalMixture,
     ConditionalMultivariateNormal,
     ConstantLogits,
-    Identity,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
@@ -93,20 +95,17 @@ def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
 
 
 def guide_part(
-    guide: Any,
-    prior: nn.Module,
-    x_dim: int,
-    r_dim: int,
-    z_dim: int,
-    hidden: Any,
-    marks_missing: bool,
+    guide: Any, prior: nn.Module, x_dim: int, r_dim: int, z_dim: int, hidden: Any, *, missing: bool
 ) -> nn.Module | None:
-    """q(z|x, r, y), or None where z is drawn from the prior itself, or summed out."""
-    reads_x = not isinstance(prior, StandardNormal)
+    """q(z|x, r, y), or None where z is drawn from the prior itself, or summed out.
+
+    :param missing: whether values of x may be missing.
+    """
+    given_x = not isinstance(prior, StandardNormal)
     if not isinstance(guide, nn.Module):
         one_of("guide", guide or "prior", list(GUIDES))
-        guide = guide or ("prior" if reads_x else "amortised")
-    if getattr(prior, "enumerates", False):
+        guide = guide or ("prior" if given_x else "amortised")
+    if has_finite_support(prior, x_dim):
         if guide != "prior":
             raise ValueError(
                 f"guide={_shown(guide)} with a categorical prior: z is summed out exactly, without "
@@ -114,40 +113,49 @@ def guide_part(
             )
         return None
     if guide == "prior":
-        if not reads_x:
+        if not given_x:
             raise ValueError(
                 "guide='prior' with prior='standard' would never read x: use 'amortised'"
             )
         return None
-    reads_outcome = getattr(guide, "reads_outcome", False)
-    if not isinstance(guide, nn.Module):
-        reads_outcome, network = _GUIDES[guide]
-    if reads_outcome and not reads_x:
-        raise ValueError(
-            f"guide={_shown(guide)} reads r and y, and with prior='standard' a prediction draws z "
-            "from the guide: there it must be q(z|x), such as 'amortised'"
-        )
     if isinstance(guide, nn.Module):
-        if not reads_x:
-            _check_reads_x_alone(guide, x_dim)
-        return guide
-    if reads_outcome:
-        return PosteriorGuide(network(x_dim + r_dim + 1, z_dim, hidden))
-    in_dim = 2 * x_dim if marks_missing else x_dim
-    return AmortizedGuide(network(in_dim, z_dim, hidden), marks_missing)
+        part = guide
+    elif _GUIDES[guide][0]:
+        part = PosteriorGuide(_GUIDES[guide][1](x_dim + r_dim + 1, z_dim, hidden))
+    else:
+        in_dim = 2 * x_dim if missing else x_dim
+        part = AmortizedGuide(_GUIDES[guide][1](in_dim, z_dim, hidden), missing)
+    if not given_x:
+        refusal = _refusal(part, (x_dim,), 2)
+        if refusal is not None:
+            raise ValueError(
+                f"guide={_shown(guide)} must be q(z|x), such as 'amortised', with "
+                "prior='standard', where a prediction draws z from the guide without r and y; "
+                f"called as guide(x, None, None) it raised {type(refusal).__name__}: {refusal}"
+            ) from refusal
+    return part
+
+
+def reads_outcome(guide: nn.Module | None, x_dim: int, r_dim: int) -> bool:
+    """Whether a guide cannot do without y."""
+    return guide is not None and _refusal(guide, (x_dim, r_dim), 1) is not None
 
 
 @torch.no_grad()
-def _check_reads_x_alone(guide: nn.Module, x_dim: int) -> None:
+def _refusal(guide: nn.Module, columns: tuple[int, ...], without: int) -> Exception | None:
+    """What a guide raises when it is called with a row of zeros, the last arguments being None."""
     like = next(guide.parameters(), torch.zeros(()))
     try:
         with evaluating(guide):
-            guide(like.new_zeros(1, x_dim), None, None)
+            guide(*(like.new_zeros(1, count) for count in columns), *[None] * without)
     except Exception as error:
-        raise ValueError(
-            "guide must take (x, None, None) with prior='standard', where a prediction draws z "
-            f"from it; it raised {type(error).__name__}: {error}"
-        ) from error
+        return error
+    return None
+
+
+def has_finite_support(prior: nn.Module, x_dim: int) -> bool:
+    """Whether z takes finitely many values, so that it can be summed out."""
+    return bool(one_row(prior, x_dim).has_enumerate_support)
 
 
 def kernel_prior_part(prior: Any, x_dim: int, k_dim: int, hidden: Any) -> nn.Module:
@@ -180,15 +188,17 @@ def cost_part(cost_family: Any, z_dim: int, cost_shape: tuple[int, ...], hidden:
     return Conditional(resolve_cost_family(cost_family), z_dim, cost_shape, hidden)
 
 
-def infinite_part(p0: Any, x_dim: int, alternatives: int, hidden: Any) -> nn.Module | None:
-    """Logits of the probability that a cost is infinite: x -> [..., (G)], or None for never."""
+def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
+    """Logits of the probability that a cost is infinite: x -> [..., *shape], or None for never.
+
+    :param shape: (), or (G,) with several alternatives.
+    """
     if p0 is None or isinstance(p0, nn.Module):
         return p0
     one_of("p0", p0, ["constant", "conditional"])
-    shape = (alternatives,) if alternatives > 1 else ()
     if p0 == "constant":
         return ConstantLogits(shape)
-    network = mlp(x_dim, alternatives, hidden)
+    network = mlp(x_dim, math.prod(shape), hidden)
     nn.init.constant_(network[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
     return network if shape else nn.Sequential(network, nn.Flatten(-2))
 
@@ -214,7 +224,7 @@ def revenue_map_part(
             return PositiveLinear(r_dim, cost_shape)
         if revenue_map == "piecewise_linear":
             return PiecewiseLinear(r_dim, cost_shape)
-        part = {"identity": Identity, "probit": Probit, "sigmoid": Sigmoid}[revenue_map]()
+        part = {"identity": nn.Identity, "probit": Probit, "sigmoid": Sigmoid}[revenue_map]()
     if not elementwise:
         raise ValueError(
             f"{name}={_shown(revenue_map)} needs one alternative with a cost for each of the "
@@ -241,15 +251,57 @@ def _check_map(
         raise ValueError(f"{name} must be increasing, but it falls where revenues rise")
 
 
-def refuse_unused_decoder(x_decoder: nn.Module | None, reads_x: bool) -> None:
-    """x is drawn with prior "standard" alone."""
-    if x_decoder is not None and reads_x:
+@runtime_checkable
+class LearnsFromRows(Protocol):
+    """A revenue map that adapts itself to the standardised revenues of the training rows."""
+
+    def learn(self, r: Tensor) -> None:
+        """Adapt to rows [n, m]."""
+
+
+def check_shape(name: str, part: nn.Module, columns: int, shape: tuple[int, ...]) -> None:
+    """Refuse a module whose values for a row have another shape: they would broadcast silently."""
+    made = one_row(part, columns)
+    got = tuple(made.shape[1:] if isinstance(made, Tensor) else made.event_shape)
+    if got != tuple(shape):
+        raise ValueError(f"{name} must give values of shape {tuple(shape)} for a row, got {got}")
+
+
+def x_decoder_part(
+    x_decoder: nn.Module | None, prior: nn.Module, in_dim: int, x_dim: int, hidden: Any
+) -> nn.Module | None:
+    """p(x|z) or p(x|z, k), from in_dim columns; None where x is an input and not drawn."""
+    if isinstance(prior, StandardNormal):
+        return x_decoder or _normal(in_dim, x_dim, hidden)
+    if x_decoder is not None:
         raise ValueError("x_decoder needs prior='standard': with p(z|x), x is an input, not drawn")
+    return None
+
+
+def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
+    """Event shape of the costs: (K,), or (G, K) with several alternatives."""
+    alternatives, costs = positive_int("alternatives", alternatives), positive_int("costs", costs)
+    return (costs,) if alternatives == 1 else (alternatives, costs)
+
+
+@contextmanager
+def seeded_weights(seed: int) -> Iterator[None]:
+    """Initial weights from a seed; torch's global generator stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def hidden_widths(hidden: Any) -> Any:
+    """The checked `hidden=` argument: one width or a list of them."""
+    if isinstance(hidden, Sequence) and not isinstance(hidden, str):
+        return [positive_int("hidden", width) for width in hidden]
+    return positive_int("hidden", hidden)
 
 
 @torch.no_grad()
 def one_row(part: nn.Module, columns: int) -> Any:
-    """What a part returns for one row of zeros: to see of what kind it is."""
+    """What a part returns for one row of zeros, which shows its type and its shape."""
     like = next(part.parameters(), torch.zeros(()))
     with evaluating(part):
         return part(like.new_zeros(1, columns))

@@ -1,0 +1,306 @@
+"""What GCM and IGCM share: sizes, parts, units, and the distributions of z and of the costs."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any, ClassVar
+
+import pyro
+import torch
+from pyro.infer.util import is_validation_enabled
+from torch import Tensor, nn
+
+from pyro_gcm._validation import ArrayLike, one_of, positive_int
+from pyro_gcm.distributions import InfiniteCost
+from pyro_gcm.inference.checked_data import checked_data
+from pyro_gcm.inference.parameter_store import announce, is_announcing
+from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.models import build
+from pyro_gcm.models.missing import checked_costs
+from pyro_gcm.models.objectives import Objective
+from pyro_gcm.nets import Standardizer, StandardNormal
+from pyro_gcm.sampling.base_samples import BaseSamples
+
+_names = itertools.count()
+#: Root mean square of a column above which a model that has not learned its units warns.
+_LARGE = 4.0
+
+
+class OrderEventModel(nn.Module):
+    """The latent z, the costs that it sets, and y: what `GCM` and `IGCM` have in common.
+
+    The methods `*_dist` are the factors of their programs, and what predictions and posteriors are
+    made of.
+    """
+
+    #: What a model can be trained for, by name; the first is the default of `fit`.
+    objectives: ClassVar[dict[str, type[Objective]]]
+    #: Whether there is one cost in the units of each revenue.
+    costs_have_units = False
+    #: Dimension of the kernel by its site; empty where there is none.
+    kernel_dims: dict[str, int] = {}
+    _objective: Tensor
+
+    def __init__(self, x_dim: int, r_dim: int, z_dim: int, seed: int, name: str | None) -> None:
+        super().__init__()
+        self.name = name or f"{type(self).__name__.lower()}{next(_names)}"
+        self.x_dim = positive_int("x_dim", x_dim)
+        self.r_dim = positive_int("r_dim", r_dim)
+        self.z_dim = positive_int("z_dim", z_dim)
+        self.seed = positive_int("seed", seed, minimum=0)
+        self.register_buffer("_objective", torch.tensor(0))
+        self.is_trained = False
+        self._has_units = False
+        self._warned: set[str] = set()
+
+    def add_costs(
+        self,
+        cost_shape: tuple[int, ...],
+        hidden: Any,
+        *,
+        response: Any,
+        prior: Any,
+        guide: Any,
+        cost_family: Any,
+        p0: Any,
+    ) -> None:
+        """Build y given the event, z, and c given z, as the constructor of a model does first."""
+        self.cost_shape = cost_shape
+        self.response = build.response_part(response, self.x_dim, hidden)
+        self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
+        self.reads_x = not isinstance(self.z_prior, StandardNormal)
+        self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
+        fillable = [column for kind in self.objectives.values() for column in kind.missing]
+        #: Columns of the program that may have missing values.
+        self.may_be_missing = () if self.reads_x else tuple(fillable)
+        sizes = self.x_dim, self.r_dim, self.z_dim
+        self.z_guide = build.guide_part(
+            guide, self.z_prior, *sizes, hidden, missing="x" in self.may_be_missing
+        )
+        self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
+        self.cost_net = build.cost_part(cost_family, self.z_dim, cost_shape, hidden)
+        self.infinite_net = build.infinite_part(p0, self.x_dim, cost_shape[:-1], hidden)
+        build.check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
+        build.check_shape("cost_family", self.cost_net, self.z_dim, cost_shape)
+        if self.infinite_net is not None:
+            build.check_shape("p0", self.infinite_net, self.x_dim, cost_shape[:-1])
+        #: Options of sites z and x for Pyro.
+        self.infer: dict[str, dict[str, Any]] = {
+            "z": {"enumerate": "parallel"} if self.enumerates else {},
+            "x": {"_deterministic": True} if self.reads_x else {},
+        }
+
+    def add_units(self, num_samples: int, sampled_dim: int) -> None:
+        """Build the standardisers and the base samples of `sampled_dim` variables."""
+        self.x_standardizer = Standardizer(self.x_dim)
+        self.r_standardizer = Standardizer(self.r_dim)
+        num_samples = positive_int("num_samples", num_samples)
+        self.base_samples = BaseSamples(num_samples, sampled_dim, self.seed)
+
+    # The factors of the program that the models share
+
+    def z_dist(self, x: Tensor | None) -> Any:
+        """p(z|x) for x [B, x_dim] in data units, or p(z)."""
+        if not self.reads_x:
+            return self.z_prior()
+        if x is None:
+            raise ValueError("x must be given: the prior p(z|x) reads it")
+        return self.z_prior(self.x_standardizer(x))
+
+    def z_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
+        """q(z|x, r, y), or p(z|x) where the guide is the prior; arguments in data units."""
+        if x is None:
+            raise ValueError("x must be given: the guide reads it")
+        x = self.x_standardizer(x)
+        if self.z_guide is None:
+            return self.z_prior(x)
+        r = None if r is None else self.r_standardizer(r)
+        y = None if y is None else self.response.standardized(y).to(x.dtype)
+        return self.z_guide(x, r, y)
+
+    def z_given_x(self, covariates: Tensor) -> Any:
+        """What a prediction draws z from, for standardised x: p(z|x), or q(z|x) with p(z).
+
+        With prior N(0, I) it is the guide that has seen x (paper, section 3.3).
+        """
+        if self.reads_x or self.z_guide is None:
+            return self.z_prior(covariates)
+        return self.z_guide(covariates, None, None)
+
+    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
+        """p(c|z), or p(c|z, x) where a cost may be infinite; x standardised."""
+        cost = self.cost_net(z)
+        if self.infinite_net is None:
+            return cost
+        return InfiniteCost(cost, self.infinite_net(covariates))
+
+    # Training
+
+    @property
+    def objective(self) -> str:
+        """What the model was trained for last; predictions follow it."""
+        return list(self.objectives)[int(self._objective)]
+
+    @objective.setter
+    def objective(self, objective: str) -> None:
+        one_of("objective", objective, list(self.objectives))
+        self._objective.fill_(list(self.objectives).index(objective))
+        self.is_trained = True
+
+    def training_pair(self, objective: str = "conditional") -> TrainingPair:
+        """The program and the guide that one of `objectives` trains.
+
+        :raises ValueError: where an objective has no meaning for this model.
+        """
+        one_of("objective", objective, list(self.objectives))
+        return self.objectives[objective](self).training_pair()
+
+    def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
+        """The parameters that an objective trains, by name; the others it leaves as they are."""
+        one_of("objective", objective, list(self.objectives))
+        untrained = self.objectives[objective].untrained
+        return {
+            name: parameter
+            for name, parameter in self.named_parameters()
+            if not name.startswith(untrained) and parameter.requires_grad
+        }
+
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        """Take location and scale of x, r and a continuous y from rows, as `fit` does first.
+
+        To be called before `pyro.infer.SVI` trains a model whose data are not standardised.
+
+        :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], on any device.
+        """
+        self.x_standardizer.learn(x)
+        if self.response.standardizes_revenue:
+            self.r_standardizer.learn(r)
+        self.response.learn_unit(y)
+        self._has_units = self.is_trained = True
+
+    def program_inputs(
+        self,
+        x: Tensor | None,
+        r: Tensor | None,
+        y: Tensor | None,
+        c: Tensor | None = None,
+        size: int = 1,
+    ) -> tuple[Any, Any, Any, int]:
+        """Checked inputs of a program and its number of rows, its parameters announced to Pyro.
+
+        The checks that read values run while Pyro's validation is on.
+        """
+        if is_validation_enabled():
+            data = checked_data(
+                self, x, r, y, c, missing=self.may_be_missing, device=self.device
+            )
+            x, r, y = data.get("x"), data.get("r"), data.get("y")
+            if is_announcing() and torch.is_grad_enabled() and "y" in data:
+                self._note_training(data)
+        announce(self.name, self)
+        rows = next((len(value) for value in (x, r) if value is not None), 0)
+        return x, r, y, rows or positive_int("size", size)
+
+    def _note_training(self, data: dict[str, Tensor]) -> None:
+        """A program that runs with y and with gradients is being trained, by SVI say."""
+        self.is_trained = True
+        if self._has_units:
+            return
+        for name in ("x", "r", "y"):
+            column = data.get(name, data["y"]).double()
+            if (column.square().nanmean(0).sqrt() > _LARGE).any():
+                self.warn_once(
+                    f"{self.name} is trained on values of {name} that are not standardised, and "
+                    "has not learned their units: call model.learn_units(x, r, y) before "
+                    "pyro.infer.SVI"
+                )
+
+    def warn_once(self, message: str) -> None:
+        """Warn the caller of a public method, once in the life of this model for each message."""
+        if message not in self._warned:
+            self._warned.add(message)
+            warnings.warn(message, stacklevel=3)
+
+    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
+        """Observed costs, [B, r_dim] in the units of r, NaN where one was not observed.
+
+        :raises ValueError: for another response or revenue map, whose costs have no such units, for
+            a guide that reads an outcome that is missing, for costs that contradict y, and for an
+            observed cost and outcome where r is missing.
+        """
+        if not self.response.is_event:
+            raise ValueError(
+                "c needs a response that is the order event itself, such as 'binary', got "
+                f"{type(self.response).__name__.lower()!r}"
+            )
+        if not self.costs_have_units:
+            raise ValueError(
+                "c needs one cost in the units of each revenue: a GCM with one alternative and "
+                "revenue_map='identity'"
+            )
+        c = checked_costs(c, r, y, self.r_dim)
+        if y is not None and y.isnan().any() and self.guide_reads_outcome:
+            raise ValueError(
+                "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
+            )
+        return c
+
+    @torch.no_grad()
+    def simulate(
+        self,
+        size: int | None = None,
+        *,
+        x: ArrayLike | None = None,
+        r: ArrayLike | None = None,
+        seed: int = 0,
+    ) -> dict[str, Tensor]:
+        """Draws of every site of the explicit program, by name; x, r and y in data units.
+
+        :param size: number of rows, for prior "standard", which draws x and r as well.
+        :param x: [B, x_dim], the input of a prior p(z|x).
+        :param r: [B, r_dim], revenues to draw for; with p(z|x) `GCM` has not learned to draw them.
+        :raises ValueError: if the arguments are not what the program starts from.
+        """
+        if not self.reads_x and (size is None or x is not None or r is not None):
+            raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
+        if self.reads_x and (x is None or size is not None):
+            raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
+        generates = all(kind.generates_revenue for kind in self.objectives.values())
+        if self.reads_x and r is None and not generates:
+            raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
+        given: Any = {"size": size}
+        if x is not None:
+            given = checked_data(self, x, r, device=self.device)
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            nodes: Any = pyro.poutine.trace(self.model).get_trace(**given).nodes
+        sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
+        return {name: site["value"] for name, site in sites.items() if name != "data"}
+
+    # Where the parameters are, and copies
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return self.base_samples.samples.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of predictions."""
+        return self.base_samples.samples.dtype
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        self._has_units = self.is_trained = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pyro's store leaves weak references on parameters, and sets them again when it needs them.
+        for parameter in self.parameters():
+            parameter.__dict__.pop("unconstrained", None)
+        return self.__dict__.copy()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
+        super().__setstate__(state)
+        self.name = f"{self.name}.copy{next(_names)}"

@@ -1,0 +1,152 @@
+"""What the outcome and the observed costs say of the latent variables of a row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import one_of
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.models.missing import costs_in_units, event_given_observed
+from pyro_gcm.models.objectives import Objective
+from pyro_gcm.sampling.draws import Draws, Rows
+from pyro_gcm.sampling.posterior import PosteriorDraws, Target, posterior_draws
+
+
+def posterior_of(
+    objective: Objective, rows: Rows, units: str | None, **options: Any
+) -> PosteriorDraws:
+    """Posterior draws of the sites of a model that was trained for this objective.
+
+    :param units: of the costs; see `GCM.posterior`.
+    :param options: of `posterior_draws`.
+    """
+    model = objective.model
+    if units is None:
+        units = "data" if model.costs_have_units else "standard"
+    one_of("units", units, ("standard", "data"))
+    if units == "data" and not model.costs_have_units:
+        raise ValueError(
+            "units='data' needs a cost in the units of each revenue, as GCM with "
+            "revenue_map='identity' has"
+        )
+    target = Target(
+        lambda rows, count, guided: _proposals(objective, rows, count, guided),
+        lambda draws, rows: log_likelihood(model, draws.event, draws.covariates, rows),
+        lambda draws, rows: _complete_sites(model, draws, rows),
+        objective.weighted,
+        model.response.log_likelihood_bound,
+        model.dtype,
+    )
+    draws = posterior_draws(target, rows, **options)
+    if units == "standard":
+        return draws
+    r = draws.get("r", rows.r)
+    below = draws["c"] < model.revenue_given(r, draws)
+    units_of_r = model.r_standardizer
+    return draws.with_sites(c=costs_in_units(draws["c"], below, r, rows.c, units_of_r))
+
+
+def _proposals(objective: Objective, rows: Rows, count: int, guided: bool) -> Draws:
+    """Independent draws before y is known; with `guided`, half of z comes from the guide."""
+    model = objective.model
+    shape = count, len(rows.x), model.base_samples.dim
+    draws = objective.draw(
+        rows.x, torch.randn(shape, device=model.device, dtype=model.dtype), seed=None
+    )
+    if guided and model.reads_x and model.z_guide is not None and rows.y is not None:
+        draws = _half_guided(model, draws, rows, rows.y)
+    return objective.given_revenue(objective.with_separate(draws, rows.r), rows.r)
+
+
+def _half_guided(model: Any, draws: Draws, rows: Rows, y: Tensor) -> Draws:
+    """Half of the draws of z from the guide q(z|x, r, y), with the weights of the mixture.
+
+    As the other half is not, no weight is large however poor the guide: a defensive mixture
+    (Hesterberg 1995, Owen & Zhou 2000).
+    """
+    half = len(draws.z) // 2
+    p = model.z_prior(draws.covariates)
+    q = model.z_guide_dist(rows.x, rows.r, y.nan_to_num())  # it does not read a y that may be NaN
+    z = torch.cat([draws.z[half:], q.sample((half,))])
+    share = half / len(z)
+    log_p, log_q = p.log_prob(z).double(), q.log_prob(z).double()
+    log_mixture = torch.logaddexp(log_p + math.log1p(-share), log_q + math.log(share))
+    return draws._replace(z=z, log_weights=torch.log_softmax(log_p - log_mixture, 0))
+
+
+def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor]) -> Tensor:
+    """Log-probability of the observed y and c given draws [S, B, ...] of the sites, [S, B].
+
+    :raises ValueError: for sites that are not there, or have another shape.
+    """
+    dims = {"z": model.z_dim, "x": model.x_dim, "r": model.r_dim, **model.kernel_dims}
+    needed = {"z", *model.kernel_dims} | {k for k in ("x", "r") if getattr(rows, k).isnan().any()}
+    checked: dict[str, Tensor] = {}
+    for name, dim in dims.items():
+        if name not in sites:
+            if name in needed:
+                raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
+            continue
+        values = torch.as_tensor(sites[name], device=model.device).to(model.dtype)
+        count = checked["z"].shape[0] if checked else values.shape[0]
+        if values.shape != (count, len(rows.x), dim):
+            raise ValueError(
+                f"sites[{name!r}] must have shape [draws, {len(rows.x)}, {dim}], the same number "
+                f"of draws for each site, got {tuple(values.shape)}"
+            )
+        checked[name] = values
+    covariates = model.x_standardizer(checked.get("x", rows.x))
+    revenue = model.revenue_given(checked.get("r", rows.r), checked)
+    event = OrderEvent(model.c_dist(checked["z"], covariates), revenue)
+    return log_likelihood(model, event, covariates, rows)
+
+
+def log_likelihood(model: Any, event: OrderEvent, covariates: Tensor, rows: Rows) -> Tensor:
+    """Log-probability of the observed y and c, given the draws behind an event, [N, b], float64."""
+    event, log_c = _given_costs(model, event, rows)
+    if rows.y is None:
+        return log_c.expand(event.batch_shape)
+    p_y = model.response.distribution(event, covariates, rows.r)
+    log_y: Tensor = p_y.log_prob(rows.y.nan_to_num()).double()
+    return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
+
+
+def _given_costs(model: Any, event: OrderEvent, rows: Rows) -> tuple[OrderEvent, Tensor]:
+    """The event once the observed costs are known, and their log-density, float64."""
+    if rows.c is None:
+        return event, torch.zeros((), dtype=torch.float64, device=rows.x.device)
+    event, log_c = event_given_observed(event, rows.c, rows.r, model.r_standardizer)
+    return event, log_c.double()
+
+
+def _complete_sites(model: Any, draws: Draws, rows: Rows) -> dict[str, Tensor]:
+    """The sites of draws that agree with y: c (and k) exactly, and y once more, a new outcome."""
+    z, covariates = draws.z, draws.covariates
+    event = OrderEvent(model.c_dist(z, covariates), draws.revenue)
+    new_outcome = model.response.distribution(event, covariates, rows.r)
+    event, _ = _given_costs(model, event, rows)
+    p_y = new_outcome
+    if rows.c is not None:
+        p_y = model.response.distribution(event, covariates, rows.r)
+    shape, sites = z.shape[:2], {"z": z, **draws.sites}
+    if not isinstance(event.revenue, Tensor):  # k was integrated out; then y is the event
+        p_k: Any = event.revenue.expand(shape)
+        if rows.y is not None:
+            p_k = event.revenue_posterior(rows.y)
+        sites["k"] = p_k.sample()
+        event = p_y = new_outcome = event.given_revenue(sites["k"])
+    if rows.y is None:
+        cost: Any = event.cost
+        sites["c"] = cost.expand(shape).sample()
+        sites["y"] = p_y.given_cost(sites["c"]).sample()
+        return sites
+    # An outcome that was not observed says nothing of c.
+    outcome = torch.where(rows.y.isnan(), p_y.mean, rows.y) if rows.c is not None else rows.y
+    sites["c"] = p_y.cost_posterior(outcome).sample()
+    sites["y"] = new_outcome.sample()  # the row's costs are drawn anew for it
+    return sites

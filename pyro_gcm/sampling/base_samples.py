@@ -1,0 +1,199 @@
+"""Predictions that rise with the revenue exactly: the same base samples, blocks and sums each time.
+
+Averaging over fresh draws of z would break monotonicity, and so would rounding: a matrix product of
+another shape, or a sum in another order, gives other bits. Here every prediction uses the same base
+samples, every row is evaluated in a block of one fixed size, and matrix products do not depend on
+the position of a row in its block.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from pyro.distributions import MixtureOfDiagNormals
+from torch import Tensor, nn
+from torch.nn.functional import linear, pad
+from torch.overrides import TorchFunctionMode
+
+#: Rows of x, or of revenues, that are evaluated together; shorter blocks are padded.
+BLOCK_ROWS = 64
+
+
+class BaseSamples(nn.Module):
+    """Standard normal base samples from a scrambled Sobol sequence, the same at every call.
+
+    :param num_samples: samples kept in the buffer `samples`, [num_samples, dim]; best a power of 2.
+    :param dim: number of variables that a prediction draws.
+    :param seed: seed of the scrambling.
+    """
+
+    samples: Tensor
+
+    def __init__(self, num_samples: int, dim: int, seed: int = 0) -> None:
+        super().__init__()
+        self.dim, self.seed = dim, seed
+        self.register_buffer("samples", self._sobol(num_samples))
+
+    def _sobol(self, num_samples: int) -> Tensor:
+        engine = torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=self.seed)
+        uniform = engine.draw(num_samples, dtype=torch.float64)
+        smallest = 0.5 / (1 << 30)  # Sobol points are multiples of 2^-30, 0 among them
+        return torch.special.ndtri(uniform + smallest).to(torch.get_default_dtype())
+
+    def forward(self, num_samples: int | None = None) -> Tensor:
+        """The stored samples, or a longer or shorter piece of the same sequence, [N, 1, dim]."""
+        if num_samples is None or num_samples <= len(self.samples):
+            return self.samples[:num_samples].unsqueeze(1)
+        return self._sobol(num_samples).to(self.samples).unsqueeze(1)
+
+
+class LatentDraws(NamedTuple):
+    """Draws [N, B, D] of z and their weights [N, B], which sum to 1; None for equal weights."""
+
+    z: Tensor
+    weights: Tensor | None = None
+
+
+def latent_draws(distribution: Any, base: Tensor, seed: int | None) -> LatentDraws:
+    """Draws of z from a distribution of batch shape [B], driven by base samples [N, 1 or B, D].
+
+    A finite support is enumerated rather than sampled, with the probabilities as weights, and every
+    component of a mixture gets the same base samples. All other distributions go through
+    `driven_draws`. Without a seed the draws are independent ones from torch's global generator, and
+    have no weights.
+    """
+    if seed is not None and isinstance(distribution, MixtureOfDiagNormals):
+        return _mixture_draws(distribution, base)
+    if seed is not None and isinstance(distribution, torch.distributions.OneHotCategorical):
+        support = distribution.enumerate_support()  # [D, B, D]
+        return LatentDraws(support, distribution.log_prob(support).exp())
+    return LatentDraws(driven_draws(distribution, base, seed))
+
+
+def driven_draws(distribution: Any, base: Tensor, seed: int | None) -> Tensor:
+    """Draws [N, ..., D] driven by base samples [N, ..., D] that broadcast to the batch shape.
+
+    Uses the distribution's own `rsample_from(base)` if it has one, the location and scale of a
+    normal distribution, and the quantile function of other distributions with independent
+    coordinates. A distribution with none of these is sampled with a fixed seed, which is
+    deterministic for one block of rows only: neither monotonicity nor equality across batches is
+    then promised, and a warning says so. Without a seed the draws are independent ones from torch's
+    global generator.
+    """
+    if seed is None:
+        fresh: Tensor = distribution.sample((len(base),))
+        return fresh
+    if hasattr(distribution, "rsample_from"):
+        from_base: Tensor = distribution.rsample_from(base)
+        return from_base
+    coordinate = distribution
+    while isinstance(coordinate, torch.distributions.Independent):
+        coordinate = coordinate.base_dist
+    if isinstance(coordinate, torch.distributions.MultivariateNormal):
+        return coordinate.loc + (coordinate.scale_tril @ base.unsqueeze(-1)).squeeze(-1)
+    if not coordinate.event_shape:
+        try:
+            return column_draws(coordinate, base)
+        except NotImplementedError:
+            pass
+    warnings.warn(
+        f"{type(coordinate).__name__} has neither rsample_from(base) nor icdf: predictions use "
+        "seeded Monte Carlo draws and are not exactly monotone",
+        stacklevel=2,
+    )
+    with torch.random.fork_rng(devices=[base.device] if base.is_cuda else []):
+        torch.manual_seed(seed)
+        sampled: Tensor = distribution.sample((len(base),))
+    return sampled
+
+
+def column_draws(columns: Any, base: Tensor) -> Tensor:
+    """Draws of a univariate distribution of batch shape [..., D], driven by base samples."""
+    if isinstance(columns, torch.distributions.Normal):
+        return columns.loc + columns.scale * base
+    draws: Tensor = columns.icdf(torch.special.ndtr(base))
+    return draws
+
+
+def _mixture_draws(mixture: MixtureOfDiagNormals, base: Tensor) -> LatentDraws:
+    """The same base samples for each of the C components, weighted by its probability."""
+    components = mixture.locs.shape[-2]
+    share = max(1, len(base) // components)
+    z = mixture.locs + mixture.coord_scale * base[:share].unsqueeze(-2)  # [N/C, B, C, D]
+    weights = (mixture.probs / share).expand(share, *mixture.probs.shape)
+    return LatentDraws(z.movedim(-2, 1).flatten(0, 1), weights.movedim(-1, 1).flatten(0, 1))
+
+
+def blocks(rows: Tensor) -> Iterator[Tensor]:
+    """Consecutive blocks of exactly BLOCK_ROWS rows; the last is padded with its last row."""
+    for block in rows.split(BLOCK_ROWS):
+        missing = BLOCK_ROWS - len(block)
+        yield torch.cat([block, block[-1:].expand(missing, *block.shape[1:])]) if missing else block
+
+
+def in_blocks(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
+    """`function` of row-aligned arguments, evaluated block by block, without the padding."""
+    parts = list(map(function, *map(blocks, arguments)))
+    return torch.cat(parts)[: len(arguments[0])]
+
+
+class BatchInvariantProducts(TorchFunctionMode):
+    """Inside, `torch.nn.functional.linear` gives a row the same bits at every place in a block.
+
+    Some processors multiply rows that start at a multiple of 16 or 32 bytes with another kernel
+    than the rows between, and round differently. Columns of zeros put rows 64-byte steps apart.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Pads the columns of a linear layer; passes everything else on."""
+        if func is torch.nn.functional.linear:
+            return _aligned(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+def _aligned(input: Any, weight: Any, bias: Any = None) -> Any:
+    missing = -input.shape[-1] % (64 // input.element_size())
+    return linear(pad(input, (0, missing)), pad(weight, (0, missing)), bias)
+
+
+def coarse(values: Tensor) -> Tensor:
+    """`values` in float64 cut to 42 significant bits, towards 0; other types pass unchanged.
+
+    Between neighbouring floats a special function can fall where the exact one rises: its rounding
+    error exceeds the step. After the cut two values are equal or a relative 2^-42 apart, far more
+    than such an error.
+    """
+    if values.dtype != torch.float64:
+        return values
+    dropped = (1 << 11) - 1
+    return torch.bitwise_and(values.contiguous().view(torch.int64), ~dropped).view(torch.float64)
+
+
+def on_grid(values: Tensor) -> Tensor:
+    """`values` in float64 rounded to multiples of 2^-40, next to which later rounding is small."""
+    return coarse(torch.round(values * 2.0**40) / 2.0**40)
+
+
+def pairwise_mean(values: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Mean over dimension 0 by halving: the order of the additions is the same for every layout.
+
+    Rises with every value, also under weights (which sum to 1): rounding keeps the order of
+    products with one factor and of sums with one term, and the result is held within the values.
+    """
+    size, bounds = values.shape[0], None
+    count = size
+    if weights is not None:
+        bounds = values.amin(0), values.amax(0)
+        values, count = values * weights.to(values.dtype), 1
+    while size > 1:
+        half = size // 2
+        sums = values[:half] + values[half : 2 * half]
+        values = sums if size == 2 * half else torch.cat([sums, values[2 * half :]])
+        size -= half
+    mean = values[0] / count
+    return mean if bounds is None else torch.clamp(mean, *bounds)

@@ -1,0 +1,18 @@
+"""Predictions, draws and fitted weights of every kind of model stay as they were."""
+
+import numpy as np
+import pytest
+from golden_models import FILE, KINDS, computed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_of_a_model_stay_as_they_were(kind):
+    # Equal to the last bit on the machine that wrote the file; processors differ.
+    found = computed(kind)
+    with np.load(FILE) as golden:
+        wanted = {key: golden[key] for key in golden if key.partition(": ")[0] == kind}
+    assert {f"{kind}: {key}" for key in found} == set(wanted)
+    for key, values in found.items():
+        np.testing.assert_allclose(
+            values, wanted[f"{kind}: {key}"], rtol=1e-6, atol=1e-6, err_msg=key
+        )

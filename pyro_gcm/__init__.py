@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyro_gcm import (
+        audit,
         baselines,
         data,
         diagnostics,
@@ -23,8 +24,29 @@ if TYPE_CHECKING:
     from pyro_gcm.sampling import PosteriorDraws
 
 __version__ = "0.1.0"
-
-#: Where each name comes from; it is imported when it is first used.
+__all__ = [
+    "GCM",
+    "IGCM",
+    "FitResult",
+    "MonotonicityAudit",
+    "PosteriorDraws",
+    "audit",
+    "audit_monotonicity",
+    "baselines",
+    "compare_assumptions",
+    "data",
+    "diagnostics",
+    "distributions",
+    "fit",
+    "inference",
+    "models",
+    "nets",
+    "plots",
+    "render_model",
+    "sampling",
+    "to_arviz",
+]
+#: The module of each name that is no module itself.
 _HOMES = {
     "GCM": "models",
     "IGCM": "models",
@@ -37,29 +59,15 @@ _HOMES = {
     "render_model": "diagnostics",
     "to_arviz": "arviz_export",
 }
-_MODULES = (
-    "audit",
-    "baselines",
-    "data",
-    "diagnostics",
-    "distributions",
-    "inference",
-    "models",
-    "nets",
-    "plots",
-    "sampling",
-)
-__all__ = [*_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"pyro_gcm.{name}")
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"pyro_gcm.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'pyro_gcm' has no attribute {name!r}")
+    """A module or a name of `__all__`, imported when it is first used (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'pyro_gcm' has no attribute {name!r}")
+    module = importlib.import_module(f"pyro_gcm.{_HOMES.get(name, name)}")
+    globals()[name] = value = getattr(module, name) if name in _HOMES else module
+    return value
 
 
 def __dir__() -> list[str]:

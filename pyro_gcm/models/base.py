@@ -86,7 +86,7 @@ class OrderEventModel(nn.Module):
         if self.infinite_net is not None:
             build.check_shape("p0", self.infinite_net, self.x_dim, cost_shape[:-1])
         #: Options of sites z and x for Pyro.
-        self.infer: dict[str, dict[str, Any]] = {
+        self.infer: dict[str, Any] = {
             "z": {"enumerate": "parallel"} if self.enumerates else {},
             "x": {"_deterministic": True} if self.reads_x else {},
         }
@@ -192,9 +192,7 @@ class OrderEventModel(nn.Module):
         The checks that read values run while Pyro's validation is on.
         """
         if is_validation_enabled():
-            data = checked_data(
-                self, x, r, y, c, missing=self.may_be_missing, device=self.device
-            )
+            data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
             x, r, y = data.get("x"), data.get("r"), data.get("y")
             if is_announcing() and torch.is_grad_enabled() and "y" in data:
                 self._note_training(data)
@@ -274,7 +272,8 @@ class OrderEventModel(nn.Module):
             given = checked_data(self, x, r, device=self.device)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
-            nodes: Any = pyro.poutine.trace(self.model).get_trace(**given).nodes
+            program: Any = self.model
+            nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
         sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
         return {name: site["value"] for name, site in sites.items() if name != "data"}
 

@@ -10,15 +10,15 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, positive_int
-from pyro_gcm.distributions import LazyDistribution, OrderEvent
+from pyro_gcm._validation import ArrayLike
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
 from pyro_gcm.models.missing import PartlyObserved, in_units
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
-from pyro_gcm.models.strict import required_revenue, surface
+from pyro_gcm.models.surfaces import required_revenue, strict_surface
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import coarse, on_grid
@@ -124,14 +124,12 @@ class GCM(Predictions):
             columns = self.r_dim + self.x_dim
             self.w_prior = StandardNormal(self.r_dim)
             self.r_decoder = r_decoder or Conditional(dist.Normal, columns, (self.r_dim,), hidden)
-            self.x_decoder = build.x_decoder_part(
+            self.x_decoder: Any = build.x_decoder_part(
                 x_decoder, self.z_prior, self.z_dim, self.x_dim, hidden
             )
-            self.w_guide = (
-                None
-                if self.reads_x
-                else Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
-            )
+            self.w_guide: Any = None
+            if not self.reads_x:
+                self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
         self.add_units(num_samples, self.z_dim + others)
@@ -217,7 +215,7 @@ class GCM(Predictions):
         return self.r_decoder(joined(w, covariates))
 
     def y_dist(self, cost: Any, covariates: Tensor, r: Tensor) -> Any:
-        """p(y | z, x, r): the order event of a distribution of the costs, as the response has it."""
+        """p(y | z, x, r), the costs integrated out: what the response makes of the order event."""
         revenue = self.revenue_map(self.r_standardizer(r))
         return self.response.distribution(OrderEvent(cost, revenue), covariates, r)
 
@@ -229,7 +227,7 @@ class GCM(Predictions):
         return PartlyObserved(c, self.r_standardizer) if gaps or c is not None else CostGuard()
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-        """As `OrderEventModel.learn_units`; a revenue map with a method `learn` adapts itself too."""
+        """As `OrderEventModel.learn_units`; a revenue map with a method `learn` adapts too."""
         super().learn_units(x, r, y)
         if isinstance(self.revenue_map, build.LearnsFromRows):
             self.revenue_map.learn(self.r_standardizer(r.to(self.device)))
@@ -255,8 +253,7 @@ class GCM(Predictions):
         :returns: [B, R].
         """
         x, revenues = self.grid(x, revenues)
-        base = self.base(num_samples)
-        return surface(self.trained_objective, x, revenues, base).to(self.dtype)
+        return strict_surface(self.trained_objective, x, revenues, self.base(num_samples))
 
     @prediction
     def required_revenue(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyro
@@ -21,8 +22,8 @@ from pyro_gcm.distributions.linear_gaussian import (
 from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
+from pyro_gcm.models.implicit_objectives import IGCM_OBJECTIVES
 from pyro_gcm.models.missing import in_units
-from pyro_gcm.models.objectives import IGCM_OBJECTIVES
 from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
@@ -125,7 +126,7 @@ class IGCM(Predictions):
             self.dr_net = dr_net or Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
             if not is_independent_normal(build.one_row(self.dr_net, self.x_dim)):
                 raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
-            self.x_decoder = build.x_decoder_part(
+            self.x_decoder: Any = build.x_decoder_part(
                 x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
             )
         self.add_units(num_samples, self.z_dim + self.k_dim)
@@ -163,10 +164,10 @@ class IGCM(Predictions):
         :returns: y, [B].
         """
         x, r, y, rows = self.program_inputs(x, r, y, size=size)
-        inputs = x, r
+        given: Any = {"given_inputs": partial(self.k_given, x, r)}
         with pyro.plate("data", rows, dim=-1), CostGuard():
             z = pyro.sample("z", self.z_dist(x), infer=self.infer["z"])
-            k = pyro.sample("k", self.k_dist(x), infer={"given_inputs": lambda: self.k_given(*inputs)})
+            k = pyro.sample("k", self.k_dist(x), infer=given)
             x = pyro.sample("x", self.x_dist(z, k, x), obs=x, infer=self.infer["x"])
             covariates = self.x_standardizer(x)
             r = pyro.sample("r", self.r_dist(k, covariates), obs=r)
@@ -240,7 +241,7 @@ class IGCM(Predictions):
         return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
 
     def y_dist(self, cost: Any, covariates: Tensor, k: Tensor, r: Tensor) -> Any:
-        """p(y | z, x, k): the order event of a distribution of the costs, as the response has it."""
+        """p(y | z, x, k), the costs integrated out: what the response makes of the order event."""
         return self.response.distribution(OrderEvent(cost, self.kernel_map(k)), covariates, r)
 
     # The kernel in closed form
@@ -315,4 +316,5 @@ class IGCM(Predictions):
         """
         rows = self.rows(x, r)
         covariates, revenues = self.x_standardizer(rows.x), self.r_standardizer(rows.r)
-        return self.trained_objective.kernel(covariates, revenues)
+        objective: Any = self.trained_objective
+        return objective.kernel(covariates, revenues)

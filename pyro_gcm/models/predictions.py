@@ -8,9 +8,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-import pyro
 import torch
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from pyro_gcm.inference.checked_data import checked_data
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.conditioning import log_likelihood, log_likelihood_of_sites, posterior_of
 from pyro_gcm.models.objectives import Objective
+from pyro_gcm.models.surfaces import SurfaceDraws, pairs, surface_draws
 from pyro_gcm.sampling.base_samples import BatchInvariantProducts, blocks, in_blocks
 from pyro_gcm.sampling.draws import Draws, Rows
 from pyro_gcm.sampling.posterior import PosteriorDraws
@@ -28,23 +28,8 @@ from pyro_gcm.sampling.posterior import PosteriorDraws
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class SurfaceDraws(NamedTuple):
-    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that sum to 1.
-
-    `weights` is None where they are equal.
-    """
-
-    values: Tensor
-    weights: Tensor | None
-
-    def to(self, device: torch.device) -> SurfaceDraws:
-        """The same on another device."""
-        weights = None if self.weights is None else self.weights.to(device)
-        return SurfaceDraws(self.values.to(device), weights)
-
-
 def prediction(method: Method) -> Method:
-    """A public method that runs without gradients, in evaluation mode, with batch-invariant products.
+    """A public method without gradients, in evaluation mode, with batch-invariant products.
 
     Its first argument may be on any device; tensors come back on that device, and arrays of other
     kinds count as being on the CPU. A distribution stays where the model is.
@@ -81,7 +66,7 @@ class Predictions(OrderEventModel):
         def mean(draws: Draws, rows: Rows) -> Tensor:
             return draws.mean(self.response.predict(draws.event, draws.covariates))
 
-        return self._in_blocks(mean, self.rows(x, r), num_samples)
+        return self._in_blocks(mean, num_samples, x, r)
 
     @prediction
     def surface(
@@ -94,9 +79,8 @@ class Predictions(OrderEventModel):
         :returns: [B, R].
         """
         x, revenues = self.grid(x, revenues)
-        # Every pair as a row of its own: another shape of the products would give other bits.
-        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-        predictions = self.predict(*pairs, num_samples=num_samples)
+        # Another shape of the products would give other bits.
+        predictions = self.predict(*pairs(x, revenues), num_samples=num_samples)
         return predictions.reshape(len(x), len(revenues))
 
     @prediction
@@ -112,20 +96,7 @@ class Predictions(OrderEventModel):
         :param revenues: [R, r_dim].
         """
         x, revenues = self.grid(x, revenues)
-        base, objective = self.base(num_samples), self.trained_objective
-        values, weights = [], []
-        pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-        for x_block, r_block in zip(*map(blocks, pairs), strict=True):
-            draws = objective.given_revenue(objective.draw(x_block, base, self.seed), r_block)
-            values.append(self.response.predict(draws.event, draws.covariates))
-            if draws.log_weights is not None:
-                weights.append(draws.log_weights.exp())
-
-        def table(parts: list[Tensor]) -> Tensor:
-            rows = torch.cat(parts, 1)[:, : len(x) * len(revenues)]
-            return rows.reshape(-1, len(x), len(revenues)).to(self.dtype)
-
-        return SurfaceDraws(table(values), table(weights) if weights else None)
+        return surface_draws(self.trained_objective, x, revenues, self.base(num_samples))
 
     @prediction
     def log_prob(
@@ -157,7 +128,7 @@ class Predictions(OrderEventModel):
                 return torch.logsumexp(log_p, 0) - math.log(len(log_p))
             return torch.logsumexp(log_p + draws.log_weights, 0)
 
-        return self._in_blocks(log_mean, self.rows(x, r, y, c), num_samples)
+        return self._in_blocks(log_mean, num_samples, x, r, y, c)
 
     @prediction
     def cdf(
@@ -181,7 +152,7 @@ class Predictions(OrderEventModel):
             p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
             return draws.mean(p_y.cdf(rows.y))
 
-        return self._in_blocks(mean, self.rows(x, r, y), num_samples)
+        return self._in_blocks(mean, num_samples, x, r, y)
 
     @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
@@ -216,7 +187,7 @@ class Predictions(OrderEventModel):
                 return draws.z.new_full((draws.z.shape[1],), len(draws.z))
             return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
 
-        return self._in_blocks(size, self.rows(x, r), num_samples)
+        return self._in_blocks(size, num_samples, x, r)
 
     @prediction
     def posterior(
@@ -260,11 +231,9 @@ class Predictions(OrderEventModel):
         :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
             need more than 128 proposals a draw.
         """
-        return self._posterior(
-            x,
-            r,
-            y,
-            c,
+        return posterior_of(
+            self.trained_objective,
+            self.rows(x, r, y, c),
             units,
             num_samples=num_samples,
             method=method,
@@ -273,15 +242,12 @@ class Predictions(OrderEventModel):
             progress=progress,
         )
 
-    @prediction
     def cost_posterior(
         self,
         x: ArrayLike,
         r: ArrayLike,
         y: ArrayLike,
         c: ArrayLike | None = None,
-        *,
-        units: str | None = None,
         **options: Any,
     ) -> PosteriorDraws:
         """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and k of `IGCM`.
@@ -289,18 +255,7 @@ class Predictions(OrderEventModel):
         c is exact given z, and in the units of r where there is one cost for each revenue; see
         `posterior`, which has the same options.
         """
-        return self._posterior(x, r, y, c, units, **options).only("z", "k", "c")
-
-    def _posterior(
-        self,
-        x: ArrayLike,
-        r: ArrayLike,
-        y: ArrayLike | None,
-        c: ArrayLike | None,
-        units: str | None,
-        **options: Any,
-    ) -> PosteriorDraws:
-        return posterior_of(self.trained_objective, self.rows(x, r, y, c), units, **options)
+        return self.posterior(x, r, y, c, **options).only("z", "k", "c")
 
     @prediction
     def log_likelihood(
@@ -328,7 +283,7 @@ class Predictions(OrderEventModel):
         raise NotImplementedError
 
     def cost_units(self) -> tuple[Tensor, Tensor]:
-        """Location and scale of the costs in the units that `cost` answers in, each `cost_shape`."""
+        """Location and scale of the costs in the units of `cost`, each of shape `cost_shape`."""
         if self.costs_have_units:
             return self.r_standardizer.loc, self.r_standardizer.scale
         like = self.base_samples.samples
@@ -339,15 +294,10 @@ class Predictions(OrderEventModel):
         """The objective that predictions follow."""
         return self.objectives[self.objective](self)
 
-    def rows(
-        self,
-        x: ArrayLike,
-        r: ArrayLike,
-        y: ArrayLike | None = None,
-        c: ArrayLike | None = None,
-    ) -> Rows:
+    def rows(self, *columns: ArrayLike | None) -> Rows:
+        """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
         missing = self.objectives[self.objective].missing
-        return Rows(**checked_data(self, x, r, y, c, missing=missing, device=self.device))
+        return Rows(**checked_data(self, *columns, missing=missing, device=self.device))
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked x and revenues of a surface, without missing values."""
@@ -364,15 +314,18 @@ class Predictions(OrderEventModel):
         return samples
 
     def _in_blocks(
-        self, function: Callable[[Draws, Rows], Tensor], rows: Rows, num_samples: int | None
+        self,
+        function: Callable[[Draws, Rows], Tensor],
+        num_samples: int | None,
+        *columns: ArrayLike | None,
     ) -> Tensor:
-        """`function` of draws and rows, block by block."""
+        """`function` of draws and rows for the columns x, r, (y, c), block by block."""
         base, objective = self.base(num_samples), self.trained_objective
 
         def block(*columns: Tensor) -> Tensor:
-            part = Rows(*columns)
-            draws = objective.given_revenue(objective.draw(part.x, base, self.seed), part.r)
-            return function(draws, part)
+            rows = Rows(*columns)
+            draws = objective.given_revenue(objective.draw(rows.x, base, self.seed), rows.r)
+            return function(draws, rows)
 
-        given = (column for column in rows if column is not None)
-        return in_blocks(block, *given).to(self.dtype)
+        rows = filter(torch.is_tensor, self.rows(*columns))
+        return in_blocks(block, *rows).to(self.dtype)

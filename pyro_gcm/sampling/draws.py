@@ -52,7 +52,7 @@ class Draws(NamedTuple):
     log_weights: Tensor | None = None
     sites: Mapping[str, Tensor] = MappingProxyType({})
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
-    incomplete: Tensor | None = None
+    incomplete: Any = None
     cost: Any = None
     revenue: Any = None
 

@@ -168,7 +168,7 @@ def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: i
             f"(lowest {draws.ess.min().item():.1f}) or a Pareto k above 0.7 (highest "
             f"{draws.pareto_k.nan_to_num(-math.inf).max().item():.2f}): their draws repeat a few "
             "values of z; raise num_proposals, or train a guide that fits better",
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -179,7 +179,7 @@ def _draw(
     if rows.y is None and rows.c is None and not target.weighted:
         draws = target.propose(rows, num_samples, False)
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
-        evidence = (zero, zero, zero + num_samples)
+        evidence: tuple[Tensor, ...] = (zero, zero, zero + num_samples)
         return _unweighted(target, draws, rows, zero + num_samples, evidence)
     if method == "importance" or not target.allows_rejection(rows):
         return _importance(target, rows, num_samples, num_proposals)
@@ -211,6 +211,7 @@ def _rejection(
 
     Rows that took too many proposals repeat those that were accepted.
     """
+    assert target.log_bound is not None
     count, device = len(rows.x), rows.x.device
     active, filled = torch.arange(count, device=device), torch.zeros_like(rows.x[:, 0]).long()
     proposed = torch.zeros_like(filled)
@@ -267,9 +268,7 @@ def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None
         mine[name][index[which]] = theirs[name][which]
 
 
-def _importance(
-    target: Target, rows: Rows, num_samples: int, num_proposals: int
-) -> PosteriorDraws:
+def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int) -> PosteriorDraws:
     """Proposals resampled in proportion to their importance weights."""
     draws = target.propose(rows, num_proposals, True)
     log_w = target.log_likelihood(draws, rows)

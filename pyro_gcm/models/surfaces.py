@@ -1,9 +1,9 @@
-"""Surfaces of GCM and their inverse: the costs of a row do not depend on its revenues."""
+"""Predictions for rows of x at many revenues, and their inverse."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,12 +12,52 @@ from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, sam
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.models.objectives import Objective
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, in_blocks
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, blocks, in_blocks
 from pyro_gcm.sampling.bisection import smallest_reaching
 
 
-def surface(objective: Objective, x: Tensor, revenues: Tensor, base: Tensor) -> Tensor:
-    """Predictions for every row of x at every row of revenues, [B, R], float64.
+class SurfaceDraws(NamedTuple):
+    """Predictions given each of N draws: values [N, B, R] and weights [N, B, R] that sum to 1.
+
+    `weights` is None where they are equal.
+    """
+
+    values: Tensor
+    weights: Tensor | None
+
+    def to(self, device: torch.device) -> SurfaceDraws:
+        """The same on another device."""
+        weights = None if self.weights is None else self.weights.to(device)
+        return SurfaceDraws(self.values.to(device), weights)
+
+
+def pairs(x: Tensor, revenues: Tensor) -> tuple[Tensor, Tensor]:
+    """Every pair of a row of x [B, x_dim] and of revenues [R, r_dim], as B R rows of its own."""
+    return x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+
+
+def surface_draws(objective: Objective, x: Tensor, revenues: Tensor, base: Tensor) -> SurfaceDraws:
+    """Predictions for every pair, given each draw of the latent variables.
+
+    :param base: base samples [N, 1, E].
+    """
+    model = objective.model
+    values, weights = [], []
+    for x_block, r_block in zip(*map(blocks, pairs(x, revenues)), strict=True):
+        draws = objective.given_revenue(objective.draw(x_block, base, model.seed), r_block)
+        values.append(model.response.predict(draws.event, draws.covariates))
+        if draws.log_weights is not None:
+            weights.append(draws.log_weights.exp())
+
+    def table(parts: list[Tensor]) -> Tensor:
+        rows = torch.cat(parts, 1)[:, : len(x) * len(revenues)]
+        return rows.reshape(-1, len(x), len(revenues)).to(base.dtype)
+
+    return SurfaceDraws(table(values), table(weights) if weights else None)
+
+
+def strict_surface(objective: Objective, x: Tensor, revenues: Tensor, base: Tensor) -> Tensor:
+    """The surface of `GCM`, [B, R]: its costs do not depend on r, so that x is encoded once.
 
     :param x: [B, x_dim] in data units, on the device of the model.
     :param revenues: [R, r_dim].
@@ -33,7 +73,7 @@ def surface(objective: Objective, x: Tensor, revenues: Tensor, base: Tensor) -> 
         predictions = (model.response.predict(event, draws.covariates) for event in events)
         return torch.cat([draws.mean(values) for values in predictions], dim=-1)
 
-    return in_blocks(block, x)
+    return in_blocks(block, x).to(base.dtype)
 
 
 def required_revenue(

@@ -56,7 +56,9 @@ class TrainingOptions:
         if self.patience is not None:
             positive_int("patience", self.patience)
             if self.validation == 0.0:
-                raise ValueError("patience needs a validation part: pass validation=0.1, say")
+                raise ValueError(
+                    "patience needs a validation part: pass validation=0.1, for example"
+                )
         if self.schedule is not None and not callable(self.schedule):
             one_of("schedule", self.schedule, ["cosine"])
         self.target = _device(self.device)

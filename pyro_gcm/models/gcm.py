@@ -31,7 +31,8 @@ from pyro_gcm.models.parts import refuse_unused_decoder, revenue_map_part
 from pyro_gcm.models.predictions import Encoded, prediction
 from pyro_gcm.models.responses import Response
 from pyro_gcm.models.strict_objectives import strict_pair
-from pyro_gcm.nets import Conditional, Identity, StandardNormal, with_missing
+from pyro_gcm.nets import Conditional, Identity, StandardNormal
+from pyro_gcm.nets import with_missing_indicators as with_missing
 from pyro_gcm.nets.conditional import joined
 
 

@@ -196,7 +196,7 @@ def test_continuous_and_quantile_predictions_are_in_units_of_y(response: str) ->
         ({"schedule": "step"}, r"schedule must be one of \['cosine'\], got 'step'"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"device": "abacus"}, "device='abacus' is not a device of torch"),
-        ({"optimizer": lambda p, lr: 3}, "optimizer must make an optimiser of torch, got 3"),
+        ({"optimizer": lambda p, lr: 3}, "optimizer must return a torch optimiser, got 3"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

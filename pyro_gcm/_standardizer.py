@@ -1,4 +1,4 @@
-"""Standardisation as part of a model, so that users pass raw units."""
+"""Standardisation as part of a model, so that inputs are passed in raw units."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from torch import Tensor, nn
 
 
 class Standardizer(nn.Module):
-    """(value - loc) / scale per column, with loc and scale kept as buffers.
+    """The map (value - loc) / scale of each column, with loc and scale as buffers.
 
-    It starts as the identity. The scale is positive, so the map keeps the order of revenues. Values
-    in float64 are standardised before they are rounded to the dtype of the model, so that a column
-    far from 0 keeps its digits.
+    It is the identity until `learn` is called. The scale is positive, so the order of revenues is
+    preserved. Values in float64 are standardised before they are rounded to the dtype of the
+    model, so that a column far from 0 does not lose precision.
+
+    :param dim: number of columns.
     """
 
     loc: Tensor
@@ -23,22 +25,22 @@ class Standardizer(nn.Module):
         self.register_buffer("scale", torch.ones(dim))
 
     def learn(self, values: Tensor) -> None:
-        """Take mean and standard deviation from rows [n, dim]; a constant column keeps scale 1.
+        """Set loc and scale to the mean and standard deviation of rows [n, dim].
 
-        NaN, a missing value, does not count.
+        A constant column gets scale 1. NaN marks a missing value, which is ignored.
         """
         values = values.double()
         loc = values.nanmean(0)
         scale = (values - loc).square().nanmean(0).sqrt()
-        # Rounding leaves a constant column with a spread of a few ulps of its size.
+        # Through rounding, the computed scale of a constant column is a few ulps of its values.
         constant = scale <= 1e-12 * values.nan_to_num().abs().amax(0)
         self.loc.copy_(loc)
         self.scale.copy_(torch.where(constant, 1.0, scale))
 
     def forward(self, values: Tensor) -> Tensor:
-        """Standardised values, in the dtype of the model."""
+        """Standardised values [..., dim], in the dtype of the model."""
         return ((values - self.loc) / self.scale).to(self.loc.dtype)
 
     def inverse(self, standard: Tensor) -> Tensor:
-        """Values in the units of the data."""
+        """Values [..., dim] in the units of the data."""
         return standard * self.scale + self.loc

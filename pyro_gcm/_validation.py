@@ -1,4 +1,4 @@
-"""Checks of user input: each error names the argument, what came and what was wanted."""
+"""Checks of user input whose errors name the argument, its value and the expected one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_te
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
-    """A real-valued tensor on `device`; without it tensors stay where they are."""
+    """Convert a value to a real floating-point tensor without gradient.
+
+    :param device: where the tensor is moved to; by default it stays where it is.
+    :raises TypeError: if the value is not a real, dense, numeric array.
+    """
     if isinstance(value, Tensor):
         tensor = value.detach()
     else:
@@ -43,9 +47,12 @@ def matrix(
     *,
     missing: bool = False,
 ) -> Tensor:
-    """A finite [rows, columns] tensor; `argument` names the model's size it has to match.
+    """Convert a value to a finite tensor [rows, columns].
 
-    With `missing`, NaN is a value that is not known.
+    :param columns: required number of columns.
+    :param argument: name of the model's argument that sets this number, for the error message.
+    :param missing: whether to accept NaN, which marks a missing value.
+    :raises ValueError: for wrong shapes, no rows, or values that are not finite.
     """
     tensor = as_tensor(name, value, device)
     if tensor.dim() != 2:
@@ -61,7 +68,7 @@ def matrix(
 
 
 def no_empty_column(name: str, tensor: Tensor) -> None:
-    """An error if a column [rows] of a matrix with missing values has no value at all."""
+    """Check that every column of a matrix [rows, columns] has a value that is not missing (NaN)."""
     empty = tensor.isnan().all(0)
     if empty.any():
         raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
@@ -70,9 +77,10 @@ def no_empty_column(name: str, tensor: Tensor) -> None:
 def vector(
     name: str, value: ArrayLike, device: torch.device | None = None, *, missing: bool = False
 ) -> Tensor:
-    """A finite [rows] tensor; a single column [rows, 1] is flattened.
+    """Convert a value to a finite tensor [rows]; a single column [rows, 1] is flattened.
 
-    With `missing`, NaN is a value that is not known.
+    :param missing: whether to accept NaN, which marks a missing value.
+    :raises ValueError: for wrong shapes, no rows, or values that are not finite.
     """
     tensor = as_tensor(name, value, device)
     if tensor.dim() == 2 and tensor.shape[1] == 1:
@@ -84,7 +92,7 @@ def vector(
 
 
 def same_rows(**tensors: Tensor) -> None:
-    """An error unless all tensors have the same number of rows."""
+    """Check that all tensors have the same number of rows."""
     rows = {name: len(tensor) for name, tensor in tensors.items()}
     if len(set(rows.values())) > 1:
         counts = ", ".join(f"{name} has {count}" for name, count in rows.items())
@@ -92,13 +100,13 @@ def same_rows(**tensors: Tensor) -> None:
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
-    """An error unless `value` is one of the names."""
+    """Check that `value` is one of the names."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
 
 
 def positive_int(name: str, value: Any, minimum: int = 1) -> int:
-    """An integer of at least `minimum`."""
+    """Return the value as an integer, which must be at least `minimum`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not float(value).is_integer() or value < minimum:
         raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
@@ -106,7 +114,7 @@ def positive_int(name: str, value: Any, minimum: int = 1) -> int:
 
 
 def positive(name: str, value: Any) -> float:
-    """A finite number above 0."""
+    """Return the value as a float, which must be finite and above 0."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not 0.0 < value < math.inf:
         raise ValueError(f"{name} must be a number above 0, got {value!r}")
@@ -114,7 +122,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def kind(value: Any) -> str:
-    """What came, for an error: "the class X", or the name of the type."""
+    """Describe a value in an error message: "the class X", or the name of its type."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
@@ -131,9 +139,9 @@ def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> 
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:
-    """An array that torch can take as it is: writable, no strides below 0, no boxed numbers."""
+    """An array that torch can convert: writable, without negative strides or Python objects."""
     array = np.asarray(value)
-    # What a DataFrame of columns with different types becomes.
+    # A DataFrame with columns of different types becomes an array of objects.
     if array.dtype == object and all(isinstance(v, Real | np.bool_) for v in array.flat):
         array = array.astype(np.float64)
     return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])

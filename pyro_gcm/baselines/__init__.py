@@ -1,4 +1,7 @@
-"""Other methods for the same task, in plain torch: each a module of (x, r) with a loss."""
+"""Baseline methods in plain torch: modules of (x, r) with a loss and `predict`.
+
+A new baseline is a subclass of `Baseline` in a module of its own, and a line in this file.
+"""
 
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.boosting import MonotoneBoosting

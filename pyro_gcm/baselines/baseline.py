@@ -1,8 +1,8 @@
-"""What every baseline is: a module of (x, r) with a loss and `predict`."""
+"""The base class of the baselines: a module of (x, r) with a loss and `predict`."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -12,66 +12,73 @@ from pyro_gcm._evaluating import evaluating
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows
 
-Response = Literal["binary", "continuous", "quantile"]
+#: Names of the responses that baselines model.
+ResponseName = Literal["binary", "continuous", "quantile"]
 
 
 class Baseline(nn.Module):
-    """A score s(x, r) of standardised inputs: `decode(encode(x), r)`, as a subclass says.
+    """A score s(x, r) of standardised inputs, `decode(encode(x), r)`, which a subclass defines.
 
     :param x_dim: number of covariates.
     :param r_dim: number of revenues, the monotone inputs.
-    :param response: "binary": Pr(y = 1) is the sigmoid of the score, the loss its cross entropy;
-        "continuous": the score is the mean, the loss the squared error; "quantile": the score is
-        the quantile of level r[:, 0], the only revenue, the loss the pinball loss (paper, section
-        4.1). The last two are in standardised units of y.
-    :raises ValueError: for sizes below 1, an unknown response, or levels in several columns.
+    :param response: for "binary", Pr(y = 1) is the sigmoid of the score and the loss is the cross
+        entropy; for "continuous", the score is the mean and the loss the squared error; for
+        "quantile", the score is the quantile at level r[:, 0], the only revenue, and the loss is
+        the pinball loss (paper, section 4.1). The last two are in standardised units of y.
+    :raises ValueError: for sizes below 1, an unknown response, or several columns of quantile
+        levels.
     """
 
-    #: Whether the score rises with every revenue by construction.
+    #: Whether the score is non-decreasing in every revenue by construction.
     strict: ClassVar[bool] = False
 
-    def __init__(self, x_dim: int, r_dim: int, *, response: Response = "binary") -> None:
+    def __init__(self, x_dim: int, r_dim: int, *, response: ResponseName = "binary") -> None:
         super().__init__()
-        one_of("response", response, ["binary", "continuous", "quantile"])
+        one_of("response", response, get_args(ResponseName))
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim)
         self.response = response
         if response == "quantile" and r_dim != 1:
-            raise ValueError(f"r_dim must be 1, the level, for response='quantile', got {r_dim}")
+            raise ValueError(
+                f"r_dim must be 1, the quantile level, for response='quantile', got {r_dim}"
+            )
         self.x_units, self.r_units = Standardizer(x_dim), Standardizer(r_dim)
         self.y_units = Standardizer(1)
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-        """Standardise x, r and, unless it is binary, y by the mean and spread of these rows."""
+        """Learn means and standard deviations of x, r and, unless it is binary, y from rows.
+
+        :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
+        """
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":
             self.y_units.learn(y.unsqueeze(-1))
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The part of the score that reads standardised x [..., x_dim] alone."""
+        """The part of the score that depends only on standardised x [..., x_dim]."""
         raise NotImplementedError
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """Score [...] of `encode(x)` and standardised r [..., r_dim], which broadcast."""
+        """Score [...] from `encode(x)` and standardised r [..., r_dim], which broadcast."""
         raise NotImplementedError
 
     def score(self, x: Tensor, r: Tensor) -> Tensor:
-        """Score [B] of standardised x [B, x_dim] and r [B, r_dim]."""
+        """Score [B] for standardised x [B, x_dim] and r [B, r_dim]."""
         return self.decode(self.encode(x), r)
 
     def forward(self, x: Tensor, r: Tensor) -> Tensor:
-        """Score [B] of x [B, x_dim] and r [B, r_dim] in the units of the data.
+        """Score [B] for x [B, x_dim] and r [B, r_dim] in the units of the data.
 
-        :raises ValueError: for wrong shapes, which would broadcast.
+        :raises ValueError: for wrong shapes, which would otherwise broadcast.
         """
         self._check_shapes(x, r)
         return self.score(self.x_units(x), self.r_units(r))
 
     def loss(self, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
-        """Mean loss of the rows x [B, x_dim], r [B, r_dim], y [B], in the units of the data.
+        """Mean loss for x [B, x_dim], r [B, r_dim] and y [B], given in the units of the data.
 
-        :raises ValueError: for wrong shapes, which would broadcast.
+        :raises ValueError: for wrong shapes, which would otherwise broadcast.
         """
         self._check_shapes(x, r)
         if y.shape != x.shape[:1]:
@@ -79,11 +86,14 @@ class Baseline(nn.Module):
         return self.standard_loss(self.x_units(x), self.r_units(r), r, y)
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:
-        """Mean loss of standardised x and r; `level` is r as it came. Penalties are added here."""
+        """Mean loss for standardised x and r, penalties included.
+
+        :param level: r in the units of the data: the quantile level of response="quantile".
+        """
         return self.data_loss(self.score(x, r), level, y)
 
     def data_loss(self, score: Tensor, level: Tensor, y: Tensor) -> Tensor:
-        """Mean cross entropy, squared error or pinball loss of scores [B]."""
+        """Mean cross entropy, squared error or pinball loss of scores [B], without penalties."""
         if self.response == "binary":
             return functional.binary_cross_entropy_with_logits(score, y.to(score.dtype))
         standard = self.y_units(y.unsqueeze(-1)).squeeze(-1)
@@ -93,8 +103,11 @@ class Baseline(nn.Module):
 
     @torch.no_grad()
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
-        """Pr(y = 1), the mean or the quantile of level r[:, 0], [B], in the units of y.
+        """Pr(y = 1), the mean, or the quantile at level r[:, 0], [B], in the units of y.
 
+        Runs without gradients and in evaluation mode.
+
+        :param x: [B, x_dim]; `r`: [B, r_dim], in the units of the data.
         :raises ValueError: for wrong shapes or values that are not finite.
         """
         x, r = self._inputs(x, "r", r)
@@ -104,18 +117,18 @@ class Baseline(nn.Module):
 
     @torch.no_grad()
     def surface(self, x: ArrayLike, revenues: ArrayLike, *, cached: bool = True) -> Tensor:
-        """Predictions [B, R] of x [B, x_dim] at every revenue of `revenues` [R, r_dim].
+        """Predictions [B, R] for x [B, x_dim] at every row of `revenues` [R, r_dim].
 
-        :param cached: encode x once, as `GCM.surface` does; else evaluate all B x R pairs anew, as
-            the paper times the baselines (appendix G).
+        :param cached: whether to encode x once, as `GCM.surface` does. Otherwise all B x R pairs
+            are evaluated separately, as in the paper's timings of the baselines (appendix G).
         """
         x, revenues = self._inputs(x, "revenues", revenues)
         with evaluating(self):
             if cached:
                 encoded = tuple(part.unsqueeze(1) for part in self.encode(self.x_units(x)))
                 return self._response(self.decode(encoded, self.r_units(revenues)))
-            every = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-            return self._response(self(*every)).reshape(len(x), len(revenues))
+            pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+            return self._response(self(*pairs)).reshape(len(x), len(revenues))
 
     def _inputs(self, x: ArrayLike, name: str, r: ArrayLike) -> tuple[Tensor, Tensor]:
         device = self.r_units.loc.device
@@ -125,14 +138,15 @@ class Baseline(nn.Module):
         return columns, revenues
 
     def check_revenues(self, name: str, r: Tensor) -> None:
-        """An error for levels [B, 1] of quantiles that are not inside (0, 1).
+        """Check that the quantile levels [B, 1] of response="quantile" are inside (0, 1).
 
-        :raises ValueError: naming the argument.
+        :param name: name of the argument in the error message.
+        :raises ValueError: for levels outside (0, 1).
         """
         if self.response == "quantile" and not ((r > 0) & (r < 1)).all():
             raise ValueError(
-                f"{name} must lie strictly between 0 and 1, the levels of response='quantile', got "
-                f"{float(r.min()):g} to {float(r.max()):g}"
+                f"{name} must lie strictly between 0 and 1 for response='quantile', got values "
+                f"from {float(r.min()):g} to {float(r.max()):g}"
             )
 
     def _check_shapes(self, x: Tensor, r: Tensor) -> None:
@@ -149,6 +163,9 @@ class Baseline(nn.Module):
 
 
 def pinball_loss(prediction: Tensor, level: Tensor, y: Tensor) -> Tensor:
-    """Mean of rho_level(y - prediction) (paper, section 4.1); all of shape [B]."""
+    """Mean pinball loss rho_level(y - prediction) at quantile levels (paper, section 4.1).
+
+    :param prediction: predicted quantiles; `level`: quantile levels; `y`: outcomes, all [B].
+    """
     error = y - prediction
     return torch.maximum(level * error, (level - 1.0) * error).mean()

@@ -15,8 +15,8 @@ class _Library(NamedTuple):
     module: str
     classifier: str
     regressor: str
-    constraints: str  # its argument: 1 for a column the prediction rises with, 0 for a free one
-    breaking: tuple[str, ...]  # other loss, leaves or columns, under which predictions may fall
+    constraints: str  # its argument with 1 for an increasing column and 0 for a free one
+    breaking: tuple[str, ...]  # options under which predictions need not be monotone
     defaults: dict[str, Any]
 
 
@@ -54,18 +54,20 @@ _LIBRARIES = {
 
 
 class MonotoneBoosting:
-    """Boosted trees of [x, r] that cannot fall with any revenue; no torch module.
+    """Gradient-boosted trees of [x, r] that are non-decreasing in every revenue.
 
-    Inputs are taken as they come: trees need no standard units.
+    This is not a torch module. Inputs are not standardised, since trees do not depend on units.
 
     :param library: "sklearn" (`HistGradientBoosting*`), or "xgboost" or "lightgbm", which
-        `pip install pyro-gcm[boosting]` brings.
-    :param response: "binary": log loss, `predict` gives Pr(y = 1); "continuous": squared error,
-        `predict` gives the mean.
-    :param seed: of whatever the library draws.
-    :param options: to the library's estimator by its own names, early stopping among them.
-    :raises ValueError: for another response or library, options that are set here, and those under
-        which the libraries do not keep the constraints: another loss, linear models, categories.
+        `pip install pyro-gcm[boosting]` installs.
+    :param response: "binary" (log loss; `predict` returns Pr(y = 1)) or "continuous" (squared
+        error; `predict` returns the mean).
+    :param seed: seed of the library's random choices.
+    :param options: options of the library's estimator under its own names, such as those of early
+        stopping.
+    :raises ValueError: for another response or library, for options that are set here, and for
+        options under which the libraries do not guarantee the constraints (another loss, linear
+        models, categorical columns).
     :raises ImportError: if the library is not installed.
 
     Example::
@@ -85,16 +87,16 @@ class MonotoneBoosting:
         **options: Any,
     ) -> None:
         one_of("library", library, list(_LIBRARIES))
-        # Trees that rise with the level are no quantiles of that level: "quantile" is refused.
+        # "quantile" is refused: the libraries have no pinball loss whose level varies by row.
         one_of("response", response, ["binary", "continuous"])
         self._library = _LIBRARIES[library]
         for name in ("random_state", self._library.constraints):
             if name in options:
-                raise ValueError(f"{name} must be left out of the options, it is set here")
+                raise ValueError(f"{name} must be left out of the options, since it is set here")
         for name in self._library.breaking:
             if name in options:
                 raise ValueError(
-                    f"{name} must be left out of the options: with it predictions may fall with r"
+                    f"{name} must be left out of the options, since it may break monotonicity"
                 )
         try:
             module = import_module(self._library.module)
@@ -110,9 +112,9 @@ class MonotoneBoosting:
         self._columns: tuple[int, int] | None = None
 
     def fit(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> MonotoneBoosting:
-        """Train on rows x [n, x_dim], r [n, r_dim], y [n], 0 and 1 where the response is binary.
+        """Train on rows x [n, x_dim], r [n, r_dim] and y [n] (0 or 1 if the response is binary).
 
-        :raises ValueError: for wrong shapes or values, before any work is done.
+        :raises ValueError: for wrong shapes or values, before training starts.
         """
         sizes = _width("x", x), _width("r", r)
         inputs = self._inputs(x, r, sizes)
@@ -121,7 +123,7 @@ class MonotoneBoosting:
         if self.response == "binary" and outcomes.unique().tolist() != [0.0, 1.0]:
             found = outcomes.unique().tolist()[:5]
             raise ValueError(f"y must hold 0 and 1 for response='binary', got {found}")
-        # A tuple: xgboost takes no list.
+        # A tuple, since xgboost does not accept a list.
         constraints = {self._library.constraints: (0,) * sizes[0] + (1,) * sizes[1]}
         estimator = self._make(random_state=self.seed, **constraints, **self.options)
         self.estimator = estimator.fit(inputs.numpy(), outcomes.double().cpu().numpy())
@@ -129,13 +131,13 @@ class MonotoneBoosting:
         return self
 
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
-        """Pr(y = 1) or the mean of y, float64 [B], of x [B, x_dim] and r [B, r_dim].
+        """Pr(y = 1) or the mean of y, float64 [B], for x [B, x_dim] and r [B, r_dim].
 
-        :raises RuntimeError: before `fit`.
+        :raises RuntimeError: if the model has not been fitted.
         :raises ValueError: for wrong shapes or values that are not finite.
         """
         if self._columns is None:
-            raise RuntimeError("predict needs a fitted model: call fit first")
+            raise RuntimeError("the model has not been fitted: call fit first")
         inputs = self._inputs(x, r, self._columns).numpy()
         if self.response == "binary":
             return torch.as_tensor(self.estimator.predict_proba(inputs)[:, 1], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The constrained monotonic network: convex, concave and saturated activations in one layer."""
+"""CMNN: a network with convex, concave and saturated activations in every layer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._validation import one_of, positive_int
-from pyro_gcm.baselines.baseline import Baseline, Response
-from pyro_gcm.baselines.positive import softplus
+from pyro_gcm.baselines.baseline import Baseline, ResponseName
+from pyro_gcm.baselines.non_negative import softplus
 from pyro_gcm.baselines.two_stream import TwoStreamBody
 
 
@@ -18,10 +18,11 @@ class CMNN(Baseline):
     """Constrained monotonic network (Runje and Shankaranarayana, ICML 2023).
 
     :param hidden: width of the hidden layers.
-    :param form: "paper": the two-stream body, its hidden units in thirds; "type1" and "type2": the
-        networks of the method's authors, with weights abs(W), base activation ELU and units split
-        7:7:2. "type1" sums all inputs into the first of two hidden layers; "type2" gives every
-        input units of its own, a quarter of `hidden`, before the hidden layer.
+    :param form: "paper" is the two-stream body with a third of its hidden units for each
+        activation. "type1" and "type2" are the networks of the method's authors, with weights
+        abs(W), base activation ELU and units split 7:7:2. "type1" feeds all inputs into the first
+        of two hidden layers; "type2" gives every input its own units, a quarter of `hidden`, before
+        the hidden layer.
     """
 
     strict: ClassVar[bool] = True
@@ -31,7 +32,7 @@ class CMNN(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: Response = "binary",
+        response: ResponseName = "binary",
         hidden: int = 16,
         form: Literal["paper", "type1", "type2"] = "paper",
     ) -> None:
@@ -44,7 +45,7 @@ class CMNN(Baseline):
         )
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The sums over x, one tensor for each layer that reads it."""
+        """The contributions of x, one tensor for each layer that reads it."""
         return self.network.encode(x)
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
@@ -53,7 +54,7 @@ class CMNN(Baseline):
 
 
 def softplus_thirds(values: Tensor) -> Tensor:
-    """Softplus, its concave mirror image and both joined, on a third of the units each."""
+    """Softplus, its concave reflection and a saturated activation, on a third of the units each."""
     third = values.shape[-1] // 3
     convex, concave, saturated = values.tensor_split([third, 2 * third], -1)
     joined = softplus(1.0 - (-saturated).relu()) - softplus(1.0 - saturated.relu())
@@ -61,7 +62,7 @@ def softplus_thirds(values: Tensor) -> Tensor:
 
 
 def elu_split(values: Tensor) -> Tensor:
-    """ELU, its concave mirror image and both joined, on units in the ratio 7:7:2."""
+    """ELU, its concave reflection and a saturated activation, on units in the ratio 7:7:2."""
     part = round(values.shape[-1] * 7 / 16)
     convex, concave, saturated = values.tensor_split([part, 2 * part], -1)
     # rho(u + 1) - rho(1) below 0, rho(1) - rho(1 - u) above, where rho(1) = 1.
@@ -78,7 +79,7 @@ class AbsLinear(nn.Linear):
 
 
 class TypeOne(nn.Module):
-    """All inputs in the first layer, free weights for x."""
+    """A network that reads all inputs in the first layer, with unconstrained weights for x."""
 
     def __init__(self, x_dim: int, r_dim: int, hidden: int) -> None:
         super().__init__()
@@ -89,24 +90,27 @@ class TypeOne(nn.Module):
         self.output = AbsLinear(hidden, 1)
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The first layer's sum over x, [..., hidden]."""
+        """The contribution of x to the first layer, [..., hidden]."""
         return (self.x_layer(x),)
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """[..., 1]."""
+        """Scores [..., 1]."""
         first = elu_split(encoded[0] + self.r_layer(r))
         out: Tensor = self.output(elu_split(self.hidden(first)))
         return out
 
 
 class TypeTwo(nn.Module):
-    """A layer for every input alone, then a layer of all of them, free weights for those of x."""
+    """A network with a layer for each input, followed by a layer that combines them.
+
+    The weights for the units of x are unconstrained.
+    """
 
     def __init__(self, x_dim: int, r_dim: int, hidden: int) -> None:
         super().__init__()
         hidden = positive_int("hidden", hidden)
         own = max(hidden // 4, 1)
-        # Each unit reads one number: the bound of U(-a, a) is Glorot's for `own` units.
+        # Glorot's bound for a layer with one input and `own` units.
         bound = (6.0 / (1 + own)) ** 0.5
         self.x_weight = nn.Parameter(torch.empty(x_dim, own).uniform_(-bound, bound))
         self.x_bias = nn.Parameter(torch.zeros(x_dim, own))
@@ -117,12 +121,12 @@ class TypeTwo(nn.Module):
         self.output = AbsLinear(hidden, 1)
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The hidden layer's sum over the units of x, [..., hidden]."""
+        """The contribution of the units of x to the hidden layer, [..., hidden]."""
         units = functional.elu(x.unsqueeze(-1) * self.x_weight + self.x_bias)
         return (self.x_layer(units.flatten(-2)),)
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """[..., 1]."""
+        """Scores [..., 1]."""
         units = elu_split(r.unsqueeze(-1) * self.r_weight.abs() + self.r_bias)
         out: Tensor = self.output(elu_split(encoded[0] + self.r_layer(units.flatten(-2))))
         return out

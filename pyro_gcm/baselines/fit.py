@@ -38,20 +38,18 @@ def fit(
 ) -> FitResult:
     """Train a baseline on rows (x, r, y) in the units of the data.
 
-    Every option means what it means to `pyro_gcm.fit`: the same rows in the same order for the same
-    seed, the same optimiser, schedule, clipping and choice of the epoch.
+    The options have the same meaning as in `pyro_gcm.fit`: the same seed gives the same rows in the
+    same order, with the same optimiser, schedule, clipping and selection of the best epoch.
 
-    :param model: trained in place; its weights were drawn when it was made.
-    :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], 0 or 1 where the response is binary.
-    :returns: the history: means over rows of what `model.loss` gives, y in standardised units.
-    :raises TypeError: for a model that is no baseline, and options of a wrong type.
-    :raises ValueError: for wrong shapes, values or options, before any work is done.
+    :param model: trained in place, from its current weights.
+    :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], 0 or 1 if the response is binary.
+    :returns: the history of `model.loss`, a mean over rows with y in standardised units.
+    :raises TypeError: if the model is not a baseline, or an option has a wrong type.
+    :raises ValueError: for wrong shapes, values or options, before training starts.
     :raises RuntimeError: if the loss is not finite.
     """
     if not isinstance(model, Baseline):
-        raise TypeError(
-            f"model must be a baseline of torch, an object of Baseline, got {kind(model)}"
-        )
+        raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
     options = TrainingOptions(
         epochs=epochs,
         batch_size=batch_size,
@@ -102,6 +100,6 @@ class _BaselineTrainer(Trainer):
         return loss * len(batch[0])
 
     def held_out_loss(self, batch: list[Tensor]) -> float:
-        # PWL differentiates the score inside its loss.
+        # The loss of PWL differentiates the score.
         with torch.enable_grad():
             return self.model.loss(*batch).item() * len(batch[0])

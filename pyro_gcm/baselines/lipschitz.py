@@ -1,4 +1,4 @@
-"""LipschitzMonotone: slopes bounded by construction, then tilted (Nolte et al. 2023)."""
+"""LipschitzMonotone: a network with bounded slopes plus a linear term (Nolte et al. 2023)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._validation import positive, positive_int
-from pyro_gcm.baselines.baseline import Baseline, Response
+from pyro_gcm.baselines.baseline import Baseline, ResponseName
 
 _LAYERS = 3
 
@@ -16,14 +16,14 @@ _LAYERS = 3
 class LipschitzMonotone(Baseline):
     """Lipschitz monotonic network: s(x, r) = g(x, r) + bound * sum of r.
 
-    No slope of g in a standardised input exceeds `bound` in size, abs(g(a) - g(b)) <= bound *
-    sum abs(a - b), so s cannot fall with r; nor can it rise faster than 2 * bound with it, or
-    faster than `bound` with x. g is a perceptron of three layers with GroupSort between them. Each
-    layer's weights are divided by max(1, norm / bound^(1/3)), where the norm is a weight's own size
-    in the first layer and the sum of sizes of a unit's weights in the others (the kinds "one-inf"
-    and "inf" of Nolte et al. 2023).
+    g is Lipschitz in the standardised inputs, abs(g(a) - g(b)) <= bound * sum abs(a - b), so s is
+    non-decreasing in r. Its slope is at most 2 * bound in r and at most `bound` in x. g is an MLP
+    of three layers with GroupSort activations. The weights of each layer are divided by
+    max(1, norm / bound^(1/3)), where the norm is the absolute value of a weight in the first layer
+    and the sum of the absolute weights of a unit in the others (the kinds "one-inf" and "inf" of
+    Nolte et al. 2023).
 
-    :param hidden: width of both hidden layers, even: GroupSort sorts pairs.
+    :param hidden: width of both hidden layers; even, since GroupSort sorts pairs of units.
     :param bound: Lipschitz constant of g; lambda in Nolte et al. (2023).
     """
 
@@ -34,20 +34,22 @@ class LipschitzMonotone(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: Response = "binary",
+        response: ResponseName = "binary",
         hidden: int = 16,
         bound: float = 1.0,
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
         if positive_int("hidden", hidden) % 2:
-            raise ValueError(f"hidden must be even, GroupSort sorts pairs of units, got {hidden}")
+            raise ValueError(
+                f"hidden must be even, since GroupSort sorts pairs of units, got {hidden}"
+            )
         self.bound = positive("bound", bound)
         self.first = nn.Linear(x_dim + r_dim, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.output = nn.Linear(hidden, 1)
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The first layer's sum over x, [..., hidden]."""
+        """The contribution of x to the first layer, [..., hidden]."""
         weight = self._single(self.first.weight[:, : self.x_dim])
         return (functional.linear(x, weight, self.first.bias),)
 
@@ -56,7 +58,7 @@ class LipschitzMonotone(Baseline):
         return self.lipschitz_part(encoded, r) + self.bound * r.sum(-1)
 
     def lipschitz_part(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """g [...] of `encode(x)` and standardised r."""
+        """g [...] from `encode(x)` and standardised r."""
         weight = self._single(self.first.weight[:, self.x_dim :])
         h = _group_sort(encoded[0] + functional.linear(r, weight))
         h = _group_sort(functional.linear(h, self._summed(self.second.weight), self.second.bias))
@@ -69,10 +71,10 @@ class LipschitzMonotone(Baseline):
         return weight / self._divisor(weight.abs().sum(1, keepdim=True))
 
     def _divisor(self, norms: Tensor) -> Tensor:
-        # Only above this layer's share of the bound: slopes below it are free.
+        # Weights are scaled only where they exceed this layer's share of the bound.
         return (norms / self.bound ** (1.0 / _LAYERS)).clamp(min=1.0)
 
 
 def _group_sort(h: Tensor) -> Tensor:
-    """Each pair of units [..., hidden] in order of size: slopes of size 1, none lost."""
+    """Sort each pair of units [..., hidden], which keeps the absolute value of gradients."""
     return h.unflatten(-1, (-1, 2)).sort(-1).values.flatten(-2)

@@ -1,4 +1,4 @@
-"""Min-max networks: extrema over groups of increasing pieces, sharp (MM) and smooth (SMM)."""
+"""Min-max networks: extrema over groups of increasing functions, exact (MM) and smooth (SMM)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._validation import one_of, positive_int
-from pyro_gcm.baselines.baseline import Baseline, Response
+from pyro_gcm.baselines.baseline import Baseline, ResponseName
 from pyro_gcm.baselines.two_stream import TwoStreamBody
 
 Form = Literal["paper", "canonical"]
@@ -18,12 +18,13 @@ Form = Literal["paper", "canonical"]
 class MM(Baseline):
     """Min-max network (Sill, NIPS 1997).
 
-    :param hidden: width of the hidden layers of the paper's form.
-    :param form: "paper": the pieces are outputs of the two-stream body with tanh, the score is the
-        maximum over groups of the minimum inside a group; "canonical": linear pieces with weights
-        exp(z) of r and free weights of x, the minimum over groups of the maximum inside.
-    :param groups: number of groups; 3 in the paper's form, else 6.
-    :param units: pieces in a group; 3 in the paper's form, else 6.
+    :param hidden: width of the hidden layers of form="paper".
+    :param form: in "paper" the pieces are outputs of the two-stream body with tanh, and the score
+        is the maximum over groups of the minimum within a group. In "canonical" the pieces are
+        linear, with weights exp(z) for r and unconstrained weights for x, and the score is the
+        minimum over groups of the maximum within a group.
+    :param groups: number of groups; by default 3 in form="paper" and 6 otherwise.
+    :param units: number of pieces per group; by default 3 in form="paper" and 6 otherwise.
     """
 
     strict: ClassVar[bool] = True
@@ -33,7 +34,7 @@ class MM(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: Response = "binary",
+        response: ResponseName = "binary",
         hidden: int = 16,
         form: Form = "paper",
         groups: int | None = None,
@@ -42,9 +43,9 @@ class MM(Baseline):
         super().__init__(x_dim, r_dim, response=response)
         one_of("form", form, ["paper", "canonical"])
         self.form = form
-        usual = 3 if form == "paper" else 6
-        self.groups = positive_int("groups", usual if groups is None else groups)
-        self.units = positive_int("units", usual if units is None else units)
+        default = 3 if form == "paper" else 6
+        self.groups = positive_int("groups", default if groups is None else groups)
+        self.units = positive_int("units", default if units is None else units)
         number = self.groups * self.units
         self.pieces = (
             TwoStreamBody(x_dim, r_dim, hidden, number)
@@ -53,7 +54,7 @@ class MM(Baseline):
         )
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The sums over x, one tensor for each layer that reads it."""
+        """The contributions of x, one tensor for each layer that reads it."""
         return self.pieces.encode(x)
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
@@ -63,7 +64,7 @@ class MM(Baseline):
             return self.maximum(self.minimum(pieces))
         if self.training:
             return self.minimum(self.maximum(pieces))
-        # A learned beta may become small, and 1 / beta is what it makes of rounding.
+        # float64, since a small learned beta amplifies rounding errors by 1 / beta.
         return self.minimum(self.maximum(pieces.double())).to(pieces.dtype)
 
     def maximum(self, values: Tensor) -> Tensor:
@@ -76,9 +77,10 @@ class MM(Baseline):
 
 
 class SMM(MM):
-    """Smooth min-max network (Igel, ICML 2024): MM with LSE(beta v) / beta for the maximum.
+    """Smooth min-max network (Igel, ICML 2024): MM with LSE(beta v) / beta as the maximum.
 
-    :param form: "paper": beta = 4; "canonical": the logarithm of beta is learned, from -1.
+    :param form: as in `MM`. beta is 4 in "paper"; in "canonical" its logarithm is learned, starting
+        from -1.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class SMM(MM):
         x_dim: int,
         r_dim: int,
         *,
-        response: Response = "binary",
+        response: ResponseName = "binary",
         hidden: int = 16,
         form: Form = "paper",
         groups: int | None = None,
@@ -100,7 +102,7 @@ class SMM(MM):
 
     @property
     def beta(self) -> Tensor | float:
-        """Sharpness of the extrema."""
+        """Inverse temperature of the extrema; they are exact as it tends to infinity."""
         return 4.0 if self.form == "paper" else self.log_beta.exp()
 
     def maximum(self, values: Tensor) -> Tensor:
@@ -118,9 +120,9 @@ class LinearPieces(nn.Module):
         nn.init.trunc_normal_(self.log_weight)
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The sum over x, [..., outputs]."""
+        """The contribution of x, [..., outputs]."""
         return (self.x_layer(x),)
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """[..., outputs]."""
+        """The pieces, [..., outputs]."""
         return encoded[0] + functional.linear(r, self.log_weight.exp())

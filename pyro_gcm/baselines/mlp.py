@@ -1,4 +1,4 @@
-"""A perceptron without any constraint: what monotonicity costs or brings is measured against it."""
+"""An unconstrained MLP, the reference for the effect of monotonicity."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._validation import positive_int
-from pyro_gcm.baselines.baseline import Baseline, Response
+from pyro_gcm.baselines.baseline import Baseline, ResponseName
 
 
 class MLP(Baseline):
-    """Three-layer tanh perceptron of [x, r] (the shared architecture of the paper's section 4.1).
+    """Three-layer MLP of [x, r] with tanh activations (the architecture of the paper, section 4.1).
 
     :param hidden: width of both hidden layers.
     """
 
     def __init__(
-        self, x_dim: int, r_dim: int, *, response: Response = "binary", hidden: int = 16
+        self, x_dim: int, r_dim: int, *, response: ResponseName = "binary", hidden: int = 16
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
         hidden = positive_int("hidden", hidden)
@@ -26,7 +26,7 @@ class MLP(Baseline):
         self.output = nn.Linear(hidden, 1)
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The first layer's sum over x, [..., hidden]."""
+        """The contribution of x to the first layer, [..., hidden]."""
         return (self.x_layer(x),)
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:

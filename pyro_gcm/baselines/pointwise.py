@@ -1,4 +1,4 @@
-"""PWL: a perceptron that is punished for negative slopes at the data (Gupta et al. 2019)."""
+"""PWL: an MLP with a monotonicity penalty on its slopes at the data (Gupta et al. 2019)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._validation import positive
-from pyro_gcm.baselines.baseline import Response
+from pyro_gcm.baselines.baseline import ResponseName
 from pyro_gcm.baselines.mlp import MLP
 
 
 class PWL(MLP):
-    """`MLP` with the pointwise loss of Gupta et al. (2019) added.
+    """An MLP whose loss includes the pointwise loss of Gupta et al. (2019).
 
         loss + weight * sum over rows and revenues of relu(-ds/dr_m)
 
-    with s the score, the logit where y is binary, and r standardised. The loss of the data is a
-    mean and the penalty a sum, as in the paper, so the penalty grows with the batch: 0.01 at
-    batches of 256 is 2.56 on the mean over rows. Keep weight * batch_size to compare batch sizes.
+    Here s is the score, which is the logit if y is binary, and r is standardised. As in the paper,
+    the loss of the data is a mean and the penalty a sum, so the penalty grows with the batch size:
+    a weight of 0.01 with batches of 256 corresponds to 2.56 on the mean over rows. To compare
+    batch sizes, keep weight * batch_size constant.
 
     :param hidden: width of both hidden layers.
-    :param weight: of the penalty.
+    :param weight: weight of the penalty.
     """
 
     def __init__(
@@ -28,7 +29,7 @@ class PWL(MLP):
         x_dim: int,
         r_dim: int,
         *,
-        response: Response = "binary",
+        response: ResponseName = "binary",
         hidden: int = 16,
         weight: float = 0.01,
     ) -> None:
@@ -36,10 +37,10 @@ class PWL(MLP):
         self.weight = positive("weight", weight)
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:
-        """Mean loss and the penalty of standardised x and r; `level` is r as it came."""
+        """Mean loss for standardised x and r, with the penalty; see `Baseline.standard_loss`."""
         with torch.enable_grad():
             r = r.detach().requires_grad_()
             score = self.score(x, r)
-            # Rows do not meet, so the gradient of the sum holds every row's own slopes, [B, r_dim].
+            # Rows are independent, so the gradient of the sum contains the slopes of every row.
             (slopes,) = torch.autograd.grad(score.sum(), r, create_graph=True)
         return self.data_loss(score, level, y) + self.weight * torch.relu(-slopes).sum()

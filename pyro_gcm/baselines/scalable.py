@@ -1,4 +1,4 @@
-"""SMNN: three kinds of units a layer, one of them monotone (Kim & Lee 2024)."""
+"""SMNN: layers with three kinds of units, one of them monotone (Kim & Lee 2024)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._validation import positive_int
-from pyro_gcm.baselines.baseline import Baseline, Response
+from pyro_gcm.baselines.baseline import Baseline, ResponseName
 
 
 class SMNN(Baseline):
     """Scalable monotonic network of exponentiated, confluence and ReLU units.
 
-    Layer l makes, from the units e, c, q below it (e = r, q = x and no c in the first),
+    From the units e, c, q of the layer below (e = r, q = x, no c in the first) a layer computes
 
         e' = R([e, c] exp(We) + be)    c' = R(q Wc + bc)    q' = relu(q Wq + bq)
 
-    with R(v) = 0.99 clip(v, 0, 1) + 0.01 v, and the score is [e, c, q] exp(Wo) + bo. r travels
-    through e alone, so c and q are the covariates' part. The published weights start near 0 and
-    take some ten times the steps of the other baselines to train.
+    with R(v) = 0.99 clip(v, 0, 1) + 0.01 v, and the score is [e, c, q] exp(Wo) + bo. Only e depends
+    on r. With the published initialisation most weights exp(W) are near 0, and training takes about
+    ten times as many steps as for the other baselines.
 
     :param hidden: units of each of the three kinds in a layer.
     :param layers: number of layers; 2 or 3 in Kim & Lee (2024).
@@ -34,14 +34,14 @@ class SMNN(Baseline):
         x_dim: int,
         r_dim: int,
         *,
-        response: Response = "binary",
+        response: ResponseName = "binary",
         hidden: int = 16,
         layers: int = 2,
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
         width = positive_int("hidden", hidden)
         depth = positive_int("layers", layers)
-        # exp(We) of e, with the bias, and of c; `nn.Linear` holds the exponents.
+        # The parts of We for e (with the bias) and for c; `nn.Linear` holds the exponents.
         self.exp_units = nn.ModuleList(
             nn.Linear(r_dim if i == 0 else width, width) for i in range(depth)
         )
@@ -56,8 +56,9 @@ class SMNN(Baseline):
         self._draw_weights()
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """What x adds to the exponentiated units of layers 2, 3, ... [..., hidden] and to the score
-        [..., 1].
+        """The contributions of x to the exponentiated units and to the score.
+
+        :returns: one tensor [..., hidden] for each of the layers 2, 3, ..., and one [..., 1].
         """
         parts, q = [], x
         for i, (confluence, relu) in enumerate(
@@ -77,7 +78,7 @@ class SMNN(Baseline):
         return (_exp_linear(e, self.output) + from_x).squeeze(-1)
 
     def _draw_weights(self) -> None:
-        """The published initialisation: most exponentiated weights start near 0."""
+        """The published initialisation."""
         for layer in [*self.exp_units, *self.exp_from_confluence]:
             nn.init.uniform_(layer.weight, -20.0, 2.0)
         for layer in [self.output, self.output_from_x]:
@@ -95,7 +96,7 @@ def _bounded(v: Tensor) -> Tensor:
 
 
 def _exp_linear(inputs: Tensor, layer: Any) -> Tensor:
-    # Any: a ModuleList tells no more than Module of its linear layers.
+    # Any, since the type of the elements of a ModuleList is Module.
     return functional.linear(inputs, layer.weight.exp(), layer.bias)
 
 

@@ -1,4 +1,4 @@
-"""SwitchMonotone: the sign of a weight chooses its activation's side (Sartor et al. 2025)."""
+"""SwitchMonotone: weights of both signs with two activations (Sartor et al. 2025)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._validation import positive_int
-from pyro_gcm.baselines.baseline import Baseline, Response
+from pyro_gcm.baselines.baseline import Baseline, ResponseName
 
 
 class SwitchMonotone(Baseline):
-    """Monotonic network whose weights keep both signs (activation switch before the weights).
+    """Monotonic network with weights of both signs (the activation switch precedes the weights).
 
-    A layer with weights W = W+ + W-, W+ = max(W, 0), W- = min(W, 0), makes
+    A layer with weights W = W+ + W-, W+ = max(W, 0), W- = min(W, 0), computes
 
         W+ act(h) + W- act(-h) + b
 
-    which rises with h for any W and any rising act: the identity in the first layer, where it is
-    abs(W) h + b, and SELU in the three that follow. Four layers are the fewest for which Sartor et
-    al. (2025) prove universal approximation. x enters through a perceptron of its own with two SiLU
-    layers, whose output joins r in the first monotone layer.
+    which is increasing in h for any W and any increasing act. The first layer uses the identity, so
+    it is abs(W) h + b; the other three use SELU. Four layers are the minimum for which Sartor et
+    al. (2025) prove universal approximation. x enters through an MLP with two SiLU layers, whose
+    output is concatenated with r in the first monotone layer.
 
     :param hidden: width of all hidden layers.
     """
@@ -29,7 +29,7 @@ class SwitchMonotone(Baseline):
     strict: ClassVar[bool] = True
 
     def __init__(
-        self, x_dim: int, r_dim: int, *, response: Response = "binary", hidden: int = 16
+        self, x_dim: int, r_dim: int, *, response: ResponseName = "binary", hidden: int = 16
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
         width = positive_int("hidden", hidden)
@@ -40,7 +40,7 @@ class SwitchMonotone(Baseline):
         self.switched = nn.ModuleList(nn.Linear(width, size) for size in (width, width, 1))
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The first monotone layer's sum over the free part, [..., hidden]."""
+        """The contribution of x to the first monotone layer, [..., hidden]."""
         weight = self.first.weight[:, : -self.r_dim].abs()
         return (functional.linear(self.free(x), weight, self.first.bias),)
 
@@ -53,7 +53,7 @@ class SwitchMonotone(Baseline):
 
 
 def _switched(layer: Any, h: Tensor) -> Tensor:
-    # Any: a ModuleList tells no more than Module of its linear layers.
+    # Any, since the type of the elements of a ModuleList is Module.
     rising = functional.linear(functional.selu(h), layer.weight.clamp(min=0.0), layer.bias)
     falling = functional.linear(functional.selu(-h), layer.weight.clamp(max=0.0))
     return rising + falling

@@ -1,4 +1,4 @@
-"""The perceptron of a free and an increasing stream that four of the baselines share."""
+"""The two-stream network, with a free and an increasing stream, that four baselines share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._validation import positive_int
-from pyro_gcm.baselines.positive import PositiveLinear
+from pyro_gcm.baselines.non_negative import NonNegativeLinear
 
 
 class TwoStreamBody(nn.Module):
-    """Three layers in which r meets only positive weights and increasing activations.
+    """Three layers with only non-negative weights and increasing activations for r.
 
     The free stream of x is added to the increasing stream of r in every layer (the shared
-    architecture of the paper's section 4.1):
+    architecture of the paper, section 4.1):
 
         a0 = Wx x + bx            u0 = P(Wr) r + br + a0
         a1 = Wx1 tanh(a0) + bx1   u1 = P(Wr1) f(u0) + br1 + a1
@@ -23,7 +23,7 @@ class TwoStreamBody(nn.Module):
 
     :param hidden: width of both hidden layers of both streams.
     :param outputs: number of outputs.
-    :param activation: f, increasing in every unit; takes and returns [..., hidden].
+    :param activation: f, increasing in every unit, from [..., hidden] to [..., hidden].
     """
 
     def __init__(
@@ -42,14 +42,14 @@ class TwoStreamBody(nn.Module):
         )
         self.r_layers = nn.ModuleList(
             [
-                PositiveLinear(r_dim, hidden),
-                PositiveLinear(hidden, hidden),
-                PositiveLinear(hidden, outputs, bias=False),
+                NonNegativeLinear(r_dim, hidden),
+                NonNegativeLinear(hidden, hidden),
+                NonNegativeLinear(hidden, outputs, bias=False),
             ]
         )
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """What x [..., x_dim] adds to each layer: [..., hidden] twice and [..., outputs]."""
+        """The contributions of x [..., x_dim]: [..., hidden], [..., hidden] and [..., outputs]."""
         first, second, last = self.x_layers
         a0 = first(x)
         a1 = second(torch.tanh(a0))

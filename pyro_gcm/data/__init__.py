@@ -2,6 +2,6 @@
 
 from pyro_gcm.data.auctions import Auctions, simulate_auctions
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.registry import load
+from pyro_gcm.data.registry import NAMES, load
 
-__all__ = ["Auctions", "Dataset", "load", "simulate_auctions"]
+__all__ = ["NAMES", "Auctions", "Dataset", "load", "simulate_auctions"]

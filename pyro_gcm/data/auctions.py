@@ -1,56 +1,58 @@
-"""Simulated second-price auctions, whose true winning probabilities are known.
+"""Simulated second-price auctions with known winning probabilities.
 
-A bidder sees an impression x, bids r, and wins where the highest competing bid c, the market
-price, stays below r: y = 1{c < r}, an order event with one revenue. The winner pays the price, so
-that a win reveals it; a loss tells that it was at least the bid; and some exchanges report the
-outcome alone.
+A bidder observes an impression x, bids r, and wins if the highest competing bid c, the market
+price, is below r: y = 1{c < r}, an order event with one revenue. The winner pays the price, so a
+win reveals it. A loss reveals only that the price was at least the bid, and some exchanges report
+nothing but the outcome.
 
     x       [n, x_dim], standard normal; columns after the third have no effect
-    price   log-normal around m(x); with probability p(x), where a second campaign is after the
-            same impression, around 2.2 m(x). Skewed, with a spread that depends on x
-    bid     a guess at m(x) from the first column, times a log-uniform factor in [0.5, 4.5]: an
-            exploring policy
+    price   log-normal around m(x) or, with probability p(x), when a second campaign competes for
+            the same impression, around 2.2 m(x). Skewed, with a spread that depends on x
+    bid     a guess of m(x) from the first column, times a log-uniform factor in [0.5, 4.5], which
+            explores
 
-One normal price for every x is the wrong model. With the true mean and standard deviation for
-every x, its 90 % bid wins 87 % of the auctions, and its 50 % bid 63 %.
+A normal price given x is a misspecified model. Even with the true mean and standard deviation for
+every x, its 90 % bid wins 87 % of the auctions, and its 50 % bid wins 63 %.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import torch
 from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows, vector
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 KINDS = ("exact", "censored", "current status")
 
 _NAMES = ("viewability", "relevance", "demand")
 _TYPICAL = 200.0  # cents per mille
-_STEP = math.log(2.2)  # from the price without the second campaign to that with it
-_LOWEST, _HIGHEST = 0.5, 4.5  # factors of a bid
+_STEP = math.log(2.2)  # rise of the log-price when the second campaign competes
+_LOWEST, _HIGHEST = 0.5, 4.5  # range of the factor of a bid
 
 
 @dataclass(frozen=True, eq=False)
 class Auctions:
-    """Auctions as the bidder sees them, and the truth behind them.
+    """Auctions as observed by the bidder, together with the true model.
 
     Money is in cents per mille (a thousand impressions). All tensors are float64.
 
-    Attributes:
-        x: What is known of the impression, [n, x_dim].
-        bid: Own bid, the revenue r of a model, [n, 1].
-        won: 1 where the price was below the bid, else 0: the response y, [n].
-        cost: The price where it was revealed, else NaN, [n, 1].
-        kind: What was revealed of the price, [n]: "exact" (won: the price itself), "censored"
-            (lost: it was at least the bid) or "current status" (only whether the bid won).
-        true_price: Highest competing bid of every auction, [n]. No bidder sees this.
-        x_names: Names of the columns of ``x``.
+    :param x: covariates of the impression, [n, x_dim].
+    :param bid: the bidder's bid, which is the revenue r of a model, [n, 1].
+    :param won: the response y, [n]: 1 if the price was below the bid, else 0.
+    :param cost: the price if it was revealed, else NaN, [n, 1].
+    :param kind: what was revealed about the price, [n]: "exact" (won: the price itself), "censored"
+        (lost: the price was at least the bid) or "current status" (only the outcome).
+    :param true_price: the highest competing bid of every auction, [n], which no bidder observes.
+    :param x_names: names of the columns of ``x``.
     """
 
     x: Tensor = field(repr=False)
@@ -71,55 +73,42 @@ class Auctions:
         return len(self.x_names)
 
     def win_probability(self, x: ArrayLike, bid: ArrayLike) -> Tensor:
-        """Return the true probability that a bid wins, for one bid a row.
+        """Return the true probability that a bid wins, for one bid per row.
 
-        Args:
-            x: Covariates, [B, x_dim].
-            bid: Bids above 0, [B] or [B, 1].
-
-        Returns:
-            Pr(price < bid | x), [B].
-
-        Raises:
-            ValueError: Shapes that do not fit, or a bid that is not above 0.
+        :param x: covariates, [B, x_dim].
+        :param bid: positive bids, [B] or [B, 1].
+        :returns: Pr(price < bid | x), [B].
+        :raises ValueError: if the shapes do not match, or a bid is not positive.
         """
         x, bid = self._covariates(x), _bids("bid", bid)
         same_rows(x=x, bid=bid)
         return _below(x, bid.log())
 
     def win_curve(self, x: ArrayLike, bids: ArrayLike) -> Tensor:
-        """Return the true probability of every bid for every row of x.
+        """Return the true probability that each bid wins, for every row of x.
 
-        Args:
-            x: Covariates, [B, x_dim].
-            bids: Bids above 0, [R] or [R, 1].
-
-        Returns:
-            Pr(price < bid | x), [B, R], as ``GCM.surface`` lays it out.
-
-        Raises:
-            ValueError: Shapes that do not fit, or a bid that is not above 0.
+        :param x: covariates, [B, x_dim].
+        :param bids: positive bids, [R] or [R, 1].
+        :returns: Pr(price < bid | x), [B, R], with the layout of ``GCM.surface``.
+        :raises ValueError: if the shapes do not match, or a bid is not positive.
         """
         return _below(self._covariates(x).unsqueeze(1), _bids("bids", bids).log())
 
     def winning_bid(self, x: ArrayLike, probability: float = 0.9) -> Tensor:
-        """Return the smallest bid that wins with a probability: the true quantile of the price.
+        """Return the bid that wins with a given probability: the true quantile of the price.
 
-        Args:
-            x: Covariates, [B, x_dim].
-            probability: Strictly between 0 and 1.
-
-        Returns:
-            Bids, [B], to a relative 1e-12 for probabilities from 0.001 to 0.999.
-
-        Raises:
-            ValueError: A shape that does not fit, or a probability outside of (0, 1).
+        :param x: covariates, [B, x_dim].
+        :param probability: strictly between 0 and 1.
+        :returns: bids, [B], with a relative error below 1e-12 for probabilities from 0.001 to
+            0.999.
+        :raises ValueError: if the shape does not match, or the probability is outside (0, 1).
         """
         x = self._covariates(x)
         if not 0.0 < probability < 1.0:
             raise ValueError(f"probability must lie strictly between 0 and 1, got {probability!r}")
         loc, scale, _ = _parameters(x)
-        # A quantile of a mixture lies between those of its parts. Halved 50 times, 0.8 is 7e-16.
+        # A quantile of a mixture lies between those of its components. After 50 halvings the
+        # interval of length 0.8 has a length of 7e-16.
         low = loc + scale * torch.special.ndtri(loc.new_tensor(probability))
         high = low + _STEP
         for _ in range(50):
@@ -129,7 +118,9 @@ class Auctions:
         return ((low + high) / 2).exp()
 
     def frame(self) -> pd.DataFrame:
-        """Return one row for each auction: ``x_names``, bid, won, cost, kind, true_price."""
+        """Return one row per auction: ``x_names``, bid, won, cost, kind, true_price."""
+        import pandas as pd
+
         columns = {name: self.x[:, i].numpy() for i, name in enumerate(self.x_names)}
         return pd.DataFrame(
             {
@@ -153,30 +144,19 @@ def simulate_auctions(
     seed: int = 0,
     current_status_share: float = 0.3,
 ) -> Auctions:
-    """Draw second-price auctions with a known truth.
+    """Draw second-price auctions from a known model.
 
-    The truth is the same for every seed, so that another seed gives test auctions. Of 100 auctions
-    57 are won, and 28 bids are above the one that wins with probability 0.9.
+    The model is the same for every seed, so another seed gives test auctions. Of 100 auctions 57
+    are won, and 28 bids exceed the one that wins with probability 0.9.
 
-    Example::
-
-        from pyro_gcm import data
-
-        auctions = data.simulate_auctions()
-        bid = auctions.winning_bid(auctions.x, probability=0.9)
-
-    Args:
-        num_auctions: Number of auctions n.
-        x_dim: Number of covariates. The price depends on the first three; fewer make it simpler.
-        seed: Seed of all draws. The global random state is neither read nor changed.
-        current_status_share: Probability that an auction is held where only its outcome is
-            reported, whatever the price. It does not change the other draws.
-
-    Returns:
-        The auctions and their truth.
-
-    Raises:
-        ValueError: Sizes below 1, a negative seed, or a share outside of [0, 1].
+    :param num_auctions: number of auctions n.
+    :param x_dim: number of covariates. The price depends on the first three; covariates that are
+        left out count as 0.
+    :param seed: seed of all draws. The global random state is neither read nor changed.
+    :param current_status_share: probability that an exchange reports only the outcome, whatever the
+        price. It does not change the other draws.
+    :returns: the auctions, with methods for the true probabilities.
+    :raises ValueError: for sizes below 1, a negative seed, or a share outside [0, 1].
 
     >>> auctions = simulate_auctions(1000)
     >>> int((auctions.kind == "current status").sum()), int(auctions.won.sum())
@@ -216,7 +196,7 @@ def _parameters(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     viewability, relevance, demand = torch.cat([x, missing], -1)[..., : len(_NAMES)].unbind(-1)
     loc = math.log(_TYPICAL) + 0.4 * viewability.tanh() + 0.2 * torch.sin(2 * demand)
     scale = 0.2 + 0.1 * torch.sigmoid(2 * relevance)
-    # Above 0.1 everywhere, so that the 90 % bid has to beat the second campaign.
+    # Above 0.1 everywhere, so that the 90 % bid has to exceed the second campaign's price.
     second = 0.2 + 0.25 * torch.sigmoid(3 * demand - relevance)
     return loc, scale, second
 
@@ -232,5 +212,5 @@ def _below(x: Tensor, log_bid: Tensor) -> Tensor:
 def _bids(name: str, value: ArrayLike) -> Tensor:
     bids = vector(name, value).double()
     if (bids <= 0).any():
-        raise ValueError(f"{name} must be above 0, got {bids.min().item():g}")
+        raise ValueError(f"{name} must be positive, got {bids.min().item():g}")
     return bids

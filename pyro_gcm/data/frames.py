@@ -1,30 +1,34 @@
-"""From the columns of a table to tensors: the steps that the loaders share."""
+"""Preprocessing steps that the loaders share: from the columns of a table to a `Dataset`."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from pyro_gcm.data.dataset import Dataset
+
 
 def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
-    """Encode every column of categories, keeping every level.
+    """Encode every column of a categorical table, with one output column for each category.
 
-    Returns:
-        One 0/1 column (float64) for each level, named "column=level", the columns in the order
-        of ``frame`` and the levels of each sorted by name.
+    :param frame: categorical columns.
+    :returns: 0/1 columns (float64) named "column=category", in the order of the columns of
+        ``frame`` and, within a column, of the sorted categories.
     """
     encoded = {
-        f"{column}={level}": (frame[column] == level).astype(np.float64)
+        f"{column}={category}": (frame[column] == category).astype(np.float64)
         for column in frame.columns
-        for level in sorted(frame[column].unique())
+        for category in sorted(frame[column].unique())
     }
     return pd.DataFrame(encoded, index=frame.index)
 
 
 def min_max(frame: pd.DataFrame) -> pd.DataFrame:
-    """Scale every column to [0, 1] by its smallest and largest value over all rows of ``frame``."""
+    """Scale every column to [0, 1] by its minimum and maximum over all rows of ``frame``."""
     low, high = frame.min(), frame.max()
     return (frame - low) / (high - low)
 
@@ -35,10 +39,46 @@ def to_tensor(table: pd.DataFrame | pd.Series) -> Tensor:
 
 
 def check_count(name: str, what: str, got: int, expected: int) -> None:
-    """Refuse a table that is not the known one.
+    """Check a table against a known number.
 
-    Raises:
-        ValueError: ``got`` is not ``expected``.
+    :raises ValueError: if ``got`` differs from ``expected``.
     """
     if got != expected:
         raise ValueError(f"{name} has {got} {what}, expected {expected}")
+
+
+def from_frames(
+    name: str,
+    variant: str,
+    x: pd.DataFrame,
+    r: pd.DataFrame,
+    y: pd.Series,
+    *,
+    metric: Literal["auc", "accuracy", "rmse"],
+    positives: int | None = None,
+    x_dim: int | None = None,
+    fixed: tuple[Tensor, Tensor] | None = None,
+) -> Dataset:
+    """Return the data set with these columns, whose names are kept.
+
+    :param metric: metric of the published tables; "rmse" makes the response continuous.
+    :param positives: expected number of positive labels, if it is to be checked.
+    :param x_dim: expected number of columns of ``x``, if it is to be checked.
+    :raises ValueError: if the table has other numbers of positives or columns.
+    """
+    if x_dim is not None:
+        check_count(name, "columns of x", x.shape[1], x_dim)
+    if positives is not None:
+        check_count(name, "positives", int(y.sum()), positives)
+    return Dataset(
+        name=name,
+        variant=variant,
+        x=to_tensor(x),
+        r=to_tensor(r),
+        y=to_tensor(y),
+        x_names=tuple(x.columns),
+        r_names=tuple(r.columns),
+        response="continuous" if metric == "rmse" else "binary",
+        metric=metric,
+        fixed=fixed,
+    )

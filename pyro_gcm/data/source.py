@@ -1,8 +1,9 @@
-"""Where the bytes of a raw file come from: a local folder, or its public source.
+"""Where the bytes of a raw file come from: a local folder or a public source.
 
-A file is known by the sha256 of its unpacked content. So the same check serves a plain file, a
-gzipped copy and a member of a downloaded archive, and an archive may be re-packed by its host. An
-archive that is needed whole is known by the names and contents of its members.
+A file is identified by the SHA-256 digest of its unpacked content. The same check therefore serves
+a plain file, a gzipped copy and a member of a downloaded archive, and the host may repack the
+archive. An archive that is needed as a whole is identified by the names and contents of its
+members.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import pooch
-
 VARIABLE = "PYRO_GCM_DATA"
 
 
@@ -25,16 +24,16 @@ VARIABLE = "PYRO_GCM_DATA"
 class RawFile:
     """One file of a public data set.
 
-    Attributes:
-        path: Its place in the folder PYRO_GCM_DATA, "adult/adult.data". A copy with ".gz"
-            added is taken as well.
-        sha256: Hex digest of its unpacked content; of an archive, that of its list of members as
-            ``sha256sum *`` prints it (digest, two spaces, name, sorted by name). None where it is
-            not known: nothing is verified then, and the loader has to check what it reads.
-        url: Its public source: the file itself, its gzipped copy where the URL ends in ".gz", or
-            a zip archive that holds it.
-        member: Its name in that archive; None where the URL is the file itself.
-        archive: Whether the file itself is a zip archive, to be read with :func:`unzip`.
+    :param path: its path in the folder PYRO_GCM_DATA, such as "adult/adult.data". A gzipped copy
+        with ".gz" appended to this path is read as well.
+    :param sha256: hexadecimal digest of its unpacked content. For an archive, the digest of the
+        list of its members as ``sha256sum *`` prints it (digest, two spaces, name, sorted by
+        name). None if it is not known: nothing is verified then, and the loader has to check what
+        it reads.
+    :param url: its public source: the file itself, its gzipped copy if the URL ends in ".gz", or a
+        zip archive that contains it.
+    :param member: its name in that archive; None if the URL is the file itself.
+    :param archive: whether the file itself is a zip archive, to be read with :func:`unzip`.
     """
 
     path: str
@@ -47,14 +46,13 @@ class RawFile:
 def read_raw(file: RawFile) -> bytes:
     """Return the unpacked, verified content of a raw file.
 
-    With the environment variable PYRO_GCM_DATA set (and not empty) only that folder is read.
-    Otherwise the file is downloaded to pooch's cache folder for "pyro_gcm", once.
+    If the environment variable PYRO_GCM_DATA is set and not empty, only that folder is read.
+    Otherwise the file is downloaded once to pooch's cache folder for "pyro_gcm".
 
-    Raises:
-        FileNotFoundError: PYRO_GCM_DATA is set and its folder lacks the file.
-        ValueError: The content is not the known one. A bad copy is removed from the cache, so
-            that the next call downloads it anew; a file in PYRO_GCM_DATA is left alone.
-        OSError: The download failed.
+    :raises FileNotFoundError: if PYRO_GCM_DATA is set and its folder lacks the file.
+    :raises ValueError: if the content is not the expected one. An invalid copy is removed from the
+        cache, so that the next call downloads it again; a file in PYRO_GCM_DATA is left unchanged.
+    :raises OSError: if the download fails.
     """
     folder = os.environ.get(VARIABLE)
     if folder:
@@ -66,29 +64,30 @@ def _from_folder(file: RawFile, folder: Path) -> bytes:
     plain = folder / file.path
     packed = plain.with_name(f"{plain.name}.gz")
     if plain.is_file():
-        content = plain.read_bytes()
-        _verify(content, file, plain)
-        return content
-    if packed.is_file():
-        content = _gunzip(packed.read_bytes(), packed)
-        _verify(content, file, packed)
-        return content
-    raise FileNotFoundError(
-        f"{VARIABLE} is {str(folder)!r}, which has neither {plain} nor {packed}"
-    )
+        stored, content = plain, plain.read_bytes()
+    elif packed.is_file():
+        stored, content = packed, _gunzip(packed.read_bytes(), packed)
+    else:
+        raise FileNotFoundError(
+            f"neither {plain} nor {packed} exists in {VARIABLE}={str(folder)!r}"
+        )
+    _verify(content, file, stored)
+    return content
 
 
 def _from_download(file: RawFile) -> bytes:
+    import pooch
+
     cache = Path(pooch.os_cache("pyro_gcm")) / Path(file.path).parent
     try:
-        # No hash here: the archive's own is not the promise, its member's is (see _verify).
+        # No hash here, since the host may repack an archive: _verify checks the member.
         stored = Path(
             pooch.retrieve(file.url, known_hash=None, fname=Path(file.url).name, path=cache)
         )
     except OSError as error:
         raise OSError(
-            f"could not download {file.url} ({error}); "
-            f"or set {VARIABLE} to a folder that holds {file.path}"
+            f"could not download {file.url} ({error}); alternatively, set {VARIABLE} to a folder "
+            f"that contains {file.path}"
         ) from error
     try:
         content = stored.read_bytes()
@@ -100,27 +99,24 @@ def _from_download(file: RawFile) -> bytes:
     except ValueError as error:
         stored.unlink(missing_ok=True)
         raise ValueError(
-            f"{error}; this copy of {file.url} is removed, the next call downloads it anew"
+            f"{error}; this copy of {file.url} was removed, the next call downloads it again"
         ) from error
     return content
 
 
 def unzip(content: bytes, name: str | Path) -> dict[str, bytes]:
-    """Return the members of a zip archive by their names, sorted.
+    """Return the members of a zip archive by name, sorted.
 
-    Args:
-        content: The archive.
-        name: What to call it in an error.
-
-    Raises:
-        ValueError: It is not a whole zip file.
+    :param content: the archive.
+    :param name: the name of the archive in an error message.
+    :raises ValueError: if it is not a complete zip file.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {member: archive.read(member) for member in sorted(archive.namelist())}
-    # A flipped bit can look like another version, a password or a wrong stream.
+    # A flipped bit can look like an unsupported version, a password or an invalid stream.
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, zlib.error) as error:
-        raise ValueError(f"{name} is not a whole zip file: {error}") from error
+        raise ValueError(f"{name} is not a complete zip file: {error}") from error
 
 
 def _member(content: bytes, member: str, stored: Path) -> bytes:
@@ -134,7 +130,7 @@ def _gunzip(content: bytes, stored: Path) -> bytes:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{stored} is not a whole gzip file: {error}") from error
+        raise ValueError(f"{stored} is not a complete gzip file: {error}") from error
 
 
 def _verify(content: bytes, file: RawFile, stored: Path) -> None:

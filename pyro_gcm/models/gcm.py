@@ -19,7 +19,7 @@ from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
 from pyro_gcm.models.surfaces import required_revenue, strict_surface
-from pyro_gcm.nets import Conditional, StandardNormal, with_missing
+from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import coarse, on_grid
 
@@ -200,7 +200,7 @@ class GCM(Predictions):
 
     def w_guide_dist(self, covariates: Tensor, r: Tensor) -> Any:
         """q(w | x, r) for standardised x and r, NaN where they are missing."""
-        return self.w_guide(joined(with_missing(covariates), with_missing(r)))
+        return self.w_guide(joined(with_missing_indicators(covariates), with_missing_indicators(r)))
 
     def r_dist(self, w: Tensor, covariates: Tensor) -> Any:
         """p(r|w, x) in data units, or the p(r) of the response."""

@@ -1,4 +1,4 @@
-"""Small networks that return distributions, revenue maps and standardisation."""
+"""Small networks that return distributions, increasing maps of the revenues, standardisation."""
 
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm.nets.conditional import Conditional
@@ -12,7 +12,7 @@ from pyro_gcm.nets.latent import (
     ConditionalMultivariateNormal,
     StandardNormal,
 )
-from pyro_gcm.nets.missing import with_missing
+from pyro_gcm.nets.missing import with_missing_indicators
 from pyro_gcm.nets.piecewise_linear import PiecewiseLinear
 from pyro_gcm.nets.revenue_maps import Bijection, Identity, PositiveLinear, Probit, Sigmoid
 
@@ -36,5 +36,5 @@ __all__ = [
     "Sigmoid",
     "StandardNormal",
     "Standardizer",
-    "with_missing",
+    "with_missing_indicators",
 ]

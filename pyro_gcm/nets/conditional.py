@@ -15,9 +15,9 @@ _MIN_SCALE = 0.05
 
 
 def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential:
-    """tanh perceptron; an int stands for two hidden layers of that width, () for none.
+    """MLP with tanh activations; the default architecture is that of the paper, section 4.1.
 
-    Two hidden layers are the three-layer perceptron of the paper's section 4.1.
+    :param hidden: width of two hidden layers, or the widths of any number of layers; () for none.
     """
     widths = [in_dim, *((hidden, hidden) if isinstance(hidden, int) else hidden)]
     layers: list[nn.Module] = []
@@ -27,29 +27,31 @@ def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential
 
 
 def joined(*columns: Tensor) -> Tensor:
-    """Contexts [..., d_i] whose batches broadcast, side by side: [..., sum of d_i]."""
+    """Concatenate contexts [..., d_i] whose batch shapes broadcast to [..., sum of d_i]."""
     batch = torch.broadcast_shapes(*(part.shape[:-1] for part in columns))
     return torch.cat([part.expand(*batch, -1) for part in columns], dim=-1)
 
 
 def positive(raw: Tensor, at_zero: float = 1.0) -> Tensor:
-    """softplus with a floor of 0.05, shifted so that raw = 0 gives `at_zero`.
+    """Softplus with a minimum of 0.05, shifted so that raw = 0 gives `at_zero`.
 
-    The floor keeps single-sample bounds finite at the start of training.
+    The minimum keeps single-sample bounds finite at the start of training.
     """
     shift = math.log(math.expm1(at_zero - _MIN_SCALE))
     return _MIN_SCALE + nn.functional.softplus(raw + shift)
 
 
 class Conditional(nn.Module):
-    """context [..., in_dim] -> distribution with event shape `event_shape`.
+    """A network from a context [..., in_dim] to a distribution with event shape `event_shape`.
 
-    One perceptron gives all parameters of `family`: real ones as they are, positive ones through
-    `positive`, others through torch's `transform_to` of their constraint. Prior, guide, decoder and
-    cost networks all have this interface, so any module with it can take their place.
+    One MLP computes all parameters of `family`: real ones are its outputs, positive ones go through
+    `positive`, and others through torch's `transform_to` of their constraint. Prior, guide, decoder
+    and cost networks all have this interface, so any module with it can replace them.
 
     :param family: a univariate distribution class.
-    :param hidden: width of the two hidden layers, or the widths of any number.
+    :param in_dim: number of columns of the context.
+    :param event_shape: event shape of the distribution.
+    :param hidden: width of two hidden layers, or the widths of any number of layers.
     """
 
     def __init__(
@@ -67,11 +69,11 @@ class Conditional(nn.Module):
 
     @property
     def constraints(self) -> dict[str, Any]:
-        """Constraint of each parameter, off the class: those of a copied model would be copies."""
+        """Constraints by parameter, read from the class because a copied model would copy them."""
         return dict(self.family.arg_constraints)
 
     def forward(self, context: Tensor) -> Any:
-        """The distribution, of batch shape `context.shape[:-1]`."""
+        """The distribution, with batch shape `context.shape[:-1]`."""
         raw = self.net(context)
         raw = raw.reshape(*context.shape[:-1], len(self.constraints), *self.event_shape)
         columns = raw.unbind(-1 - len(self.event_shape))

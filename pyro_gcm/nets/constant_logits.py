@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 
 class ConstantLogits(nn.Module):
-    """x [..., x_dim] -> learned logits [..., *shape], the same for every x; they start at 5 %.
+    """A map from x [..., x_dim] to learned logits [..., *shape] that do not depend on x.
 
-    The probability p0 of an infinite cost (paper, appendix C) where it is a constant.
+    It is the constant form of the probability p0 of an infinite cost (paper, appendix C). The
+    initial probability is 5 %.
     """
 
     START = -3.0
@@ -19,6 +20,6 @@ class ConstantLogits(nn.Module):
         self.logits = nn.Parameter(torch.full(shape, self.START))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits of batch shape `x.shape[:-1]`."""
-        # A sum, since under no_grad a view of a parameter would still ask for a gradient.
+        """Logits with batch shape `x.shape[:-1]`."""
+        # A sum, because a view of a parameter requires a gradient even under no_grad.
         return self.logits + x.new_zeros(*x.shape[:-1], *self.logits.shape)

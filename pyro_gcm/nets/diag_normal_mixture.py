@@ -1,4 +1,4 @@
-"""A mixture of diagonal normals whose draws can be differentiated by all of its parameters."""
+"""A mixture of diagonal normals with reparameterised gradients of all of its parameters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor
 
 
 class DiagNormalMixture(dist.MixtureOfDiagNormals):
-    """Pyro's `MixtureOfDiagNormals` with other draws: unbiased gradients, any sample shape, D = 1.
+    """Pyro's `MixtureOfDiagNormals` with unbiased gradients, any sample shape, and D = 1 allowed.
 
-    As of Pyro 1.9.2 the gradients of the original's draws by the logits are biased (its transport
-    along the line through two locations leaves out the scales and the part of the locations that is
-    perpendicular to the line), and `rsample(sample_shape)` takes components of other rows.
+    In Pyro 1.9.2 the gradients of draws with respect to the logits are biased (the transport along
+    the line through two locations ignores the scales and the component of the locations that is
+    perpendicular to the line), and `rsample(sample_shape)` uses components of other rows.
 
     Here the gradients are those of the multivariate distribution function: with
     u_i = F(z_i | z_<i) fixed, dz_i = -dF(z_i | z_<i) / p(z_i | z_<i), one coordinate after another
@@ -24,7 +24,7 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
 
     :param locs: locations of the components, [..., C, D].
     :param coord_scale: standard deviations, [..., C, D].
-    :param component_logits: logarithms of the weights, up to a constant, [..., C].
+    :param component_logits: logarithms of the weights, up to an additive constant, [..., C].
     """
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
@@ -42,7 +42,7 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
         return self._differentiable(z)
 
     def _differentiable(self, z: Tensor) -> Tensor:
-        """The draws z, with the gradients that keep every F(z_i | z_<i) where it is."""
+        """The draws z, with the gradients that keep every F(z_i | z_<i) fixed."""
         if not torch.is_grad_enabled():
             return z
         log_weights = self.categorical.logits  # of the components given z_<i, [..., B, C]
@@ -65,7 +65,7 @@ def _log_normal(z: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
 
 
 def _tail(z: Tensor, loc: Tensor, scale: Tensor, weights: Tensor) -> Tensor:
-    """F(z), or F(z) - 1 where that is smaller: the derivatives agree, and no digits are lost."""
+    """F(z), or F(z) - 1 if it is closer to 0: same derivatives, without loss of precision."""
     epsilon = (z.unsqueeze(-1) - loc) / scale
     below = (weights * torch.special.ndtr(epsilon)).sum(-1)
     above = (weights * torch.special.ndtr(-epsilon)).sum(-1)

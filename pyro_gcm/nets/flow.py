@@ -1,4 +1,4 @@
-"""A conditional normalising flow as a distribution of z."""
+"""A conditional normalising flow for z."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from pyro_gcm._validation import positive_int
 
 
 class ConditionalFlow(nn.Module):
-    """context [..., in_dim] -> neural spline flow of z (Durkan et al. 2019), by zuko.
+    """A network from a context [..., in_dim] to zuko's neural spline flow (Durkan et al. 2019).
 
-    Monotonic splines take z to a standard normal; outside [-5, 5] they are the
-    identity, so z keeps about the scale of a standard normal. For dim = 1 the spline depends on the
-    context alone.
+    Monotonic splines map z to a standard normal. Outside [-5, 5] they are the identity, so z has
+    about the scale of a standard normal. For dim = 1 the spline depends only on the context.
 
-    :param in_dim: columns of the context.
+    :param in_dim: number of columns of the context.
     :param dim: dimension D of z.
     :param hidden: width of the two hidden layers of each transform, or the widths of any number.
-    :param transforms: number of transforms, in alternating order of the columns; each is a
-        coupling, whose draws take two passes through its network whatever D is.
+    :param transforms: number of coupling transforms, in alternating order of the columns. Draws
+        take two passes through the network of each, whatever D is.
     :raises ValueError: for fewer than 1 transform.
 
     >>> ConditionalFlow(2, 3)(torch.zeros(5, 2)).rsample_from(torch.zeros(7, 1, 3)).shape
@@ -50,12 +49,12 @@ class ConditionalFlow(nn.Module):
         )
 
     def forward(self, context: Tensor) -> FlowDistribution:
-        """The distribution, of batch shape `context.shape[:-1]` and event shape [D]."""
+        """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         return FlowDistribution(self.flow(context))
 
 
 def _zuko() -> Any:
-    """zuko, without its side effect: it turns the argument checks of all distributions off."""
+    """Import zuko without its side effect, which disables argument checks of all distributions."""
     checks = torch.distributions.Distribution._validate_args
     module = importlib.import_module("zuko")
     torch.distributions.Distribution.set_default_validate_args(checks)
@@ -63,10 +62,10 @@ def _zuko() -> Any:
 
 
 class FlowDistribution(ZukoToPyro):
-    """A zuko flow in Pyro, also masked and expanded, and driven by given noise.
+    """A zuko flow as a Pyro distribution that can be masked, expanded and driven by given noise.
 
-    Unlike `ZukoToPyro` it has `sample` and `rsample`, without which `mask` and `sample_shape` do
-    not work, and it fills no cache: every `log_prob` is that of the value it gets.
+    Unlike `ZukoToPyro` it has `sample` and `rsample`, which `mask` and `sample_shape` require, and
+    no cache, so that `log_prob` is always that of its argument.
 
     :param dist: a `zuko.distributions.NormalizingFlow` with a normal base.
     """
@@ -76,7 +75,7 @@ class FlowDistribution(ZukoToPyro):
     support = constraints.real_vector
 
     def __call__(self, sample_shape: Any = torch.Size()) -> Tensor:
-        """`rsample`."""
+        """Same as `rsample`."""
         return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
@@ -85,10 +84,10 @@ class FlowDistribution(ZukoToPyro):
         return draws
 
     def rsample_from(self, noise: Tensor) -> Tensor:
-        """Draws driven by standard normal noise, through the inverse of the flow.
+        """Map standard normal noise to draws through the inverse of the flow.
 
         :param noise: [..., D], broadcast against the batch shape (so [N, 1, D] for batch [B]).
-        :return: differentiable draws, [..., *batch_shape, D].
+        :returns: differentiable draws, [..., *batch_shape, D].
         """
         shape = torch.broadcast_shapes(noise.shape[:-1], self.batch_shape)
         draws: Tensor = self.dist.transform.inv(noise.expand(*shape, noise.shape[-1]))

@@ -1,4 +1,4 @@
-"""Guides of z: which of x, r and y a network reads."""
+"""Guides, which differ in whether they read x, r and y."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm.nets.conditional import joined
-from pyro_gcm.nets.missing import with_missing
+from pyro_gcm.nets.missing import with_missing_indicators
 
 
 class AmortizedGuide(nn.Module):
-    """q(z | x), paper section 3.3; it does not read r or y, so predictions may use it.
+    """q(z | x) (paper, section 3.3), which predictions may use since it does not read r or y.
 
-    :param q_z: any network context -> distribution of z, such as `Conditional`, `ConditionalFlow`
-        or `ConditionalMixture`; its context has the x_dim columns of x, or 2 x_dim with
-        `marks_missing`.
-    :param marks_missing: hand `with_missing(x)` to the network, for x with NaN where a value is
-        missing; otherwise x goes in as it is.
+    :param q_z: a network from a context to a distribution of z, such as `Conditional`,
+        `ConditionalFlow` or `ConditionalMixture`. Its context has x_dim columns, or 2 x_dim with
+        `missing_indicators`.
+    :param missing_indicators: whether to pass `with_missing_indicators(x)` to the network, for x
+        with missing values (NaN); otherwise x is passed.
 
     >>> import pyro.distributions as dist
     >>> from pyro_gcm.nets import Conditional
@@ -29,26 +29,26 @@ class AmortizedGuide(nn.Module):
 
     reads_outcome = False
 
-    def __init__(self, q_z: nn.Module, marks_missing: bool = False) -> None:
+    def __init__(self, q_z: nn.Module, missing_indicators: bool = False) -> None:
         super().__init__()
         self.q_z = q_z
-        self.marks_missing = marks_missing
+        self.missing_indicators = missing_indicators
 
     def forward(self, x: Tensor, r: Tensor | None = None, y: Tensor | None = None) -> Any:
-        """The distribution of z, batch shape [B], for standardised x [B, x_dim]."""
-        return self.q_z(with_missing(x) if self.marks_missing else x)
+        """The distribution of z, with batch shape [B], for standardised x [B, x_dim]."""
+        return self.q_z(with_missing_indicators(x) if self.missing_indicators else x)
 
 
 class PosteriorGuide(nn.Module):
-    """q(z | x, r, y): a guide for training alone, a tighter bound than q(z | x).
+    """q(z | x, r, y), a guide for training only, with a tighter bound than q(z | x).
 
-    The posterior of z depends on what was observed. Predictions have to do without it: a z that
-    reads r would break the monotonicity in r.
+    Predictions do not use it, since they have no y, and a distribution of z that depends on r would
+    break the monotonicity in r.
 
-    :param q_z: any network context -> distribution of z, whose context is the columns of x, those
-        of r and y: x_dim + r_dim + 1 of them, or 2 (x_dim + r_dim) + 1 with `marks_missing`.
-    :param marks_missing: hand `with_missing` of the columns of x and r to the network, for values
-        that are NaN where they are missing; y always goes in as it is.
+    :param q_z: a network from a context to a distribution of z. Its context is [x, r, y], with
+        x_dim + r_dim + 1 columns, or 2 (x_dim + r_dim) + 1 with `missing_indicators`.
+    :param missing_indicators: whether to pass `with_missing_indicators` of x and r to the network,
+        for missing values (NaN); y is passed unchanged.
 
     >>> import pyro.distributions as dist
     >>> from pyro_gcm.nets import Conditional
@@ -59,32 +59,32 @@ class PosteriorGuide(nn.Module):
 
     reads_outcome = True
 
-    def __init__(self, q_z: nn.Module, marks_missing: bool = False) -> None:
+    def __init__(self, q_z: nn.Module, missing_indicators: bool = False) -> None:
         super().__init__()
         self.q_z = q_z
-        self.marks_missing = marks_missing
+        self.missing_indicators = missing_indicators
 
     def forward(self, x: Tensor, r: Tensor | None = None, y: Tensor | None = None) -> Any:
-        """The distribution of z, batch shape [B].
+        """The distribution of z, with batch shape [B].
 
         :param x: standardised covariates, [B, x_dim].
         :param r: standardised revenues, [B, r_dim].
-        :param y: outcomes, [B], standardised where they are continuous.
-        :raises ValueError: where r or y is None.
+        :param y: outcomes, [B], standardised if they are continuous.
+        :raises ValueError: if r or y is None.
         """
         if r is None or y is None:
             missing = " and ".join(name for name, v in (("r", r), ("y", y)) if v is None)
             raise ValueError(f"q(z|x, r, y) needs r and y, got None for {missing}")
         columns = torch.cat([x, r], dim=-1)
-        if self.marks_missing:
-            columns = with_missing(columns)
+        if self.missing_indicators:
+            columns = with_missing_indicators(columns)
         return self.q_z(torch.cat([columns, y.to(columns.dtype).unsqueeze(-1)], dim=-1))
 
 
 class RevenueGuide(nn.Module):
-    """q(k | x, r), paper section 3.4: the kernel of IGCM, for training and for predictions.
+    """q(k | x, r), the guide of the kernel of IGCM (paper, section 3.4).
 
-    :param q_k: any network context -> distribution of k, whose context is the columns of x and r.
+    :param q_k: a network from the context [x, r] to a distribution of k.
     """
 
     reads_outcome = False
@@ -94,5 +94,5 @@ class RevenueGuide(nn.Module):
         self.q_k = q_k
 
     def forward(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> Any:
-        """The distribution for standardised x and r that broadcast, [..., x_dim] and [..., m]."""
+        """The distribution for standardised x [..., x_dim] and r [..., r_dim], which broadcast."""
         return self.q_k(joined(x, r))

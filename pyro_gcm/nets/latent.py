@@ -1,7 +1,7 @@
-"""Distributions of z: each is a network from a context to a distribution with event shape [D].
+"""Networks from a context to a distribution of z with event shape [D].
 
-Beside them `Conditional(dist.Normal, in_dim, (D,))` is the diagonal normal, and `ConditionalFlow`
-the most flexible. Any of them can be the prior p(z|x) or the network of a guide.
+`Conditional(dist.Normal, in_dim, (D,))` is the diagonal normal, and `ConditionalFlow` is the most
+flexible network. Each can be the prior p(z|x) or the network of a guide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
 
 
 class StandardNormal(nn.Module):
-    """N(0, I), whatever the context."""
+    """N(0, I), independent of the context."""
 
     loc: Tensor
     scale: Tensor
@@ -30,19 +30,20 @@ class StandardNormal(nn.Module):
         self.register_buffer("scale", torch.ones(dim))
 
     def forward(self, context: Tensor | None = None) -> Any:
-        """The distribution, of batch shape ()."""
+        """The distribution, with batch shape () and event shape [D]."""
         return dist.Normal(self.loc, self.scale).to_event(1)
 
 
 class ConditionalMultivariateNormal(nn.Module):
-    """context [..., in_dim] -> normal distribution of z with full covariance, N(mu(x), L(x) L(x)').
+    """A network from a context [..., in_dim] to a normal with full covariance.
 
-    One perceptron gives the location and the lower triangle L: the diagonal through `positive`, the
-    rest as it comes, small at the start, so that training begins near a diagonal normal.
+    The distribution is N(mu(x), L(x) L(x)'). One MLP computes the location and the lower triangle
+    L, whose diagonal goes through `positive`. The other entries are initially small, so that
+    training starts near a diagonal normal.
 
-    :param in_dim: columns of the context.
+    :param in_dim: number of columns of the context.
     :param dim: dimension D of z.
-    :param hidden: width of the two hidden layers, or the widths of any number.
+    :param hidden: width of two hidden layers, or the widths of any number of layers.
 
     >>> ConditionalMultivariateNormal(2, 3)(torch.zeros(5, 2)).covariance_matrix.shape
     torch.Size([5, 3, 3])
@@ -58,7 +59,7 @@ class ConditionalMultivariateNormal(nn.Module):
                 parameter[2 * dim :] *= 0.1
 
     def forward(self, context: Tensor) -> Any:
-        """The distribution, of batch shape `context.shape[:-1]` and event shape [D]."""
+        """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         raw = self.net(context)
         loc, diagonal, below = raw.tensor_split([self.dim, 2 * self.dim], dim=-1)
         scale_tril = torch.diag_embed(positive(diagonal))  # [..., D, D]
@@ -68,15 +69,15 @@ class ConditionalMultivariateNormal(nn.Module):
 
 
 class ConditionalMixture(nn.Module):
-    """context [..., in_dim] -> mixture of Gaussians, sum_k w_k(x) N(z; mu_k, diag(sigma_k^2)).
+    """A network from a context [..., in_dim] to a mixture of normals with shared components.
 
-    The weights depend on the context, the components are learned and shared by all contexts:
-    z falls into groups, and x says how likely each of them is.
+    The density is sum_k w_k(x) N(z; mu_k, diag(sigma_k^2)): z belongs to one of C groups, and x
+    determines the probability of each.
 
-    :param in_dim: columns of the context.
+    :param in_dim: number of columns of the context.
     :param dim: dimension D of z.
-    :param components: number of components C; their locations start apart from each other.
-    :param hidden: width of the two hidden layers, or the widths of any number.
+    :param components: number of components C, which have different random initial locations.
+    :param hidden: width of two hidden layers, or the widths of any number of layers.
     :raises ValueError: for fewer than 1 component.
 
     >>> ConditionalMixture(2, 3)(torch.zeros(5, 2)).component_logits.shape
@@ -98,7 +99,7 @@ class ConditionalMixture(nn.Module):
         return positive(self.raw_scales)
 
     def forward(self, context: Tensor) -> DiagNormalMixture:
-        """The distribution, of batch shape `context.shape[:-1]` and event shape [D]."""
+        """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         shape = (*context.shape[:-1], *self.locs.shape)
         return DiagNormalMixture(
             self.locs.expand(shape), self.scales.expand(shape), self.net(context)
@@ -106,14 +107,14 @@ class ConditionalMixture(nn.Module):
 
 
 class ConditionalCategorical(nn.Module):
-    """context [..., in_dim] -> categorical z, one-hot [..., categories] in floating point.
+    """A network from a context [..., in_dim] to a latent class z, one-hot [..., categories].
 
-    A latent class: the exact sum over z (Pyro's enumeration) takes the place of sampling, which
-    `enumerates` tells a model.
+    The class attribute `enumerates` makes a model sum over z exactly (Pyro's enumeration) instead
+    of sampling it.
 
-    :param in_dim: columns of the context.
+    :param in_dim: number of columns of the context.
     :param categories: number of classes, the dimension D of z.
-    :param hidden: width of the two hidden layers, or the widths of any number.
+    :param hidden: width of two hidden layers, or the widths of any number of layers.
     :raises ValueError: for fewer than 2 categories.
 
     >>> ConditionalCategorical(2, 3)(torch.zeros(5, 2)).enumerate_support(expand=False).shape
@@ -128,5 +129,5 @@ class ConditionalCategorical(nn.Module):
         self.net = mlp(in_dim, categories, hidden)
 
     def forward(self, context: Tensor) -> Any:
-        """The distribution, of batch shape `context.shape[:-1]` and event shape [categories]."""
+        """The distribution, with batch shape `context.shape[:-1]` and event shape [categories]."""
         return dist.OneHotCategorical(logits=self.net(context))

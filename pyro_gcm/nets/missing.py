@@ -6,15 +6,16 @@ import torch
 from torch import Tensor
 
 
-def with_missing(columns: Tensor) -> Tensor:
-    """`columns` with 0 in place of NaN, followed by an indicator a column, 1 where it was missing.
+def with_missing_indicators(columns: Tensor) -> Tensor:
+    """Replace NaN by 0 and append one missing-value indicator per column.
 
-    The zero is the mean of a standardised column; the indicator tells it from a value that is 0.
+    Zero is the mean of a standardised column; the indicator (1 if the value is missing, else 0)
+    distinguishes a missing value from an observed 0.
 
-    :param columns: values with NaN where they are missing, [..., d].
-    :return: [..., 2 d], in the dtype of `columns`.
+    :param columns: values, NaN where they are missing, [..., d].
+    :returns: [..., 2 d], in the dtype of `columns`.
 
-    >>> with_missing(torch.tensor([[1.5, float("nan")]]))
+    >>> with_missing_indicators(torch.tensor([[1.5, float("nan")]]))
     tensor([[1.5000, 0.0000, 0.0000, 1.0000]])
     """
     missing = columns.isnan()

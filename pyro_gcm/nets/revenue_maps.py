@@ -1,4 +1,4 @@
-"""Increasing maps from the revenues to what the costs are compared with."""
+"""Increasing maps of the revenues; costs are compared with their outputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.distributions.transforms import Transform
 
 
 class Identity(nn.Module):
-    """h(r) = r: one cost for each revenue, the model of the paper."""
+    """h(r) = r, with one cost for each revenue, as in the paper."""
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., m]."""
@@ -20,7 +20,7 @@ class Identity(nn.Module):
 class PositiveLinear(nn.Module):
     """h_gk(r) = sum_m P(W)_gkm r_m with P(W) = softplus(10 W) / 10 (paper, appendix E.1).
 
-    Non-negative weights, so every output rises with every revenue.
+    The weights are non-negative, so every output is non-decreasing in every revenue.
 
     :param r_dim: number of revenues m.
     :param event_shape: (K,) or (G, K), the event shape of the costs.
@@ -29,7 +29,7 @@ class PositiveLinear(nn.Module):
     def __init__(self, r_dim: int, event_shape: Sequence[int]) -> None:
         super().__init__()
         self.event_shape = tuple(event_shape)
-        # Weights around 1/m, unequal enough for the alternatives to part.
+        # Random weights around 1/m, which make the alternatives different.
         start = torch.rand(*self.event_shape, r_dim) * 2.0 / r_dim
         self.raw_weight = nn.Parameter(torch.log(torch.expm1(10.0 * start.clamp(min=1e-3))) / 10.0)
 
@@ -45,7 +45,7 @@ class PositiveLinear(nn.Module):
 
 
 class Probit(nn.Module):
-    """h(r) = Phi^-1(r) for revenues in (0, 1), such as quantile levels; 0 and 1 map to -+inf."""
+    """h(r) = Phi^-1(r) for revenues such as quantile levels; 0 and 1 map to -inf and inf."""
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., m]."""
@@ -53,11 +53,11 @@ class Probit(nn.Module):
 
 
 class Sigmoid(nn.Module):
-    """h(r) = 1 / (1 + exp(-r)), the bounded map of the paper's appendix C.
+    """h(r) = 1 / (1 + exp(-r)), the bounded map of the paper, appendix C.
 
-    However large the revenue, a cost above 1 stays above it: the probability need not go to 1.
-    Float32 goes through float64: torch's float32 code for single values gives other bits than its
-    code for vectors, so that between two calls h could fall.
+    A cost above 1 exceeds h(r) for every revenue, so the probability need not tend to 1. float32
+    inputs are computed in float64, because torch's float32 results for single values differ in
+    their last bits from those for vectors, so that h could decrease between two calls.
     """
 
     def forward(self, r: Tensor) -> Tensor:
@@ -66,15 +66,15 @@ class Sigmoid(nn.Module):
 
 
 class Bijection(nn.Module):
-    """h(r) from a torch transform: any increasing bijection of one variable, for every revenue.
+    """An increasing bijection of one variable, given as a torch transform, for every revenue.
 
-    It is computed in float64 and rounded to the dtype of r, so that rounding does not make float32
-    values fall. Tensors inside the transform stay on their device.
+    It is computed in float64 and rounded to the dtype of r, so that float32 values do not decrease
+    through rounding. Tensors inside the transform are not moved to another device.
 
-    :param transform: such as `SigmoidTransform()`, `ExpTransform()` or a `ComposeTransform`. Its
-        `sign` is checked where it has one; a transform without is trusted to increase.
-    :raises TypeError: for what is no `Transform`.
-    :raises ValueError: for a transform that is no bijection, decreases, or mixes columns.
+    :param transform: a transform such as `SigmoidTransform()`, `ExpTransform()` or a
+        `ComposeTransform`. A transform that does not define `sign` is assumed to be increasing.
+    :raises TypeError: if it is not a `Transform`.
+    :raises ValueError: if it is not bijective, not increasing, or mixes columns.
 
     >>> Bijection(torch.distributions.transforms.ExpTransform())(torch.zeros(2))
     tensor([1., 1.])
@@ -94,7 +94,7 @@ class Bijection(nn.Module):
             sign = torch.tensor(1)
         if not (sign > 0).all():
             raise ValueError(
-                f"revenue_map must be increasing, got {transform!r} of sign {sign.tolist()}"
+                f"revenue_map must be increasing, got {transform!r} with sign {sign.tolist()}"
             )
         self.transform = transform
 

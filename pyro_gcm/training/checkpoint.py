@@ -1,4 +1,4 @@
-"""A file that a training run can be resumed from."""
+"""A file from which a training run can be resumed."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import torch
 
 
 class Checkpoint:
-    """Reads, and atomically writes, the state of a run.
+    """Reads and atomically writes the state of a training run.
 
-    :param path: the file, or None for no checkpoint at all.
+    :param path: the file, or None to write no checkpoint.
     """
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
 
     def read(self) -> dict[str, Any] | None:
-        """The saved state, on the CPU; None if there is no file.
+        """The saved state, on the CPU, or None if there is no file.
 
-        :raises ValueError: for a file that holds something else.
+        :raises ValueError: if the file is not a checkpoint.
         """
         if self.path is None or not self.path.exists():
             return None
         try:
             state = torch.load(self.path, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch raises whatever its reader stumbles over
+        except Exception as error:  # torch.load raises many types of errors
             raise ValueError(f"checkpoint {self.path} cannot be read: {error}") from error
         if not isinstance(state, dict) or "identity" not in state:
             raise ValueError(f"checkpoint {self.path} was not written by fit")
         return state
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state; an interruption leaves the old file or the new one, whole."""
+        """Write the state; an interruption leaves either the old or the new file intact."""
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,6 +43,6 @@ class Checkpoint:
         os.replace(partial, self.path)
 
     def remove(self) -> None:
-        """Delete the file of a run that is complete."""
+        """Delete the file after the run is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)

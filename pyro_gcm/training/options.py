@@ -1,4 +1,4 @@
-"""Options of a training run, checked before any work is done."""
+"""Options of a training run, which are checked before training starts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ Schedule = Callable[[Optimizer, int], Any] | str | None
 
 @dataclass
 class TrainingOptions:
-    """What `pyro_gcm.fit` and `pyro_gcm.baselines.fit` have in common; see there.
+    """The options that `pyro_gcm.fit` and `pyro_gcm.baselines.fit` share and document.
 
-    :raises ValueError: for an option that has no meaning, by its name.
+    :raises TypeError: if `optimizer` is not callable.
+    :raises ValueError: for an invalid option; the message names it.
     """
 
     epochs: int
@@ -56,15 +57,19 @@ class TrainingOptions:
         if self.patience is not None:
             positive_int("patience", self.patience)
             if self.validation == 0.0:
-                raise ValueError("patience needs a validation part: pass validation=0.1, say")
+                raise ValueError(
+                    "patience needs a validation part: pass validation=0.1, for example"
+                )
         if self.schedule is not None and not callable(self.schedule):
             one_of("schedule", self.schedule, ["cosine"])
         self.target = _device(self.device)
 
     def parts(self, rows: int, order: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Row numbers of the part that is trained on and of the validation part.
+        """Row indices of the training part and of the validation part.
 
-        :raises ValueError: if one of them would be empty.
+        :param rows: number of rows.
+        :param order: generator of the permutation that is split.
+        :raises ValueError: if one of the parts would be empty although `validation` is positive.
         """
         held_out = round(self.validation * rows)
         if self.validation > 0.0 and not 0 < held_out < rows:
@@ -73,19 +78,19 @@ class TrainingOptions:
         return index[held_out:], index[:held_out]
 
     def steps(self, rows: int) -> int:
-        """Updates in all, on this many training rows."""
+        """Total number of updates for this number of training rows."""
         return self.epochs * math.ceil(rows / self.batch_size)
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
-        """The optimiser at its first learning rate; Adam by default."""
+        """The optimiser at the initial learning rate; Adam by default."""
         make = self.optimizer or partial(torch.optim.Adam, fused=True)
         made = make(parameters, lr=self.learning_rate)
         if not isinstance(made, Optimizer):
-            raise TypeError(f"optimizer must make an optimiser of torch, got {made!r}")
+            raise TypeError(f"optimizer must return a torch optimiser, got {made!r}")
         return made
 
     def make_scheduler(self, optimizer: Optimizer, steps: int) -> Any:
-        """The scheduler that is stepped after every update, or None."""
+        """The learning rate scheduler, which is stepped after every update, or None."""
         if self.schedule == "cosine":
             return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         return self.schedule(optimizer, steps) if callable(self.schedule) else None
@@ -99,5 +104,5 @@ def _device(device: str | torch.device) -> torch.device:
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"device={device!r} is not a device of torch: {error}") from error
     if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device={str(device)!r} was asked for, but torch sees no CUDA device")
+        raise ValueError(f"device={str(device)!r} is not available: torch finds no CUDA device")
     return resolved

@@ -1,4 +1,4 @@
-"""One training run in plain torch: batches, steps, validation, and a state that can be saved."""
+"""A training run in plain torch: batches, steps, validation, and a state that can be saved."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import time
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.options import TrainingOptions
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True)
 class FitResult:
-    """What training left behind; the model itself is trained in place.
+    """The result of training; the model itself is trained in place.
 
-    `history` has one row an epoch: epoch, step, loss, learning_rate, seconds and, with a validation
-    part, validation_loss. Losses are means over rows: minus the bound in nats, in the units of y,
-    or what a baseline minimises, in standardised units of y.
-    `best_epoch` is the epoch whose weights were kept, `stopped_early` whether patience ran out.
+    :param history: one row per epoch with the columns epoch, step, loss, learning_rate, seconds
+        and, with a validation part, validation_loss. Losses are means over rows: minus the bound in
+        nats, in the units of y, or the loss of a baseline, in standardised units of y.
+    :param best_epoch: the epoch whose weights were kept.
+    :param stopped_early: whether training stopped because `patience` was exceeded.
     """
 
     history: pd.DataFrame
@@ -34,16 +36,18 @@ class FitResult:
 
 
 class Trainer(ABC):
-    """The state of one training run; a subclass says what the loss of a batch is.
+    """The state of one training run; a subclass defines the loss of a batch.
 
-    To be made before anything of the model is changed: a checkpoint of another run, or an optimiser
-    that cannot be made, is refused here, and `run` is what trains.
+    The constructor does not change the model. It raises an error for a checkpoint of another run or
+    an invalid optimiser; `run` trains.
 
     :param model: trained in place; on the device of the options.
-    :param parameters: those of its parameters that the loss trains, by name.
-    :param columns: the data, each with one row a datum.
-    :param order: generator of the parts and of the order of the rows in every epoch.
-    :param identity: what else tells this run from another one in a checkpoint.
+    :param parameters: its parameters that are trained, by name.
+    :param columns: the data, tensors with one row per datum.
+    :param parts: row indices of the training part and of the validation part.
+    :param order: generator of the order of the rows in every epoch.
+    :param identity: further properties that identify this run in a checkpoint.
+    :raises ValueError: if the checkpoint belongs to another run.
     """
 
     def __init__(
@@ -90,14 +94,20 @@ class Trainer(ABC):
 
     @abstractmethod
     def backward(self, batch: list[Tensor]) -> Tensor:
-        """Gradients of the mean loss of a batch; returns the loss summed over its rows."""
+        """Compute the gradients of the mean loss of a batch; return the sum over its rows."""
 
     @abstractmethod
     def held_out_loss(self, batch: list[Tensor]) -> float:
         """Loss of a batch of the validation part, summed over its rows."""
 
     def run(self) -> FitResult:
-        """Train to the end, or until patience runs out; weights of the best epoch stay."""
+        """Train all epochs, or until patience is exceeded, and keep the weights of the best epoch.
+
+        :raises RuntimeError: if the loss is not finite, or a parameter has no gradient.
+        """
+        import pandas as pd
+        from tqdm.auto import tqdm
+
         epochs, patience = self.options.epochs, self.options.patience
         stopped = False
         if self.saved_state is not None:
@@ -152,7 +162,7 @@ class Trainer(ABC):
         return row
 
     def _step(self, batch: list[Tensor]) -> Tensor:
-        """One update; returns the loss summed over the batch."""
+        """Make one update; return the loss summed over the batch."""
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.backward(batch)
         if self.step == 0:
@@ -169,13 +179,13 @@ class Trainer(ABC):
         missing = [name for name, p in self.parameters.items() if p.grad is None]
         if missing:
             raise RuntimeError(
-                f"no gradient reached {missing} in the first step; the objective should train "
-                "them. A part that is passed but not used must have requires_grad=False."
+                f"no gradient reached {missing} in the first step, although the objective should "
+                "train them. Set requires_grad=False for parameters that are not used."
             )
 
     @torch.no_grad()
     def _validation_loss(self) -> float:
-        """Loss a row on the validation part, with the same randomness in every epoch."""
+        """Mean loss over the validation rows, with the same random numbers in every epoch."""
         device = self.validation[0].device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self.seed)
@@ -184,7 +194,7 @@ class Trainer(ABC):
         return total / len(self.validation[0])
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next epoch depends on."""
+        """The state on which the next epoch depends."""
         cuda = self.train[0].device.type == "cuda"
         return {
             "identity": self.identity,
@@ -201,7 +211,7 @@ class Trainer(ABC):
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state of this run."""
+        """Continue from a saved state of this run."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
@@ -215,7 +225,7 @@ class Trainer(ABC):
 
 
 def described(part: Any) -> str:
-    """A bound or a model by its class and its plain options, as a checkpoint tells it."""
+    """The class and the scalar attributes of a bound or a model, to identify it in a checkpoint."""
     options = {
         name: value
         for name, value in sorted(vars(part).items())

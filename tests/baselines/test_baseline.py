@@ -1,4 +1,4 @@
-"""What all baselines share: units, losses, predictions, and no trace of Pyro."""
+"""The base class of the baselines: units, losses, predictions, and no import of Pyro."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def standard(values: Any) -> Any:
     return (values - values.mean(0)) / values.std(0)
 
 
-def levels(r: Any) -> Any:
+def quantile_levels(r: Any) -> Any:
     """One column between 0 and 1."""
     return (r[:, :1] - r.min() + 0.1) / (np.ptp(r) + 0.2)
 
 
 @pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
-def test_predictions_are_in_the_units_of_the_data(response: str) -> None:
+def test_predictions_and_losses_use_the_units_of_the_data(response: str) -> None:
     x, r, y = (column.numpy() for column in rows(50))
     x, r = 10.0 * x + 3.0, 100.0 * r - 7.0
-    y = y if response == "binary" else 1000.0 + 50.0 * y
+    y = y if response == "binary" else 1000.0 + 50.0 * y + x[:, 0]
     if response == "quantile":
-        r = levels(r)
+        r = quantile_levels(r)
     model = Sum(3, r.shape[1], response=response).double()
     model.learn_units(*map(torch.from_numpy, (x, r, y)))
     score = standard(x).sum(1) + 2.0 * standard(r).sum(1)
@@ -61,16 +61,6 @@ def test_predictions_are_in_the_units_of_the_data(response: str) -> None:
         forward = model(*map(torch.from_numpy, (x, r))).numpy()
     np.testing.assert_allclose(forward, score, rtol=1e-12)
 
-
-@pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
-def test_loss_is_the_one_of_the_response_in_standardised_units(response: str) -> None:
-    x, r, y = (column.numpy() for column in rows(50))
-    if response == "quantile":
-        r = levels(r)
-    y = y if response == "binary" else 1000.0 + 50.0 * y + x[:, 0]
-    model = Sum(3, r.shape[1], response=response).double()
-    model.learn_units(*map(torch.from_numpy, (x, r, y)))
-    score = standard(x).sum(1) + 2.0 * standard(r).sum(1)
     error = standard(y) - score
     wanted = {
         "binary": np.logaddexp(0.0, score) - y * score,
@@ -81,19 +71,19 @@ def test_loss_is_the_one_of_the_response_in_standardised_units(response: str) ->
     assert loss.item() == pytest.approx(wanted.mean(), rel=1e-12)
 
 
-def test_pinball_loss_is_least_at_the_quantile() -> None:
+def test_pinball_loss_is_minimal_at_the_quantile() -> None:
     y = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
     level = torch.full_like(y, 0.8)
     losses = {p: pinball_loss(torch.full_like(y, p), level, y).item() for p in (0.6, 0.84, 1.1)}
     assert min(losses, key=lambda p: losses[p]) == 0.84
 
 
-def test_pinball_loss_weighs_errors_by_their_side() -> None:
+def test_pinball_loss_weights_errors_by_their_sign() -> None:
     y, level = torch.tensor([1.0, -1.0]), torch.tensor([0.9, 0.9])
     assert torch.isclose(pinball_loss(torch.zeros(2), level, y), torch.tensor((0.9 + 0.1) / 2))
 
 
-def test_surface_encodes_covariates_once_unless_told_otherwise() -> None:
+def test_surface_encodes_covariates_once_unless_not_cached() -> None:
     seen: list[int] = []
 
     class Counting(MLP):
@@ -107,7 +97,7 @@ def test_surface_encodes_covariates_once_unless_told_otherwise() -> None:
     assert seen == [5, 35]
 
 
-def test_predictions_leave_mode_and_random_numbers_as_they_were() -> None:
+def test_predictions_leave_mode_and_random_state_unchanged() -> None:
     model, (x, r, _) = made(MLP), rows(5)
     model.hidden.eval()
     before = torch.get_rng_state()
@@ -117,22 +107,6 @@ def test_predictions_leave_mode_and_random_numbers_as_they_were() -> None:
     assert not model.hidden.training
     assert not model.predict(x, r).requires_grad
     assert torch.equal(before, torch.get_rng_state())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"x_dim": 0}, "x_dim must be an integer of at least 1, got 0"),
-        ({"r_dim": 1.5}, "r_dim must be an integer of at least 1, got 1.5"),
-        ({"response": "ordinal"}, "response must be one of .*'quantile'.*, got 'ordinal'"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_arguments_that_mean_nothing_are_refused_by_name(
-    options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        MLP(**{"x_dim": 3, "r_dim": 2, **options})
 
 
 def test_wrong_inputs_of_a_prediction_are_refused_by_name() -> None:
@@ -170,7 +144,7 @@ def test_shapes_that_would_broadcast_are_refused(
 
 
 def imported(module: str) -> Iterator[str]:
-    """Names of all modules that the `import` statements in a module of the package may mean."""
+    """Names of all modules to which `import` statements in a module of the package may refer."""
     path = source(module)
     parts = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -189,12 +163,12 @@ def source(module: str) -> Path:
 
 
 def reached(start: list[str]) -> set[str]:
-    """All modules that are imported by those of `start`, the package's own followed further."""
+    """All modules imported by those of `start`, directly or through modules of this package."""
     found, waiting = set[str](), list(start)
     while waiting:
         name = waiting.pop()
         parents = [name.rsplit(".", up)[0] for up in range(name.count(".") + 1)]
-        for module in parents:  # importing a module runs the packages above it
+        for module in parents:  # importing a module imports its parent packages
             if module == "pyro_gcm" or module in found:
                 continue
             found.add(module)
@@ -208,4 +182,4 @@ def test_no_module_of_the_baselines_imports_pyro() -> None:
     found = reached(own)
     assert {"pyro_gcm.baselines.mlp", "pyro_gcm.training.trainer", "torch.nn"} <= found
     assert "pyro" not in found
-    assert "pyro" in reached(["pyro_gcm.inference.fit"])  # what it looks like where there is one
+    assert "pyro" in reached(["pyro_gcm.inference.fit"])  # an import would be found

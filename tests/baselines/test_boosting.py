@@ -1,4 +1,4 @@
-"""The three boosting libraries behind one face."""
+"""The three boosting libraries behind one interface."""
 
 import sys
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ LIBRARIES = ["sklearn", "xgboost", "lightgbm"]
 
 @pytest.fixture
 def rows():
-    """Outcomes that rise with the first revenue and fall with the second."""
+    """Outcomes that increase in the first revenue and decrease in the second."""
     generator = torch.Generator().manual_seed(0)
     x, r = (torch.randn(400, 2, generator=generator) for _ in range(2))
     y = torch.rand(400, generator=generator) < torch.sigmoid(x[:, 0] + 2 * r[:, 0] - r[:, 1])
@@ -24,7 +24,7 @@ def rows():
 
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_predictions_rise_with_every_revenue_and_not_with_covariates(library, response, rows):
+def test_predictions_increase_in_every_revenue_and_not_in_covariates(library, response, rows):
     pytest.importorskip(library)
     x, r, y = rows
     y = y if response == "binary" else y + 0.1 * x[:, 1]
@@ -41,7 +41,7 @@ def test_predictions_rise_with_every_revenue_and_not_with_covariates(library, re
     assert (model.predict(x, -r + 0.3) < here).any()
 
 
-def test_scikit_learn_gets_the_columns_the_constraints_and_the_seed(rows):
+def test_scikit_learn_receives_the_columns_the_constraints_and_the_seed(rows):
     x, r, y = rows
     model = MonotoneBoosting("sklearn", seed=3, max_iter=7, early_stopping=True).fit(x, r, y)
     direct = HistGradientBoostingClassifier(
@@ -53,7 +53,7 @@ def test_scikit_learn_gets_the_columns_the_constraints_and_the_seed(rows):
 
 
 class _Recorder:
-    """Stands for an estimator: keeps what it is given, predicts its first column."""
+    """An estimator that records its arguments and predicts its first column."""
 
     def __init__(self, **options):
         self.options = options
@@ -77,7 +77,7 @@ class _Recorder:
     ],
 )
 @pytest.mark.parametrize("response", ["binary", "continuous"])
-def test_other_libraries_get_the_constraints_by_their_name(
+def test_other_libraries_receive_the_constraints_under_their_name(
     monkeypatch, rows, library, classifier, regressor, defaults, response
 ):
     wanted = classifier if response == "binary" else regressor
@@ -110,7 +110,7 @@ def test_a_missing_library_names_the_extra(monkeypatch, library):
         ({"response": "quantile"}, "response must be one of .*, got 'quantile'"),
         ({"monotonic_cst": [1]}, "monotonic_cst must be left out of the options"),
         ({"random_state": 1}, "random_state must be left out of the options"),
-        ({"loss": "absolute_error"}, "loss must be left out .*: with it predictions may fall"),
+        ({"loss": "absolute_error"}, "loss must be left out .* may break monotonicity"),
         ({"library": "xgboost", "booster": "gblinear"}, "booster must be left out of the options"),
         ({"library": "lightgbm", "linear_tree": True}, "linear_tree must be left out"),
     ],

@@ -1,4 +1,4 @@
-"""Simulated auctions: the truth is that of the draws, and only what a bidder sees is revealed."""
+"""Simulated auctions: draws follow the stated probabilities and reveal what a bidder observes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def many() -> Auctions:
 
 
 def prices(x: list[float], size: int) -> Any:
-    """Prices of one impression, drawn from the story as it is told: scalars and numpy alone."""
+    """Prices of one impression, drawn from the documented model with numpy."""
     viewability, relevance, demand = x
     rng = np.random.default_rng(17)
     middle = 200.0 * math.exp(0.4 * math.tanh(viewability) + 0.2 * math.sin(2.0 * demand))
@@ -34,24 +34,24 @@ def prices(x: list[float], size: int) -> Any:
 
 
 @pytest.mark.parametrize("x", ROWS)
-def test_truth_is_that_of_brute_force_draws(x: list[float]) -> None:
+def test_true_probabilities_agree_with_brute_force_draws(x: list[float]) -> None:
     auctions, drawn = simulate_auctions(1), prices(x, 400_000)
     bids = [100.0, 180.0, 300.0, 450.0, 700.0]
     wins = [(drawn < bid).mean() for bid in bids]
     np.testing.assert_allclose(auctions.win_curve([x], bids)[0], wins, atol=4 * 0.5 / 400_000**0.5)
-    for level in (0.1, 0.5, 0.9, 0.98):
-        bid = auctions.winning_bid([x], level).item()
-        assert (drawn < bid).mean() == pytest.approx(level, abs=4 * 0.5 / 400_000**0.5)
+    for probability in (0.1, 0.5, 0.9, 0.98):
+        bid = auctions.winning_bid([x], probability).item()
+        assert (drawn < bid).mean() == pytest.approx(probability, abs=4 * 0.5 / 400_000**0.5)
 
 
-def test_simulated_prices_follow_the_truth_given_x(many: Auctions) -> None:
-    levels = many.win_probability(many.x, many.true_price).numpy()
-    assert stats.kstest(levels, "uniform").pvalue > 0.01
+def test_simulated_prices_follow_their_conditional_distribution(many: Auctions) -> None:
+    transformed = many.win_probability(many.x, many.true_price).numpy()
+    assert stats.kstest(transformed, "uniform").pvalue > 0.01
     for column in many.x.numpy().T:
-        assert abs(stats.spearmanr(levels, column).statistic) < 4 / len(many) ** 0.5
+        assert abs(stats.spearmanr(transformed, column).statistic) < 4 / len(many) ** 0.5
 
 
-def test_won_as_often_as_the_truth_says(many: Auctions) -> None:
+def test_frequencies_of_wins_match_their_probabilities(many: Auctions) -> None:
     probability = many.win_probability(many.x, many.bid)
     for low in (0.0, 0.2, 0.4, 0.6, 0.8):
         rows = (probability >= low) & (probability < low + 0.2)
@@ -62,15 +62,15 @@ def test_won_as_often_as_the_truth_says(many: Auctions) -> None:
 
 def test_winning_bid_inverts_the_winning_probability(many: Auctions) -> None:
     x = many.x[:500]
-    for level in (0.001, 0.1, 0.5, 0.9, 0.999):
-        bid = many.winning_bid(x, level)
-        ones = torch.ones_like(bid)
-        torch.testing.assert_close(many.win_probability(x, bid), level * ones, rtol=0, atol=1e-13)
-        assert (many.win_probability(x, bid * (1 - 1e-12)) < level).all()
-        assert (many.win_probability(x, bid * (1 + 1e-12)) > level).all()
+    for probability in (0.001, 0.1, 0.5, 0.9, 0.999):
+        bid = many.winning_bid(x, probability)
+        wanted = torch.full_like(bid, probability)
+        torch.testing.assert_close(many.win_probability(x, bid), wanted, rtol=0, atol=1e-13)
+        assert (many.win_probability(x, bid * (1 - 1e-12)) < probability).all()
+        assert (many.win_probability(x, bid * (1 + 1e-12)) > probability).all()
 
 
-def test_a_column_of_bids_a_list_and_a_grid_give_the_same(many: Auctions) -> None:
+def test_bids_as_a_column_a_list_or_a_grid_give_the_same_probabilities(many: Auctions) -> None:
     x = many.x[:4]
     grid = many.win_curve(x, many.bid[:4])
     assert grid.shape == (4, 4)
@@ -79,7 +79,7 @@ def test_a_column_of_bids_a_list_and_a_grid_give_the_same(many: Auctions) -> Non
         assert torch.equal(many.win_probability(x.numpy(), bids), grid.diagonal())
 
 
-def test_only_what_the_auction_reveals_is_seen(many: Auctions) -> None:
+def test_only_what_the_auction_reveals_is_observed(many: Auctions) -> None:
     won, cost, bid = many.won.bool(), many.cost[:, 0], many.bid[:, 0]
     assert torch.equal(won, many.true_price < bid)
     exact, censored, status = (torch.tensor(many.kind == kind) for kind in data.auctions.KINDS)
@@ -89,20 +89,20 @@ def test_only_what_the_auction_reveals_is_seen(many: Auctions) -> None:
     assert not won[censored].any()
     assert (many.true_price >= bid)[censored].all()
     assert torch.equal(cost.isnan(), ~exact)
-    # The exchange has nothing to do with the price: both outcomes, as often as elsewhere.
+    # The exchange is independent of the price, so wins are as frequent as elsewhere.
     assert (status.double().mean() - 0.3).abs() < 4 * 0.46 / len(many) ** 0.5
     gap = many.won[status].mean() - many.won[~status].mean()
     assert gap.abs() < 4 * 0.5 / (0.21 * len(many)) ** 0.5
 
 
-def test_shapes_names_and_units_are_as_said(many: Auctions) -> None:
+def test_shapes_names_and_units_are_as_documented(many: Auctions) -> None:
     assert len(many) == 100_000
     assert many.x.shape == (100_000, 3)
     assert many.bid.shape == many.cost.shape == (100_000, 1)
     assert many.won.shape == many.true_price.shape == many.kind.shape == (100_000,)
     assert many.x_names == ("viewability", "relevance", "demand")
     floats = (many.x, many.bid, many.won, many.cost, many.true_price)
-    assert all(of.dtype == torch.float64 for of in floats)
+    assert all(values.dtype == torch.float64 for values in floats)
     assert many.x.mean(0).abs().max() < 0.02
     assert (many.x.std(0) - 1).abs().max() < 0.02
     guess = 200 * torch.exp(0.3 * many.x[:, 0].tanh())
@@ -110,13 +110,13 @@ def test_shapes_names_and_units_are_as_said(many: Auctions) -> None:
     assert stats.kstest(factor.log(), stats.uniform(math.log(0.5), math.log(9)).cdf).pvalue > 0.01
 
 
-def test_bids_cover_what_is_asked_of_them(many: Auctions) -> None:
+def test_shares_of_won_and_of_high_bids_are_as_documented(many: Auctions) -> None:
     assert many.won.mean().item() == pytest.approx(0.57, abs=0.01)
     above = many.bid[:, 0] > many.winning_bid(many.x, 0.9)
     assert above.double().mean().item() == pytest.approx(0.28, abs=0.01)
 
 
-def test_one_normal_price_for_every_x_is_the_wrong_model(many: Auctions) -> None:
+def test_a_normal_price_given_x_is_misspecified(many: Auctions) -> None:
     for x in ROWS:
         drawn = np.log(prices(x, 200_000))
         assert stats.skew(np.exp(drawn)) > 0.6
@@ -124,14 +124,14 @@ def test_one_normal_price_for_every_x_is_the_wrong_model(many: Auctions) -> None
     wins = {0.5: [], 0.9: []}
     for x in many.x[:200].tolist():
         drawn = prices(x, 5_000)
-        for level, found in wins.items():
-            bid = drawn.mean() + drawn.std() * stats.norm.ppf(level)
+        for probability, found in wins.items():
+            bid = drawn.mean() + drawn.std() * stats.norm.ppf(probability)
             found.append(many.win_probability([x], [bid]).item())
     assert np.mean(wins[0.9]) == pytest.approx(0.87, abs=0.01)
     assert np.mean(wins[0.5]) == pytest.approx(0.63, abs=0.01)
 
 
-def test_the_same_seed_gives_the_same_auctions_and_nothing_else_changes() -> None:
+def test_draws_depend_on_the_seed_alone_and_leave_the_global_state_unchanged() -> None:
     state = torch.get_rng_state()
     one, same, other = (simulate_auctions(50, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
@@ -143,7 +143,7 @@ def test_the_same_seed_gives_the_same_auctions_and_nothing_else_changes() -> Non
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_the_share_of_exchanges_changes_what_is_revealed_alone(share: float) -> None:
+def test_current_status_share_changes_only_what_is_revealed(share: float) -> None:
     usual, changed = simulate_auctions(200), simulate_auctions(200, current_status_share=share)
     for name in ("x", "bid", "won", "true_price"):
         assert torch.equal(getattr(usual, name), getattr(changed, name))
@@ -152,7 +152,7 @@ def test_the_share_of_exchanges_changes_what_is_revealed_alone(share: float) -> 
     assert torch.equal((~changed.cost[:, 0].isnan()).double(), revealed.double())
 
 
-def test_columns_after_the_third_have_no_effect_and_fewer_are_zeros() -> None:
+def test_columns_after_the_third_have_no_effect_and_absent_ones_count_as_zero() -> None:
     wide, narrow = simulate_auctions(10, x_dim=5), simulate_auctions(10, x_dim=1)
     assert wide.x_names == ("viewability", "relevance", "demand", "other_1", "other_2")
     assert narrow.x_names == ("viewability",)
@@ -163,7 +163,7 @@ def test_columns_after_the_third_have_no_effect_and_fewer_are_zeros() -> None:
     assert torch.equal(narrow.winning_bid(narrow.x), full.winning_bid(filled))
 
 
-def test_frame_has_every_column_by_its_name() -> None:
+def test_frame_has_all_columns() -> None:
     auctions = simulate_auctions(30)
     frame = auctions.frame()
     others = ["bid", "won", "cost", "kind", "true_price"]
@@ -189,23 +189,19 @@ def test_frame_has_every_column_by_its_name() -> None:
         ({"current_status_share": math.nan}, r"current_status_share must lie in \[0, 1\], got nan"),
     ],
 )
-def test_sizes_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_sizes_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         simulate_auctions(**options)
 
 
-@pytest.mark.parametrize("probability", [0.0, 1.0, math.nan])
-def test_a_bid_never_wins_for_certain(probability: float) -> None:
-    auctions = simulate_auctions(2)
-    with pytest.raises(ValueError, match="probability must lie strictly between 0 and 1, got"):
-        auctions.winning_bid(auctions.x, probability)
-
-
-def test_the_truth_refuses_what_it_was_not_made_for() -> None:
+def test_invalid_arguments_of_the_true_probabilities_are_refused() -> None:
     auctions = simulate_auctions(3)
+    for probability in (0.0, 1.0, math.nan):
+        with pytest.raises(ValueError, match="probability must lie strictly between 0 and 1, got"):
+            auctions.winning_bid(auctions.x, probability)
     with pytest.raises(ValueError, match="x has 2 columns, the model was built for x_dim=3"):
         auctions.winning_bid(auctions.x[:, :2])
     with pytest.raises(ValueError, match="row counts differ: x has 3, bid has 2"):
         auctions.win_probability(auctions.x, auctions.bid[:2])
-    with pytest.raises(ValueError, match="bids must be above 0, got -5"):
+    with pytest.raises(ValueError, match="bids must be positive, got -5"):
         auctions.win_curve(auctions.x, [100.0, -5.0])

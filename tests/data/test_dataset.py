@@ -1,4 +1,4 @@
-"""``Dataset`` holds parts that fit together, and splits them the same way every time."""
+"""``Dataset`` checks that its parts fit together and splits them reproducibly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyro_gcm.data import Dataset
 
 
 def make(rows: int = 11, **changes: Any) -> Dataset:
-    """A small table in which each value of x tells its row."""
+    """A small table in which x is the row index."""
     parts: dict[str, Any] = {
         "name": "toy",
         "variant": "default",
@@ -45,18 +45,18 @@ def test_split_depends_on_the_seed_alone() -> None:
     assert not first[0].equal(dataset.split(seed=1)[0])
 
 
-def test_split_is_the_generator_s_own_permutation() -> None:
+def test_split_is_the_permutation_of_a_seeded_generator() -> None:
     order = torch.randperm(11, generator=torch.Generator().manual_seed(5))
     train, test = make().split(seed=5)
     assert torch.cat([train, test]).equal(order)
 
 
-def test_fixed_split_is_refused_where_there_is_none() -> None:
+def test_missing_fixed_split_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"toy \(11 rows, variant 'default'\) has no fixed split"):
         make().fixed_split()
 
 
-def test_fixed_split_cannot_be_changed_by_its_user() -> None:
+def test_fixed_split_returns_copies() -> None:
     dataset = make(fixed=(torch.arange(8), torch.arange(8, 11)))
     dataset.fixed_split()[0].zero_()
     assert dataset.fixed_split()[0].equal(torch.arange(8))
@@ -100,21 +100,18 @@ def test_data_set_is_frozen() -> None:
         ({"x": torch.zeros(10, 1)}, r"x has shape \(10, 1\), expected \(11, 1\)"),
         ({"r_names": ("a",)}, r"r has shape \(11, 2\), expected \(11, 1\)"),
         ({"y": torch.zeros(11, 1)}, r"y has shape \(11, 1\), expected \(11,\)"),
-        ({"r": torch.full((11, 2), torch.nan)}, "r holds NaN"),
-        ({"y": torch.full((11,), 2.0)}, "y holds other values than 0 and 1"),
+        ({"r": torch.full((11, 2), torch.nan)}, "r must be finite, got NaN"),
+        ({"y": torch.full((11,), 2.0)}, "y must be 0 or 1 for response='binary'"),
         ({"x": [[1.0]] * 11}, "x must be a tensor, got list"),
-        ({"x_names": "a"}, "x_names must be a tuple of names, got the text 'a'"),
-        ({"r_names": ("row", "-b")}, r"x_names and r_names must differ, got \['row'\] more than"),
+        ({"x_names": "a"}, "x_names must be a tuple of names, got the string 'a'"),
+        ({"r_names": ("row", "-b")}, r"x_names and r_names must be unique, got \['row'\] more"),
         ({"response": "ordinal"}, "response must be one of .*, got 'ordinal'"),
         ({"metric": "f1"}, "metric must be one of .*, got 'f1'"),
-        (
-            {"fixed": (torch.tensor([0, 1]), torch.tensor([1]))},
-            "different row numbers from 0 to 10",
-        ),
-        ({"fixed": (torch.tensor([0]), torch.tensor([11]))}, "different row numbers from 0 to 10"),
+        ({"fixed": (torch.tensor([0, 1]), torch.tensor([1]))}, r"different row indices in 0\.\.10"),
+        ({"fixed": (torch.tensor([0]), torch.tensor([11]))}, r"different row indices in 0\.\.10"),
     ],
     ids=[
-        *("rows", "names", "column_y", "nan", "label", "list", "text", "twice", "response"),
+        *("rows", "names", "column_y", "nan", "label", "list", "string", "repeated", "response"),
         *("metric", "overlap", "range"),
     ],
 )

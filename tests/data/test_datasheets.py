@@ -1,4 +1,4 @@
-"""The datasheets and the table of ``load`` state the numbers that the loaders give."""
+"""The datasheets state the numbers of the loaders."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from pyro_gcm import data
-from pyro_gcm.data import loan, registry
+from pyro_gcm.data import NAMES
+from pyro_gcm.data.loaders import loan
 
-NAMES = list(registry._RECIPES)
 _TEXT = Path(data.__file__).with_name("datasheets.md").read_text(encoding="utf-8")
 
 
 def section(name: str) -> str:
-    """What stands under the heading that ends in (`name`)."""
+    """The text below the heading that ends in (`name`)."""
     found = re.search(rf"^## [^\n]* \(`{name}`\)\n(.*?)(?=^## |\Z)", _TEXT, re.M | re.S)
     assert found, f"datasheets.md has no section for {name}"
     return found[1]
@@ -28,8 +28,8 @@ def stated(name: str, what: str, variant: str) -> float:
     return float(found[1 if variant == "default" else 2].replace(",", ""))
 
 
-def test_every_section_is_of_a_name_that_can_be_loaded() -> None:
-    assert re.findall(r"^## .*\(`(\w+)`\)$", _TEXT, re.M) == NAMES
+def test_every_data_set_has_a_section() -> None:
+    assert re.findall(r"^## .*\(`(\w+)`\)$", _TEXT, re.M) == list(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,13 +45,13 @@ def test_rows_and_columns_are_those_of_the_loader(real, name: str, variant: str)
     assert stated(name, "rows", variant) == len(dataset)
     assert stated(name, "columns of x", variant) == dataset.x_dim
     assert stated(name, "columns of r", variant) == dataset.r_dim
-    if name != "loan":  # nobody has measured it
+    if name != "loan":  # which has not been measured
         assert stated(name, "mean of y", variant) == pytest.approx(
             dataset.y.mean().item(), abs=5.1e-5
         )
 
 
-def test_rows_and_columns_of_loan_are_those_that_its_loader_checks_for() -> None:
+def test_rows_and_columns_of_loan_are_those_that_its_loader_checks() -> None:
     for variant in ("default", "published"):
         assert stated("loan", "rows", variant) == loan._TRAIN_ROWS + loan._TEST_ROWS
         assert stated("loan", "columns of x", variant) == len(loan.X_NAMES)
@@ -74,11 +74,3 @@ def test_fixed_split_is_stated(real, name: str) -> None:
     fixed = real(name).fixed
     sizes = "none" if fixed is None else " + ".join(f"{len(rows):,}" for rows in fixed)
     assert row[1].removesuffix(" (by time)") == sizes
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_table_of_load_has_the_same_numbers(name: str) -> None:
-    row = re.search(rf"^ *{name} +([\d,]+) +(\d+) +(\d+) ", data.load.__doc__ or "", re.M)
-    assert row, f"the docstring of load has no row for {name}"
-    wanted = [stated(name, what, "default") for what in ("rows", "columns of x", "columns of r")]
-    assert [float(value.replace(",", "")) for value in row.groups()] == wanted

@@ -1,4 +1,4 @@
-"""Encoding keeps every level, scaling reaches both ends, a wrong count is an error."""
+"""One-hot encoding keeps every category, scaling reaches 0 and 1, a wrong count is an error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_gcm.data.frames import check_count, min_max, one_hot, to_tensor
+from pyro_gcm.data.frames import from_frames, min_max, one_hot, to_tensor
 
 
-def test_one_hot_keeps_every_level_and_marks_one_of_each_column() -> None:
+def test_one_hot_keeps_every_category_and_marks_one_per_column() -> None:
     frame = pd.DataFrame({"sex": ["M", "F", "M"], "race": ["b", "?", "a"]}, index=[4, 7, 9])
     encoded = one_hot(frame)
     assert list(encoded.columns) == ["sex=F", "sex=M", "race=?", "race=a", "race=b"]
@@ -31,7 +31,10 @@ def test_tensor_is_a_float64_copy() -> None:
     assert to_tensor(frame["a"] > 1).tolist() == [0, 1]
 
 
-def test_wrong_count_names_what_was_counted() -> None:
-    check_count("adult", "rows", 3, 3)
-    with pytest.raises(ValueError, match="adult has 2 rows, expected 3"):
-        check_count("adult", "rows", 2, 3)
+def test_unexpected_numbers_of_columns_and_positives_are_refused() -> None:
+    x = pd.DataFrame({"a": [0.0, 1.0]})
+    dataset = from_frames("toy", "default", x, x.add_prefix("-"), x["a"], metric="auc", positives=1)
+    assert (dataset.x_names, dataset.r_names, dataset.response) == (("a",), ("-a",), "binary")
+    for expected, message in (({"x_dim": 2}, "1 columns of x"), ({"positives": 0}, "1 positives")):
+        with pytest.raises(ValueError, match=f"toy has {message}, expected"):
+            from_frames("toy", "default", x, x, x["a"], metric="auc", **expected)

@@ -1,6 +1,6 @@
-"""A raw file is read from the folder or downloaded once, and never believed unverified.
+"""A raw file is read from the folder or downloaded once, and always verified.
 
-Downloads go through the real pooch and HTTP, from a server on this machine.
+Downloads use pooch and HTTP, from a local server.
 """
 
 from __future__ import annotations
@@ -23,26 +23,32 @@ CONTENT = b"1, 2\n3, 4\n" * 50
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
-def zipped(content: bytes, member: str = "table.csv") -> bytes:
-    """An archive with one member."""
+def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """An archive with its members in the given order."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(member, content)
+    with zipfile.ZipFile(buffer, "w", compression) as opened:
+        for name, content in members.items():
+            opened.writestr(name, content)
     return buffer.getvalue()
 
 
-def flipped(content: bytes, place: int) -> bytes:
-    """The same bytes with one bit wrong.
+def zipped(content: bytes, member: str = "table.csv") -> bytes:
+    """An archive with one member."""
+    return archive({member: content})
 
-    In ``zipped``, place 45 lies inside the packed data, and 71 before the end is the version
-    that unpacking needs.
+
+def flipped(content: bytes, place: int) -> bytes:
+    """The same bytes with one bit flipped.
+
+    In ``zipped``, place 45 is inside the compressed data, and place -71 is the version needed to
+    extract it.
     """
     place %= len(content)
     return content[:place] + bytes([content[place] ^ 0x40]) + content[place + 1 :]
 
 
 class Site:
-    """A web site: ``files`` by their path, ``asked`` the paths that were requested."""
+    """A web site with ``files`` by path; ``asked`` lists the requested paths."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -81,7 +87,7 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
 
 
 def cached(tmp_path: Path) -> list[str]:
-    """What lies in the cache."""
+    """The files in the cache."""
     cache = tmp_path / "cache" / "pyro_gcm"
     return sorted(p.relative_to(cache).as_posix() for p in cache.rglob("*") if p.is_file())
 
@@ -101,14 +107,14 @@ def test_download_happens_once(site: Site, tmp_path: Path, member: str | None) -
     [
         (CONTENT[:-1], None, rf"has sha256 \w+, expected {SHA256} for toy/table.csv"),
         (zipped(CONTENT[:-1]), "table.csv", rf"has sha256 \w+, expected {SHA256}"),
-        (zipped(CONTENT)[:-30], "table.csv", "is not a whole zip file"),
-        (flipped(zipped(CONTENT), 45), "table.csv", "is not a whole zip file"),
-        (flipped(zipped(CONTENT), -71), "table.csv", r"not a whole zip file: zip file version"),
+        (zipped(CONTENT)[:-30], "table.csv", "is not a complete zip file"),
+        (flipped(zipped(CONTENT), 45), "table.csv", "is not a complete zip file"),
+        (flipped(zipped(CONTENT), -71), "table.csv", r"not a complete zip file: zip file version"),
         (zipped(CONTENT, "other.csv"), "table.csv", "has no member 'table.csv'"),
     ],
     ids=["plain", "zip_member", "cut_zip", "bad_data", "bad_version", "wrong_zip"],
 )
-def test_damaged_download_is_refused_and_not_kept(
+def test_damaged_download_is_refused_and_removed(
     site: Site, tmp_path: Path, served: bytes, member: str | None, message: str
 ) -> None:
     file = RawFile("toy/table.csv", SHA256, f"{site.url}/file", member)
@@ -120,21 +126,19 @@ def test_damaged_download_is_refused_and_not_kept(
     assert read_raw(file) == CONTENT
 
 
-def test_copy_that_went_bad_in_the_cache_is_refused_and_not_kept(
-    site: Site, tmp_path: Path
-) -> None:
+def test_damaged_copy_in_the_cache_is_refused_and_removed(site: Site, tmp_path: Path) -> None:
     site.files["/file"] = CONTENT
     file = RawFile("toy/table.csv", SHA256, f"{site.url}/file")
     read_raw(file)
     (tmp_path / "cache/pyro_gcm/toy/file").write_bytes(b"bad")
-    with pytest.raises(ValueError, match="removed, the next call downloads it anew"):
+    with pytest.raises(ValueError, match="removed, the next call downloads it again"):
         read_raw(file)
     assert read_raw(file) == CONTENT
 
 
-def test_failed_download_names_the_source_and_the_way_round(site: Site) -> None:
+def test_failed_download_names_the_source_and_the_alternative(site: Site) -> None:
     file = RawFile("toy/table.csv", SHA256, f"{site.url}/gone")
-    with pytest.raises(OSError, match=r"/gone .*or set PYRO_GCM_DATA to a folder that holds toy/"):
+    with pytest.raises(OSError, match=r"/gone .*set PYRO_GCM_DATA to a folder that contains toy/"):
         read_raw(file)
 
 
@@ -155,12 +159,12 @@ def test_folder_serves_the_file_without_a_download(
     [
         ("table.csv", CONTENT[:-1], rf"has sha256 \w+, expected {SHA256}"),
         ("table.csv.gz", gzip.compress(CONTENT[:-1]), rf"has sha256 \w+, expected {SHA256}"),
-        ("table.csv.gz", gzip.compress(CONTENT)[:-9], "is not a whole gzip file"),
-        ("table.csv.gz", CONTENT, "is not a whole gzip file"),
+        ("table.csv.gz", gzip.compress(CONTENT)[:-9], "is not a complete gzip file"),
+        ("table.csv.gz", CONTENT, "is not a complete gzip file"),
     ],
     ids=["plain", "gzip", "cut_gzip", "no_gzip"],
 )
-def test_damaged_file_in_the_folder_is_refused_and_left_alone(
+def test_damaged_file_in_the_folder_is_refused_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stored: bytes, message: str
 ) -> None:
     path = tmp_path / "toy" / name
@@ -188,32 +192,23 @@ def test_download_that_is_gzipped_is_unpacked(site: Site) -> None:
     site.files["/table.csv.gz"] = gzip.compress(CONTENT)
     assert read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/table.csv.gz")) == CONTENT
     site.files["/cut.csv.gz"] = gzip.compress(CONTENT)[:-9]
-    with pytest.raises(ValueError, match=r"is not a whole gzip file.*removed, the next call"):
+    with pytest.raises(ValueError, match=r"is not a complete gzip file.*removed, the next call"):
         read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/cut.csv.gz"))
 
 
-def test_file_without_a_known_digest_is_taken_as_it_is(site: Site) -> None:
+def test_file_without_a_known_digest_is_not_verified(site: Site) -> None:
     site.files["/file"] = b"anything"
     assert read_raw(RawFile("toy/table.csv", None, f"{site.url}/file")) == b"anything"
 
 
-def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """An archive with its members in the order given."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as opened:
-        for name, content in members.items():
-            opened.writestr(name, content)
-    return buffer.getvalue()
-
-
-# As `sha256sum a.csv b.csv | sha256sum` has it, for b"1\n" and b"2\n".
+# The output of `sha256sum a.csv b.csv | sha256sum` for b"1\n" and b"2\n".
 MEMBERS = {"a.csv": b"1\n", "b.csv": b"2\n"}
 MANIFEST = "ffa316d1dfc28adc171ad727498624f20943b24bd0fc8f3bf6a3ffa9e227104c"
 
 
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_archive_is_known_by_its_members_however_packed(
+def test_archive_is_verified_by_its_members_however_compressed(
     site: Site, order: int, compression: int
 ) -> None:
     site.files["/file"] = archive(dict(list(MEMBERS.items())[::order]), compression)
@@ -230,11 +225,11 @@ def test_archive_is_known_by_its_members_however_packed(
         (archive({"a.csv": b"1\n2\n", "b.csv": b""}), rf"sha256 \w+, expected {MANIFEST}"),
         (archive({"a.csv": b"1\n", "c.csv": b"2\n"}), rf"sha256 \w+, expected {MANIFEST}"),
         (archive({"a.csv": b"1\n"}), rf"sha256 \w+, expected {MANIFEST}"),
-        (archive(MEMBERS)[:-30], "is not a whole zip file"),
+        (archive(MEMBERS)[:-30], "is not a complete zip file"),
     ],
     ids=["swapped", "shifted", "renamed", "lost", "cut"],
 )
-def test_changed_archive_is_refused_and_not_kept(
+def test_changed_archive_is_refused_and_removed(
     site: Site, tmp_path: Path, served: bytes, message: str
 ) -> None:
     site.files["/file"] = served

@@ -1,4 +1,4 @@
-"""Networks that return distributions: right shapes, right parameters, scales that stay above 0."""
+"""Networks that return distributions: shapes, constraints of parameters, positive scales."""
 
 from __future__ import annotations
 
@@ -7,12 +7,6 @@ import pytest
 import torch
 
 from pyro_gcm.nets.conditional import Conditional, joined, mlp, positive
-
-
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(20250721)
-
 
 families = pytest.mark.parametrize(
     "family",
@@ -44,8 +38,8 @@ def test_every_parameter_meets_its_constraint(family: type, size: float) -> None
         assert constraint.check(getattr(d.base_dist, name)).all()
 
 
-def test_parameter_with_another_constraint_goes_through_its_own_transform() -> None:
-    class Level(dist.Uniform):
+def test_parameter_with_another_constraint_uses_the_transform_of_that_constraint() -> None:
+    class UniformFrom(dist.Uniform):
         """A family with a parameter in (0, 1)."""
 
         arg_constraints = {"low": torch.distributions.constraints.unit_interval}
@@ -53,14 +47,14 @@ def test_parameter_with_another_constraint_goes_through_its_own_transform() -> N
         def __init__(self, low: torch.Tensor) -> None:
             super().__init__(low, 2.0)
 
-    net = Conditional(Level, 3, (4,))
+    net = Conditional(UniformFrom, 3, (4,))
     torch.nn.init.zeros_(net.net[-1].weight)
     torch.nn.init.constant_(net.net[-1].bias, 1.5)
-    level = net(torch.randn(50, 3)).base_dist.low
-    torch.testing.assert_close(level, torch.tensor(1.5).sigmoid().expand(50, 4))
+    low = net(torch.randn(50, 3)).base_dist.low
+    torch.testing.assert_close(low, torch.tensor(1.5).sigmoid().expand(50, 4))
 
 
-def test_every_parameter_depends_on_the_context_and_learns() -> None:
+def test_every_parameter_depends_on_the_context_and_has_gradients() -> None:
     net = Conditional(dist.StudentT, 3, (2,))
     d = net(torch.randn(50, 3)).base_dist
     for parameter in (d.df, d.loc, d.scale):
@@ -70,7 +64,7 @@ def test_every_parameter_depends_on_the_context_and_learns() -> None:
         assert all((p.grad != 0.0).any() for p in net.parameters())
 
 
-def test_row_is_the_same_alone_and_in_a_batch_of_any_shape() -> None:
+def test_rows_are_independent() -> None:
     net = Conditional(dist.Normal, 3, (2, 4)).double()
     context = torch.randn(5, 6, 3, dtype=torch.float64)
     whole = net(context).base_dist
@@ -79,7 +73,7 @@ def test_row_is_the_same_alone_and_in_a_batch_of_any_shape() -> None:
     torch.testing.assert_close(alone.scale, whole.scale[2, 4])
 
 
-def test_scale_has_a_floor_and_starts_where_it_should() -> None:
+def test_scale_has_a_minimum_and_the_given_value_at_zero() -> None:
     raw = torch.tensor([-1e30, -100.0, 0.0, 100.0], requires_grad=True)
     scale = positive(raw)
     assert scale.tolist() == pytest.approx([0.05, 0.05, 1.0, 100.5], rel=1e-2)
@@ -95,7 +89,7 @@ def test_scale_has_a_floor_and_starts_where_it_should() -> None:
     [(16, [3, 16, 16, 2]), ((), [3, 2]), ((8,), [3, 8, 2]), ([8, 4, 2], [3, 8, 4, 2, 2])],
     ids=str,
 )
-def test_perceptron_has_the_hidden_layers_asked_for(
+def test_mlp_has_the_requested_hidden_layers(
     hidden: int | tuple[int, ...] | list[int], widths: list[int]
 ) -> None:
     layers = [m for m in mlp(3, 2, hidden) if isinstance(m, torch.nn.Linear)]
@@ -103,7 +97,7 @@ def test_perceptron_has_the_hidden_layers_asked_for(
     assert mlp(3, 2, hidden)(torch.randn(5, 3)).shape == (5, 2)
 
 
-def test_joined_contexts_stand_side_by_side_in_the_larger_batch() -> None:
+def test_joined_contexts_are_concatenated_after_broadcasting() -> None:
     a, b = torch.randn(7, 1, 2), torch.randn(5, 3)
     both = joined(a, b)
     assert both.shape == (7, 5, 5)

@@ -1,4 +1,4 @@
-"""The mixture's draws: right distribution, rows of their own, unbiased gradients."""
+"""The mixture's draws: distribution, independent rows, unbiased gradients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from pyro_gcm.nets import DiagNormalMixture
 
 F64 = torch.float64
 Parameters = tuple[Tensor, Tensor, Tensor]
-
-
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(20250721)
 
 
 def parameters(*batch: int, components: int = 3, dim: int = 2) -> Parameters:
@@ -53,7 +48,7 @@ def test_gradients_of_expectations_are_unbiased(dim: int, name: str) -> None:
     exact = torch.autograd.grad(
         moment(name, *leaves), leaves, allow_unused=True, materialize_grads=True
     )
-    # One copy of the parameters a draw gives one gradient a draw, and so its standard error.
+    # A copy of the parameters for each draw gives a gradient per draw, and so a standard error.
     copies = [value.detach().expand(draws, *value.shape).requires_grad_() for value in values]
     z = DiagNormalMixture(*copies).rsample()
     f = FUNCTIONS[name](z)
@@ -80,7 +75,7 @@ def test_every_row_of_a_batch_draws_from_its_own_components() -> None:
     assert torch.equal(many[:, 0, 0] < -75.0, many[:, 0, 1] < -75.0)
 
 
-def test_draws_of_one_component_are_those_of_a_normal_with_its_gradients() -> None:
+def test_one_component_gives_the_draws_and_gradients_of_a_normal() -> None:
     locs, scales, logits = (value.requires_grad_() for value in parameters(3, components=1))
     z = DiagNormalMixture(locs, scales, logits).rsample(torch.Size([50]))
     noise = ((z - locs[:, 0]) / scales[:, 0]).detach()
@@ -91,7 +86,7 @@ def test_draws_of_one_component_are_those_of_a_normal_with_its_gradients() -> No
     assert logits.grad.abs().max() < 1e-12
 
 
-def test_far_apart_components_keep_finite_gradients_in_float32() -> None:
+def test_gradients_are_finite_in_float32_for_distant_components() -> None:
     values = [value.float() for value in parameters(2000, components=4, dim=4)]
     leaves = [value.requires_grad_() for value in (30.0 * values[0], *values[1:])]
     d = DiagNormalMixture(*leaves)
@@ -101,7 +96,7 @@ def test_far_apart_components_keep_finite_gradients_in_float32() -> None:
         assert leaf.grad.isfinite().all()
 
 
-def test_draws_without_gradients_are_the_same_and_carry_none() -> None:
+def test_draws_without_gradients_are_the_same() -> None:
     d = DiagNormalMixture(*(value.requires_grad_() for value in parameters(3)))
     torch.manual_seed(1)
     with_gradients = d.rsample(torch.Size([5]))
@@ -112,7 +107,7 @@ def test_draws_without_gradients_are_the_same_and_carry_none() -> None:
     assert torch.equal(with_gradients, without)
 
 
-def test_expanded_mixture_keeps_its_unbiased_draws() -> None:
+def test_expanded_mixture_is_of_the_same_class() -> None:
     d = DiagNormalMixture(*parameters(3)).expand((4, 3))
     assert isinstance(d, DiagNormalMixture)
     assert d.rsample(torch.Size([2])).shape == (2, 4, 3, 2)

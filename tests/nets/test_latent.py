@@ -1,4 +1,4 @@
-"""Distributions of z: each maps a context to a distribution that Pyro's programs can use."""
+"""Networks from a context to a distribution of z that Pyro programs can use."""
 
 from __future__ import annotations
 
@@ -30,12 +30,6 @@ networks = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(20250721)
-    pyro.clear_param_store()
-
-
 def test_standard_normal_ignores_its_context() -> None:
     prior = StandardNormal(3)
     for context in (None, torch.randn(7, 2)):
@@ -45,12 +39,12 @@ def test_standard_normal_ignores_its_context() -> None:
         assert torch.equal(z.base_dist.scale, torch.ones(3))
 
 
-def test_standard_normal_follows_its_module_without_being_trained() -> None:
+def test_standard_normal_moves_with_its_module_and_has_no_parameters() -> None:
     prior = StandardNormal(3).to(torch.float64)
     assert prior().sample().dtype == torch.float64
     assert set(prior.state_dict()) == {"loc", "scale"}
     assert list(prior.parameters()) == []
-    with pyro.validation_enabled(False):  # a check would need values
+    with pyro.validation_enabled(False):  # meta tensors have no values to check
         assert StandardNormal(3).to("meta")().base_dist.loc.device.type == "meta"
 
 
@@ -72,7 +66,7 @@ def test_shapes_are_those_of_the_context_and_of_z(
 
 
 @networks
-def test_distribution_expands_and_is_masked(network: Network) -> None:
+def test_distribution_can_be_expanded_and_masked(network: Network) -> None:
     d = network(3, 4)(torch.randn(7, 3))
     wide = d.expand((5, 7))
     assert type(wide) is type(d)
@@ -95,7 +89,7 @@ def test_copied_network_is_the_same(through: str, network: Network) -> None:
 
 
 @networks
-def test_network_follows_its_module_to_float64_and_rows_do_not_mix(network: Network) -> None:
+def test_network_can_be_moved_to_float64_and_rows_are_independent(network: Network) -> None:
     net = network(3, 4).double()
     context = torch.randn(7, 3, dtype=torch.float64)
     z = net(context).sample()
@@ -106,7 +100,7 @@ def test_network_follows_its_module_to_float64_and_rows_do_not_mix(network: Netw
 
 
 @continuous
-@pytest.mark.parametrize("dim", [1, 2, 5])
+@pytest.mark.parametrize("dim", [1, 3])
 def test_vectorised_particles_train_every_parameter(dim: int, network: Network) -> None:
     net = network(3, dim)
     context, target = torch.randn(7, 3), torch.randn(7, dim)
@@ -129,15 +123,15 @@ def test_vectorised_particles_train_every_parameter(dim: int, network: Network) 
         assert parameter.grad.isfinite().all(), name
         assert (parameter.grad != 0.0).any(), name
     losses = []
-    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.02}), elbo)
-    for _ in range(150):
+    svi = SVI(model, guide, pyro.optim.Adam({"lr": 0.05}), elbo)
+    for _ in range(60):
         losses.append(svi.step())
-    assert sum(losses[-20:]) < 0.8 * sum(losses[:20])
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
 
 
 @continuous
 @pytest.mark.parametrize("size", [0.0, 1e3], ids=["context 0", "huge context"])
-def test_draws_densities_and_gradients_stay_finite(size: float, network: Network) -> None:
+def test_draws_densities_and_gradients_are_finite(size: float, network: Network) -> None:
     net = network(3, 4)
     d = net(size * torch.randn(500, 3))
     z = d.rsample()
@@ -147,7 +141,7 @@ def test_draws_densities_and_gradients_stay_finite(size: float, network: Network
     assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
 
 
-def test_full_covariance_starts_near_a_diagonal_and_learns_the_rest() -> None:
+def test_full_covariance_is_initially_nearly_diagonal_and_can_be_trained() -> None:
     net = ConditionalMultivariateNormal(3, 4)
     context = torch.randn(200, 3)
     tril = net(context).scale_tril
@@ -160,7 +154,7 @@ def test_full_covariance_starts_near_a_diagonal_and_learns_the_rest() -> None:
     assert (net.net[-1].weight.grad[8:] != 0.0).all()
 
 
-def test_mixture_weights_read_the_context_and_components_do_not() -> None:
+def test_mixture_weights_depend_on_the_context_and_components_do_not() -> None:
     net = ConditionalMixture(3, 2, components=5)
     d = net(torch.randn(200, 3))
     assert d.component_logits.shape == (200, 5)
@@ -204,9 +198,7 @@ def test_categorical_enumeration_is_the_exact_sum_over_the_classes() -> None:
     ],
     ids=["components", "categories", "transforms"],
 )
-def test_size_that_makes_no_distribution_is_refused_by_name(
-    network: Network, argument: str, value: int
-) -> None:
+def test_invalid_sizes_are_refused(network: Network, argument: str, value: int) -> None:
     sizes = {"in_dim": 3, argument: value}
     if argument != "categories":
         sizes["dim"] = 2

@@ -1,4 +1,4 @@
-"""Splines of the revenues: increasing, exact at the knots, placed where the rows are."""
+"""Splines of the revenues: values, monotonicity and the placement of the knots."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_value_is_a_sum_of_interpolated_ramps() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_it_never_falls(dtype: torch.dtype) -> None:
+def test_map_is_non_decreasing(dtype: torch.dtype) -> None:
     part = spline(long_tailed(), (3, 2), knots=64).to(dtype)
     g = torch.Generator().manual_seed(2)
     low = (2000.0 * torch.rand(50_000, 2, generator=g, dtype=dtype) - 500.0).clamp(max=1500.0)
@@ -58,13 +58,13 @@ def test_it_never_falls(dtype: torch.dtype) -> None:
         assert (part(torch.full((1, 2), -torch.inf, dtype=dtype)) == -torch.inf).all()
 
 
-def test_knots_are_at_every_value_where_there_are_few() -> None:
+def test_few_values_have_a_knot_each() -> None:
     part = spline(long_tailed(), knots=8)
     assert part.knots[1].tolist() == [0, 1, 2, 3, 3, 3, 3, 3, 3]
     assert part.slopes[1].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
 
 
-def test_a_value_that_many_rows_share_takes_one_knot() -> None:
+def test_a_frequent_value_takes_one_knot() -> None:
     rows = long_tailed()
     knots = spline(rows, knots=8).knots[0]
     assert knots[0] == 0.0
@@ -74,26 +74,26 @@ def test_a_value_that_many_rows_share_takes_one_knot() -> None:
     assert max(between) < 2.5 * len(rows) / 2 / 8
 
 
-def test_before_it_has_learned_knots_are_normal_quantiles() -> None:
+def test_initial_knots_are_normal_quantiles() -> None:
     knots = PiecewiseLinear(1, (1,), knots=3).knots[0]
     wanted = torch.special.ndtri(torch.tensor([0.2, 0.4, 0.6, 0.8]))
     torch.testing.assert_close(knots, wanted)
 
 
-def test_missing_values_and_constant_columns_do_not_count() -> None:
+def test_missing_values_are_ignored_and_constant_columns_are_accepted() -> None:
     rows = torch.tensor([[1.0, 5.0], [torch.nan, 5.0], [2.0, 5.0], [3.0, 5.0]]).double()
     part = spline(rows, knots=4)
     assert part.knots.tolist() == [[1, 2, 3, 3, 3], [5, 5, 5, 5, 5]]
     assert part(torch.tensor([[2.0, 5.0]]).double()).isfinite().all()
 
 
-def test_fit_places_the_knots_by_the_training_rows_and_predictions_rise() -> None:
+def test_fit_places_the_knots_and_predictions_are_increasing() -> None:
     rows = long_tailed().float()
     x = torch.zeros(len(rows), 1)
     y = (rows[:, 0] > 100.0).float()
     model = GCM(1, 2, revenue_map="piecewise_linear", seed=1)
     assert not torch.equal(model.revenue_map.knots[1, :4], torch.tensor([0.0, 1.0, 2.0, 3.0]))
-    fit(model, x, rows, y, epochs=40, batch_size=64, learning_rate=0.03, progress=False)
+    fit(model, x, rows, y, epochs=25, batch_size=64, learning_rate=0.03, progress=False)
     knots = model.revenue_map.knots[1, :4]
     torch.testing.assert_close(
         model.r_standardizer.inverse(torch.stack([knots, knots], 1))[:, 1], torch.arange(4.0)
@@ -101,5 +101,5 @@ def test_fit_places_the_knots_by_the_training_rows_and_predictions_rise() -> Non
     money = torch.stack([torch.linspace(0, 1000, 201), torch.ones(201)], 1)
     curve = model.surface(x[:1], money)[0]
     assert (curve.diff() >= 0).all()
-    assert curve[2] < 0.3  # 10 of up to 1,000: a step near the low end is learned
+    assert curve[2] < 0.3  # at 10 of 1,000; the step at 100 is learned
     assert curve[60] > 0.7

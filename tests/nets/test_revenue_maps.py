@@ -1,4 +1,4 @@
-"""Revenue maps rise with every revenue, in every output."""
+"""Revenue maps are increasing in every revenue."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ import torch
 from torch.distributions import transforms
 
 from pyro_gcm.nets import Bijection, Identity, PositiveLinear, Probit, Sigmoid
-
-
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(20250721)
 
 
 def test_identity_returns_the_revenues_themselves() -> None:
@@ -39,55 +34,43 @@ def test_positive_linear_is_the_matrix_of_its_weights(
         torch.testing.assert_close(mapped[at], (r * h.weight[at[1:]]).sum(-1))
 
 
-@pytest.mark.parametrize("raw", [None, -3.0, 0.0, 5.0], ids="raw={}".format)
-def test_positive_linear_weights_stay_positive_and_the_map_increasing(raw: float | None) -> None:
+@pytest.mark.parametrize("raw", [None, -1e6, -3.0, 0.0, 5.0], ids="raw={}".format)
+def test_positive_linear_has_non_negative_weights_and_is_increasing(raw: float | None) -> None:
     h = PositiveLinear(3, (2, 4)).double()
     if raw is not None:
         torch.nn.init.constant_(h.raw_weight, raw)
-    assert (h.weight > 0.0).all()
+    assert (h.weight >= 0.0).all()
+    assert h.weight.isfinite().all()
+    assert (h.weight > 0.0).all() or raw == -1e6
     r = torch.randn(100, 3, dtype=torch.float64)
     for column in range(3):
         more = r.clone()
         more[:, column] += 0.1
-        assert (h(more) > h(r)).all() if raw != -3.0 else (h(more) >= h(r)).all()
+        assert (h(more) > h(r)).all() if raw not in (-1e6, -3.0) else (h(more) >= h(r)).all()
 
 
-def test_positive_linear_never_falls_however_negative_its_raw_weights() -> None:
-    h = PositiveLinear(3, (4,))
-    torch.nn.init.constant_(h.raw_weight, -1e6)
-    assert (h.weight >= 0.0).all()
-    assert h.weight.isfinite().all()
-
-
-def test_positive_linear_weight_is_the_softplus_of_the_paper() -> None:
-    h = PositiveLinear(3, (4,)).double()
-    torch.testing.assert_close(h.weight, torch.log1p(torch.exp(10.0 * h.raw_weight)) / 10.0)
-
-
-def test_positive_linear_starts_with_unequal_weights_around_one_over_m() -> None:
-    weight = PositiveLinear(5, (8, 8)).weight
+def test_positive_linear_weights_are_the_papers_and_start_around_one_over_m() -> None:
+    h = PositiveLinear(5, (8, 8))
+    weight = h.weight
+    torch.testing.assert_close(weight, torch.log1p(torch.exp(10.0 * h.raw_weight)) / 10.0)
     assert weight.mean().item() == pytest.approx(0.2, rel=0.15)
     assert weight.min() < 0.05
     assert weight.max() > 0.35
     assert weight.max() <= 0.4001
-
-
-def test_positive_linear_trains_its_weights() -> None:
-    h = PositiveLinear(3, (2, 4))
-    h(torch.ones(5, 3)).sum().backward()
+    h(torch.ones(5, 5)).sum().backward()
     assert (h.raw_weight.grad > 0.0).all()
 
 
-@pytest.mark.parametrize("level", [1e-12, 0.01, 0.5, 0.9, 0.999999], ids="{:g}".format)
-def test_probit_is_the_normal_quantile(level: float) -> None:
-    r = torch.tensor([level], dtype=torch.float64)
+@pytest.mark.parametrize("quantile_level", [1e-12, 0.01, 0.5, 0.9, 0.999999], ids="{:g}".format)
+def test_probit_is_the_normal_quantile(quantile_level: float) -> None:
+    r = torch.tensor([quantile_level], dtype=torch.float64)
     with mpmath.workdps(40):
-        exact = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(level) - 1)
+        exact = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(quantile_level) - 1)
     assert Probit()(r).item() == pytest.approx(float(exact), rel=1e-12, abs=1e-15)
     assert Probit()(r.float()).dtype == torch.float32
 
 
-def test_probit_reaches_both_ends_and_never_falls() -> None:
+def test_probit_is_infinite_at_both_ends_and_increasing() -> None:
     assert Probit()(torch.tensor([0.0, 1.0])).tolist() == [-math.inf, math.inf]
     levels = torch.linspace(0.0, 1.0, 10_001)
     assert (Probit()(levels).diff() >= 0.0).all()
@@ -118,14 +101,15 @@ BIJECTIONS = {
     ids=["Sigmoid", *BIJECTIONS],
 )
 @pytest.mark.parametrize("size", [1.0, 8.0])
-def test_float32_map_never_falls_between_neighbouring_floats(
-    size: float, h: torch.nn.Module
+@pytest.mark.parametrize("values", [50_000, pytest.param(1_000_000, marks=pytest.mark.long)])
+def test_float32_map_does_not_decrease_between_neighbouring_floats(
+    values: int, size: float, h: torch.nn.Module
 ) -> None:
-    r = torch.empty(1_000_000).uniform_(-size, size)
+    r = torch.empty(values).uniform_(-size, size)
     after = torch.nextafter(r, torch.tensor(math.inf))
     assert (h(after) >= h(r)).all()
     assert (h(r + 0.01) > h(r))[r.abs() < 5.0].all()
-    # Single values and vectors are computed by different code.
+    # torch computes single values and vectors by different code.
     assert torch.equal(torch.stack([h(one) for one in r[:2000]]), h(r)[:2000])
 
 
@@ -150,14 +134,14 @@ def test_bijection_is_the_transform_of_each_revenue(name: str, dtype: torch.dtyp
     ],
     ids=["affine", "by column", "power", "decreasing twice"],
 )
-def test_increasing_transform_is_accepted_whatever_its_sign_is_made_of(
+def test_increasing_transforms_are_accepted_for_every_type_of_sign(
     transform: transforms.Transform,
 ) -> None:
     r = torch.rand(5, 2)
     assert (Bijection(transform)(r + 0.1) > Bijection(transform)(r)).all()
 
 
-def test_transform_without_a_sign_is_trusted() -> None:
+def test_transform_without_a_sign_is_accepted() -> None:
     class Cubic(transforms.Transform):
         domain = codomain = torch.distributions.constraints.real
         bijective = True
@@ -166,12 +150,14 @@ def test_transform_without_a_sign_is_trusted() -> None:
             return x**3
 
     assert Bijection(Cubic())(torch.tensor([2.0])).item() == 8.0
+    with pytest.raises(TypeError, match="revenue_map must be a torch Transform, got <built-in"):
+        Bijection(torch.exp)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("transform", "reason"),
     [
-        (transforms.AffineTransform(0.0, -2.0), "increasing, got AffineTransform.* of sign -1"),
+        (transforms.AffineTransform(0.0, -2.0), "increasing, got AffineTransform.* with sign -1"),
         (transforms.AffineTransform(0.0, 0.0), "increasing, got AffineTransform"),
         (transforms.AffineTransform(0.0, torch.tensor([1.0, -1.0])), r"sign \[1.0, -1.0\]"),
         (transforms.PowerTransform(torch.tensor(-1.0)), "increasing, got PowerTransform"),
@@ -186,13 +172,8 @@ def test_transform_without_a_sign_is_trusted() -> None:
     ],
     ids=["negative", "constant", "one column", "power", "composed", "no bijection", "mixing"],
 )
-def test_transform_that_does_not_increase_is_refused(
+def test_transforms_that_are_not_increasing_are_refused(
     transform: transforms.Transform, reason: str
 ) -> None:
     with pytest.raises(ValueError, match=f"revenue_map must .*{reason}"):
         Bijection(transform)
-
-
-def test_what_is_no_transform_is_refused() -> None:
-    with pytest.raises(TypeError, match="revenue_map must be a torch Transform, got <built-in"):
-        Bijection(torch.exp)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Standardisation: unit columns, constant columns, columns far from 0, and the way back."""
+"""Standardisation: scale, constant columns, columns far from 0, and the inverse."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ import torch
 from pyro_gcm.nets import Standardizer
 
 
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(20250721)
-
-
 def learned(values: torch.Tensor) -> Standardizer:
     standardizer = Standardizer(values.shape[1])
     standardizer.learn(values)
     return standardizer
 
 
-def test_starts_as_the_identity() -> None:
+def test_it_is_initially_the_identity() -> None:
     values = torch.randn(5, 3)
     assert torch.equal(Standardizer(3)(values), values)
 
 
-def test_columns_get_mean_zero_and_standard_deviation_one() -> None:
+def test_columns_have_mean_zero_and_standard_deviation_one() -> None:
     values = torch.randn(500, 3, dtype=torch.float64) * torch.tensor([1e-6, 1.0, 1e6]) + 3.0
     standard = learned(values)(values)
     assert standard.dtype == torch.float32
@@ -44,8 +39,8 @@ def test_constant_column_keeps_scale_one(rows: int, dtype: torch.dtype, constant
     assert standardizer(values + 2.0).isfinite().all()
 
 
-def test_column_far_from_zero_keeps_its_digits() -> None:
-    # A time in seconds since 1970, over three hours: float32 knows it to two minutes.
+def test_column_far_from_zero_keeps_its_precision() -> None:
+    # Seconds since 1970 over three hours, which float32 resolves to two minutes.
     seconds = 1.7e9 + torch.arange(10_000, dtype=torch.float64).unsqueeze(-1)
     standardizer = learned(seconds)
     standard = standardizer(seconds)
@@ -57,7 +52,7 @@ def test_column_far_from_zero_keeps_its_digits() -> None:
     assert (rounded_first.diff(dim=0) == 0.0).double().mean() > 0.9
 
 
-def test_order_of_revenues_is_kept() -> None:
+def test_order_of_revenues_is_preserved() -> None:
     standardizer = learned(torch.randn(100, 1) * 7.0 + 100.0)
     rising = torch.linspace(-1e4, 1e4, 5001).unsqueeze(-1)
     assert (standardizer(rising).diff(dim=0) > 0.0).all()
@@ -72,7 +67,7 @@ def test_inverse_returns_the_units_of_the_data() -> None:
     torch.testing.assert_close(back, values.float(), rtol=1e-6, atol=1e-5)
 
 
-def test_what_was_learned_travels_with_the_module() -> None:
+def test_units_are_saved_with_the_module() -> None:
     values = torch.randn(200, 3) + 4.0
     standardizer = learned(values)
     copy = Standardizer(3)
@@ -82,7 +77,7 @@ def test_what_was_learned_travels_with_the_module() -> None:
     assert standardizer.double()(values).dtype == torch.float64
 
 
-def test_learning_again_forgets_the_first_data() -> None:
+def test_learning_again_replaces_the_units() -> None:
     standardizer = learned(torch.randn(50, 2) * 10.0)
     values = torch.randn(50, 2) + 5.0
     standardizer.learn(values)

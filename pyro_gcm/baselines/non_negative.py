@@ -1,4 +1,4 @@
-"""A linear layer that can only rise with its inputs."""
+"""A linear layer with non-negative weights."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
-class PositiveLinear(nn.Linear):
+class NonNegativeLinear(nn.Linear):
     """Linear layer with the weights P(W) = softplus(10 W) / 10 (paper, appendix E.1).
 
-    `weight` holds W, drawn as in `torch.nn.Linear`.
+    `weight` holds W, initialised as in `torch.nn.Linear`.
     """
 
     def forward(self, values: Tensor) -> Tensor:
@@ -18,8 +18,8 @@ class PositiveLinear(nn.Linear):
 
 
 def softplus(values: Tensor) -> Tensor:
-    """log(1 + exp(v)), increasing in float64 as well.
+    """log(1 + exp(v)), increasing also in float64.
 
-    torch's own turns into the identity at 20, and falls by 2e-9 there.
+    `torch.nn.functional.softplus` switches to the identity at 20, where it decreases by 2e-9.
     """
     return -functional.logsigmoid(-values)

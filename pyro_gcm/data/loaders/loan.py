@@ -1,22 +1,22 @@
-"""Loan Defaulter: is a loan of LendingClub not paid back?
+"""Loan Defaulter: does the borrower of a LendingClub loan default?
 
 Source: Runje, D. and Shankaranarayana, S. M. (2023), data sets of "Constrained Monotonic Neural
 Networks" (ICML), https://zenodo.org/records/7968969, licence CC BY 4.0: train_loan.csv (418,697
 rows) and test_loan.csv (70,212), which is the fixed split.
 
-This loader follows public descriptions of the two files: their columns as
-https://github.com/airtai/monotonic-nn prints them (nbs/experiments/Loan.ipynb, with five rows that
-agree with the names below), and what those columns mean. It has not been run on the files, and
-their sha256 is not known; rows, columns and labels are checked.
+This loader follows public descriptions of the two files and of the meaning of their columns
+(https://github.com/airtai/monotonic-nn, nbs/experiments/Loan.ipynb, which prints the columns and
+five rows that agree with the names below). It has not been run on the files, and their SHA-256
+digests are not known; the loader checks rows, columns and labels.
 
     x   loan_amnt, int_rate, one column for a term of 60 months, one-hot of home_ownership (6)
         and purpose (14)
-    r   -grade (A is the highest), pub_rec_bankruptcies, -emp_length, -annual_inc, dti: the chance
-        of a default falls with three of them, so their signs are flipped to make r increasing
+    r   -grade (A is the highest), pub_rec_bankruptcies, -emp_length, -annual_inc, dti; the risk of
+        a default decreases in three of them, so their signs are flipped
     y   1 for a default
 
-The files hold no raw units: every column is scaled to [0, 1], it seems by the smallest and the
-largest value over training and test rows.
+The files do not contain raw units: every column is scaled to [0, 1], apparently by the minimum and
+maximum over training and test rows.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import pandas as pd
 import torch
 
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.frames import check_count, to_tensor
+from pyro_gcm.data.frames import check_count, from_frames
 from pyro_gcm.data.source import RawFile, read_raw
 
 _URL = "https://zenodo.org/records/7968969/files"
-# No digest: the files were not at hand, and one that is not certain is worse than none.
+# The digests are not known, since the files were not available.
 _TRAIN = RawFile("loan/train_loan.csv", sha256=None, url=f"{_URL}/train_loan.csv")
 _TEST = RawFile("loan/test_loan.csv", sha256=None, url=f"{_URL}/test_loan.csv")
 _TRAIN_ROWS, _TEST_ROWS = 418_697, 70_212
@@ -44,8 +44,8 @@ _PURPOSES = (
 )
 X_NAMES = (
     *("loan_amnt", "int_rate", "term=60 months"),
-    *(f"home_ownership={level}" for level in _HOMES),
-    *(f"purpose={level}" for level in _PURPOSES),
+    *(f"home_ownership={home}" for home in _HOMES),
+    *(f"purpose={purpose}" for purpose in _PURPOSES),
 )
 _R_NAMES = ("-grade", "pub_rec_bankruptcies", "-emp_length", "-annual_inc", "dti")
 _Y = "ground_truth"
@@ -53,12 +53,12 @@ _COLUMNS = [*(f"feature_{i}" for i in range(len(_R_NAMES) + len(X_NAMES))), _Y]
 
 
 def default() -> Dataset:
-    """Loan Defaulter as the files have it, signs apart: x [488909, 23], r [488909, 5]."""
+    """Loan Defaulter as in the files, but for the signs: x [488909, 23], r [488909, 5]."""
     return _build("default", flip=0.0)
 
 
 def published() -> Dataset:
-    """Loan Defaulter with all of r in [0, 1]: a flipped column is 1 minus the file's."""
+    """Loan Defaulter with all of r in [0, 1]: flipped columns are 1 minus those of the files."""
     return _build("published", flip=1.0)
 
 
@@ -68,15 +68,12 @@ def _build(variant: str, *, flip: float) -> Dataset:
     for name in _R_NAMES:
         if name.startswith("-"):
             r[name] = flip - r[name]
-    return Dataset(
-        name="loan",
-        variant=variant,
-        x=to_tensor(table[_COLUMNS[len(_R_NAMES) : -1]]),
-        r=to_tensor(r),
-        y=to_tensor(table[_Y]),
-        x_names=X_NAMES,
-        r_names=_R_NAMES,
-        response="binary",
+    return from_frames(
+        "loan",
+        variant,
+        table[_COLUMNS[len(_R_NAMES) : -1]].set_axis(list(X_NAMES), axis="columns"),
+        r,
+        table[_Y],
         metric="accuracy",
         fixed=(torch.arange(_TRAIN_ROWS), torch.arange(_TRAIN_ROWS, len(table))),
     )
@@ -96,8 +93,9 @@ def _read(file: RawFile, rows: int) -> pd.DataFrame:
             raise ValueError("labels are not 0 and 1")
     except ValueError as error:
         raise ValueError(
-            f"{file.path} is not as described: {error}. The loader of 'loan' was written from the "
-            f"published description of {file.url} and has not been run on the file: either the "
-            "copy is damaged (remove it, also from pooch's cache), or the description is wrong"
+            f"{file.path} does not match its description: {error}. The loader of 'loan' was "
+            f"written from the published description of {file.url} and has not been run on the "
+            "file. Either the copy is damaged (remove it, also from pooch's cache), or the "
+            "description is wrong"
         ) from error
     return table

@@ -1,17 +1,17 @@
 """Adult (census income): does a person earn more than 50,000 dollars a year?
 
 Source: Becker, B. and Kohavi, R. (1996), Adult, UCI Machine Learning Repository,
-https://doi.org/10.24432/C5XW20, licence CC BY 4.0. The 32,561 rows of adult.data come first, then
-the 16,281 of adult.test.
+https://doi.org/10.24432/C5XW20, licence CC BY 4.0. The 32,561 rows of adult.data come first,
+followed by the 16,281 rows of adult.test.
 
-    x   one-hot of workclass (9 levels with "?"), education (16), race (5), sex (2)
+    x   one-hot of workclass (9 categories with "?"), education (16), race (5), sex (2)
     r   education-num [years of schooling, 1 to 16], capital-gain [dollars], age [years],
         hours-per-week [hours]; all increasing
-    y   1 where the income is above 50,000 dollars
+    y   1 if the income is above 50,000 dollars
 
-Published numbers come from another label and another table. There only ">50K." counts, with the
-full stop that adult.test alone has, so that the 7,841 positives of adult.data are taken for
-negatives: an AUC of 0.72 to 0.79 goes with that label, the right one gives 0.85 to 0.87.
+The published numbers were computed with another label, in which only ">50K." counts. Only
+adult.test writes this full stop, so the 7,841 positives of adult.data became negatives. The AUC is
+0.72 to 0.79 with that label and 0.85 to 0.87 with the correct one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import io
 import pandas as pd
 
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.frames import check_count, min_max, one_hot, to_tensor
+from pyro_gcm.data.frames import check_count, from_frames, min_max, one_hot
 from pyro_gcm.data.source import RawFile, read_raw
 
 _ARCHIVE = "https://archive.ics.uci.edu/static/public/2/adult.zip"
@@ -41,7 +41,7 @@ _DATA_ROWS, _TEST_ROWS = 32_561, 16_281
 
 _X = ["workclass", "education", "race", "sex"]
 _R = ["education-num", "capital-gain", "age", "hours-per-week"]
-# The columns that are read, by their place in a row, in rising order as read_csv wants it.
+# Positions of the columns that are read, in increasing order as read_csv requires.
 _POSITION = {
     "age": 0,
     "workclass": 1,
@@ -56,26 +56,29 @@ _POSITION = {
 
 
 def default() -> Dataset:
-    """Adult with the right label, in raw units: x [48842, 32], r [48842, 4], 11,687 positives."""
+    """Adult with the correct label, in raw units: x [48842, 32], r [48842, 4], 11,687 positives."""
     table = _read()
-    y = table["income"].isin([">50K", ">50K."])
-    return _build("default", one_hot(table[_X]), table[_R], y, x_dim=32, positives=11_687)
+    x, y = one_hot(table[_X]), table["income"].isin([">50K", ">50K."])
+    return from_frames(
+        "adult", "default", x, table[_R], y, metric="auc", positives=11_687, x_dim=32
+    )
 
 
 def published() -> Dataset:
-    """Adult as the published tables have it: x [48842, 33], r [48842, 4], 3,846 positives.
+    """Adult as in the published tables: x [48842, 33], r [48842, 4], 3,846 positives.
 
-    - y is 1 for ">50K." only, which none of the rows of adult.data has.
-    - r is scaled to [0, 1] by the smallest and largest value over all rows, test rows included.
-    - An unknown workclass is one level in adult.data ("?") and another in adult.test (963 rows,
-      "? (adult.test)"): the 33rd column.
+    - y is 1 for ">50K." only, which does not occur in adult.data.
+    - r is scaled to [0, 1] by the minimum and maximum over all rows, test rows included.
+    - An unknown workclass is one category in adult.data ("?") and another in adult.test (963 rows,
+      "? (adult.test)"), which adds the 33rd column.
     """
     table = _read()
     y = table["income"] == ">50K."
     unknown = (table["workclass"] == "?") & (table.index >= _DATA_ROWS)
     check_count("adult", "rows of adult.test without a workclass", int(unknown.sum()), 963)
     table["workclass"] = table["workclass"].mask(unknown, "? (adult.test)")
-    return _build("published", one_hot(table[_X]), min_max(table[_R]), y, x_dim=33, positives=3_846)
+    x, r = one_hot(table[_X]), min_max(table[_R])
+    return from_frames("adult", "published", x, r, y, metric="auc", positives=3_846, x_dim=33)
 
 
 def _read() -> pd.DataFrame:
@@ -95,22 +98,4 @@ def _parse(content: bytes, skip: int) -> pd.DataFrame:
         skiprows=skip,
         skipinitialspace=True,
         keep_default_na=False,
-    )
-
-
-def _build(
-    variant: str, x: pd.DataFrame, r: pd.DataFrame, y: pd.Series, *, x_dim: int, positives: int
-) -> Dataset:
-    check_count("adult", "columns of x", x.shape[1], x_dim)
-    check_count("adult", "positives", int(y.sum()), positives)
-    return Dataset(
-        name="adult",
-        variant=variant,
-        x=to_tensor(x),
-        r=to_tensor(r),
-        y=to_tensor(y),
-        x_names=tuple(x.columns),
-        r_names=tuple(r.columns),
-        response="binary",
-        metric="auc",
     )

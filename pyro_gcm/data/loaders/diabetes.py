@@ -4,15 +4,15 @@ Source: CDC, Behavioral Risk Factor Surveillance System 2015 (a telephone survey
 as cleaned by A. Teboul, UCI Machine Learning Repository 891 (2017),
 https://doi.org/10.24432/C53919, licence CC BY 4.0. All 253,680 rows, in the order of the file.
 
-    x   one-hot of the 17 other answers, every level: 12 yes/no questions (24), general health
-        (5), days of poor mental and of poor physical health in the last 30 (31 each), education
-        (6), income (8)
-    r   BMI [kg/m2], Smoker [0/1: 100 cigarettes in life], HvyAlcoholConsump [0/1], Age [13
-        classes of 5 years: 1 is 18 to 24, 13 is 80 and over]; all taken to be increasing
+    x   one-hot of the 17 other answers: 12 yes/no questions (24 columns), general health (5), days
+        of poor mental and of poor physical health in the last 30 (31 each), education (6),
+        income (8)
+    r   BMI [kg/m2], Smoker [0/1: at least 100 cigarettes in life], HvyAlcoholConsump [0/1], Age
+        [13 classes of 5 years: 1 is 18 to 24, 13 is 80 and over]; all assumed to be increasing
     y   1 for diabetes or prediabetes (13.93 % of the rows)
 
-HvyAlcoholConsump correlates negatively with y (-0.057): a model that may only rise with it cannot
-use it. It is kept, as published.
+HvyAlcoholConsump correlates negatively with y (-0.057), so an increasing model cannot make use of
+it. It is kept because the published tables include it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import io
 import pandas as pd
 
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.frames import check_count, min_max, one_hot, to_tensor
+from pyro_gcm.data.frames import check_count, from_frames, min_max, one_hot
 from pyro_gcm.data.source import RawFile, read_raw
 
 _ANSWERS = RawFile(
@@ -48,10 +48,10 @@ def default() -> Dataset:
 
 
 def published() -> Dataset:
-    """Diabetes as the published tables have it.
+    """Diabetes as in the published tables.
 
-    The same rows and columns, with r scaled to [0, 1] by the smallest and largest value over all
-    253,680 rows, test rows included.
+    The same rows and columns, with r scaled to [0, 1] by the minimum and maximum over all 253,680
+    rows, test rows included.
     """
     table = _read()
     return _build("published", table, min_max(table[_R]))
@@ -60,21 +60,11 @@ def published() -> Dataset:
 def _read() -> pd.DataFrame:
     table = pd.read_csv(io.BytesIO(read_raw(_ANSWERS))).astype("int64")
     check_count("diabetes", "rows", len(table), _ROWS)
-    check_count("diabetes", "positives", int(table[_Y].sum()), _POSITIVES)
     return table
 
 
 def _build(variant: str, table: pd.DataFrame, r: pd.DataFrame) -> Dataset:
-    x = one_hot(table.drop(columns=[_Y, *_R]))
-    check_count("diabetes", "columns of x", x.shape[1], _X_DIM)
-    return Dataset(
-        name="diabetes",
-        variant=variant,
-        x=to_tensor(x),
-        r=to_tensor(r),
-        y=to_tensor(table[_Y]),
-        x_names=tuple(x.columns),
-        r_names=tuple(_R),
-        response="binary",
-        metric="auc",
+    x, y = one_hot(table.drop(columns=[_Y, *_R])), table[_Y]
+    return from_frames(
+        "diabetes", variant, x, r, y, metric="auc", positives=_POSITIVES, x_dim=_X_DIM
     )

@@ -1,18 +1,18 @@
-"""Auto MPG: how many miles does a car go on a gallon of fuel?
+"""Auto MPG: how many miles does a car travel on a gallon of fuel?
 
 Source: Quinlan, R. (1993), Auto MPG, UCI Machine Learning Repository,
-https://doi.org/10.24432/C5859H, licence CC BY 4.0. The six cars without a horsepower are left
-out: 392 of 398 rows, in the order of the file.
+https://doi.org/10.24432/C5859H, licence CC BY 4.0. The six cars whose horsepower is missing are
+excluded, which leaves 392 of 398 rows, in the order of the file.
 
     x   cylinders [count], acceleration [seconds from 0 to 60 mph], model year [19xx], origin
         [1 America, 2 Europe, 3 Japan, as a number]
-    r   -displacement [cubic inches], -horsepower [hp], -weight [pounds]: the mileage falls with
-        all three, so their signs are flipped to make r increasing
+    r   -displacement [cubic inches], -horsepower [hp], -weight [pounds]; the mileage decreases in
+        all three, so their signs are flipped
     y   miles per gallon, never scaled
 
 The fixed split of 314 and 78 cars is that of COMET (Sivaraman et al., 2020, MIT licence,
-https://github.com/AishwaryaSivaraman/COMET, examples/Auto-MPG), which later papers share. It is a
-hard one: an RMSE of 3.2 to 3.7 there goes with 2.7 to 3.0 on random splits, on average.
+https://github.com/AishwaryaSivaraman/COMET, examples/Auto-MPG), which later papers share. It is
+harder than most: methods with an RMSE of 3.2 to 3.7 on it have 2.7 to 3.0 on random splits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.frames import check_count, to_tensor
+from pyro_gcm.data.frames import check_count, from_frames
 from pyro_gcm.data.source import RawFile, read_raw
 
 _CARS = RawFile(
@@ -48,7 +48,7 @@ _COLUMNS = [
     "origin",
 ]
 
-# The 78 test cars of COMET, by their row in auto-mpg.data counted from 0.
+# The 78 test cars of COMET, by their row in auto-mpg.data, counted from 0.
 _TEST_ROWS = frozenset([
     2, 8, 12, 16, 17, 18, 24, 44, 46, 47, 48, 59, 63, 64, 65, 75, 76, 84, 94, 99, 109, 113, 115,
     118, 124, 139, 145, 159, 166, 173, 176, 177, 180, 197, 207, 215, 219, 222, 232, 239, 245,
@@ -65,11 +65,11 @@ def default() -> Dataset:
 
 
 def published() -> Dataset:
-    """Auto MPG as the published tables have it.
+    """Auto MPG as in the published tables.
 
     The same rows and columns, with x and r standardised by the mean and the standard deviation
-    (n - 1 in its denominator) of the 314 training cars of the fixed split; y stays in miles per
-    gallon. On a random split these are statistics of test rows too: use "default" there.
+    (denominator n - 1) of the 314 training cars of the fixed split; y stays in miles per gallon.
+    On a random split these statistics would include test rows, so use "default" there.
     """
     table, fixed = _read()
     inputs = table[_X + _R]
@@ -96,15 +96,5 @@ def _read() -> tuple[pd.DataFrame, tuple[Tensor, Tensor]]:
 
 
 def _build(variant: str, table: pd.DataFrame, fixed: tuple[Tensor, Tensor]) -> Dataset:
-    return Dataset(
-        name="auto_mpg",
-        variant=variant,
-        x=to_tensor(table[_X]),
-        r=to_tensor(-table[_R]),
-        y=to_tensor(table["mpg"]),
-        x_names=tuple(_X),
-        r_names=tuple(f"-{column}" for column in _R),
-        response="continuous",
-        metric="rmse",
-        fixed=fixed,
-    )
+    x, r = table[_X], (-table[_R]).add_prefix("-")
+    return from_frames("auto_mpg", variant, x, r, table["mpg"], metric="rmse", fixed=fixed)

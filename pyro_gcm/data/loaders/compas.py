@@ -2,15 +2,15 @@
 
 Source: ProPublica, "How We Analyzed the COMPAS Recidivism Algorithm" (2016), the file
 compas-scores-two-years.csv of https://github.com/propublica/compas-analysis. It has no licence
-file; ProPublica published it for re-analysis. It holds names and birth dates of real people:
-this loader reads the twelve columns it needs and no other.
+file; ProPublica published it for re-analysis. It contains names and birth dates of real people, so
+this loader reads only the twelve columns that it needs.
 
-Rows are those that ProPublica kept: screened within 30 days of the arrest, a known outcome, a
-charge of degree F or M, and a score: 6,172 of 7,214, in the order of the file.
+The rows are those that ProPublica kept (screened within 30 days of the arrest, with a known
+outcome, a charge of degree F or M, and a score): 6,172 of 7,214, in the order of the file.
 
     x   age [years], one-hot of race (6) and sex (2)
     r   priors_count, juv_fel_count, juv_misd_count, juv_other_count [counts]; all increasing
-    y   1 where two_year_recid is 1 (45.51 % of the rows)
+    y   1 if two_year_recid is 1 (45.51 % of the rows)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.frames import check_count, min_max, one_hot, to_tensor
+from pyro_gcm.data.frames import check_count, from_frames, min_max, one_hot
 from pyro_gcm.data.source import RawFile, read_raw
 
 _SCORES = RawFile(
@@ -49,17 +49,17 @@ def default() -> Dataset:
 
 
 def published() -> Dataset:
-    """COMPAS as the published tables have it.
+    """COMPAS as in the published tables.
 
-    The same rows and columns, with age and r scaled to [0, 1] by the smallest and largest value
-    over all 6,172 rows, test rows included.
+    The same rows and columns, with age and r scaled to [0, 1] by the minimum and maximum over all
+    6,172 rows, test rows included.
     """
     table = _read()
     return _build("published", min_max(table[["age"]]), min_max(table[_R]), table)
 
 
 def _read() -> pd.DataFrame:
-    # "N/A" in score_text stays a word, an empty day of screening becomes NaN.
+    # "N/A" in score_text stays a string; an empty day of screening becomes NaN.
     table = pd.read_csv(
         io.BytesIO(read_raw(_SCORES)),
         usecols=_COLUMNS,
@@ -74,29 +74,26 @@ def _read() -> pd.DataFrame:
     )
     table = table.loc[kept].reset_index(drop=True)
     check_count("compas", "rows after the filter", len(table), _ROWS)
-    check_count("compas", "positives", int(table["two_year_recid"].sum()), _POSITIVES)
     return table
 
 
 def _build(variant: str, age: pd.DataFrame, r: pd.DataFrame, table: pd.DataFrame) -> Dataset:
     x = pd.concat([age, one_hot(table[_CATEGORIES])], axis="columns")
-    check_count("compas", "columns of x", x.shape[1], _X_DIM)
-    return Dataset(
-        name="compas",
-        variant=variant,
-        x=to_tensor(x),
-        r=to_tensor(r),
-        y=to_tensor(table["two_year_recid"]),
-        x_names=tuple(x.columns),
-        r_names=tuple(r.columns),
-        response="binary",
+    return from_frames(
+        "compas",
+        variant,
+        x,
+        r,
+        table["two_year_recid"],
         metric="accuracy",
+        positives=_POSITIVES,
+        x_dim=_X_DIM,
         fixed=_shared_split(),
     )
 
 
 def _shared_split() -> tuple[Tensor, Tensor]:
-    """Reproduce np.random.seed(78712), np.random.shuffle(rows), the first 4,937 rows train."""
+    """Reproduce np.random.seed(78712); np.random.shuffle(rows); train = rows[:4937]."""
     order = np.arange(_ROWS)
     np.random.RandomState(78712).shuffle(order)
     rows = torch.from_numpy(order.astype(np.int64))

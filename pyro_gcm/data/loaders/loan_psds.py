@@ -1,27 +1,26 @@
-"""Loan stand-in: is a loan of LendingClub not paid back? Not the data set of published tables.
+"""Loan stand-in: does the borrower default? This is not the data set of the published tables.
 
-The published Loan Defaulter is :mod:`pyro_gcm.data.loan`. This is a smaller table of real
-LendingClub loans brought to the same 23 + 5 columns, for work without that download. Numbers on it
-stand for themselves and never in a column "Loan".
+The published Loan Defaulter is :mod:`pyro_gcm.data.loaders.loan`. This is a smaller table of real
+LendingClub loans with the same 23 + 5 columns, for work without that download. Numbers on it must
+not be reported as results on Loan Defaulter.
 
 Source: Bruce, P., Bruce, A. and Gedeck, P., Practical Statistics for Data Scientists,
 https://github.com/gedeck/practical-statistics-for-data-scientists, data/loan_data.csv.gz, licence
-GPL-3.0 (repository); LendingClub published the loans openly. Resolved loans, all defaults and as
-many that were paid off; those without a length of employment are left out: 43,566 of 45,342 rows,
-in the order of the file.
+GPL-3.0 (repository); LendingClub published the loans openly. The file contains all defaults and as
+many loans that were paid off; those without a length of employment are excluded, which leaves
+43,566 of 45,342 rows, in the order of the file.
 
     x   loan_amnt [dollars], int_rate [percent a year], one column for a term of 60 months,
-        one-hot of home_ownership (6) and purpose (14). Four of these levels do not occur, and
-        their columns are constant zero: home ANY and NONE, purposes educational and
-        renewable_energy
-    r   -grade [A is 7, G is 1], pub_rec [1 where there is a derogatory public record; stands in
-        for bankruptcies, which the file lacks], -emp_length [1 is under a year, 11 is ten years
-        or more], -annual_inc [dollars], dti [percent]; all increasing
-    y   1 for a default (49.58 % of the rows, by the choice of rows)
+        one-hot of home_ownership (6) and purpose (14). Four of these categories do not occur, and
+        their columns are zero: home ANY and NONE, purposes educational and renewable_energy
+    r   -grade [A is 7, G is 1], pub_rec [1 if there is a derogatory public record, in place of
+        bankruptcies, which the file lacks], -emp_length [1 is under a year, 11 is ten years or
+        more], -annual_inc [dollars], dti [percent]; all increasing
+    y   1 for a default (49.58 % of the rows, by the selection of rows)
 
-The file has no interest rate. It is solved from the monthly payment (payment_inc_ratio percent of
-the monthly income), the amount and the term. Of loans funded in part it comes out too low: it is
-clipped to 5.3 percent and more, which changes 1.3 % of the rows.
+The file has no interest rate. The loader solves for it from the monthly payment (payment_inc_ratio
+percent of the monthly income), the amount and the term. For loans that were funded in part the
+result is too low; it is clipped at 5.3 percent from below, which changes 1.3 % of the rows.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ import numpy as np
 import pandas as pd
 
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.frames import check_count, min_max, one_hot, to_tensor
-from pyro_gcm.data.loan import X_NAMES
+from pyro_gcm.data.frames import check_count, from_frames, min_max, one_hot
+from pyro_gcm.data.loaders.loan import X_NAMES
 from pyro_gcm.data.source import RawFile, read_raw
 
 _LOANS = RawFile(
@@ -57,20 +56,20 @@ _COLUMNS = [
 def default() -> Dataset:
     """The stand-in in raw units: x [43566, 23], r [43566, 5], 21,599 positives."""
     table = _read()
-    return _build("default", _x(table), _r(table), table)
+    return _build("default", _free_inputs(table), _revenues(table), table)
 
 
 def published() -> Dataset:
-    """The stand-in scaled as the published Loan Defaulter is.
+    """The stand-in, scaled like the published Loan Defaulter.
 
-    The same rows and columns, with loan_amnt, int_rate and r scaled to [0, 1] by the smallest and
-    largest value over all rows, test rows included (a flipped column is 1 minus the scaled one).
+    The same rows and columns, with loan_amnt, int_rate and r scaled to [0, 1] by the minimum and
+    maximum over all rows, test rows included (a flipped column is 1 minus the scaled one).
     """
     table = _read()
-    x = _x(table)
+    x = _free_inputs(table)
     numbers = ["loan_amnt", "int_rate"]
     x[numbers] = min_max(x[numbers])
-    return _build("published", x, min_max(_r(table)), table)
+    return _build("published", x, min_max(_revenues(table)), table)
 
 
 def _read() -> pd.DataFrame:
@@ -81,7 +80,7 @@ def _read() -> pd.DataFrame:
     return table
 
 
-def _x(table: pd.DataFrame) -> pd.DataFrame:
+def _free_inputs(table: pd.DataFrame) -> pd.DataFrame:
     numbers = pd.DataFrame(
         {
             "loan_amnt": table["loan_amnt"].astype("float64"),
@@ -90,13 +89,13 @@ def _x(table: pd.DataFrame) -> pd.DataFrame:
         }
     )
     x = pd.concat([numbers, one_hot(table[_CATEGORIES])], axis="columns")
-    return x.reindex(columns=list(X_NAMES), fill_value=0.0)  # the levels that do not occur
+    return x.reindex(columns=list(X_NAMES), fill_value=0.0)  # absent categories
 
 
-def _r(table: pd.DataFrame) -> pd.DataFrame:
+def _revenues(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {
-            "-grade": -np.ceil(table["grade"]),  # the decimals hold the sub-grade
+            "-grade": -np.ceil(table["grade"]),  # the decimals are the sub-grade
             "pub_rec": 1 - table["pub_rec_zero"],
             "-emp_length": -table["emp_length"],
             "-annual_inc": -table["annual_inc"],
@@ -106,10 +105,10 @@ def _r(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _interest_rate(table: pd.DataFrame) -> pd.Series:
-    """Solve the payment of an annuity for its rate, in percent a year."""
+    """Solve the payment of an annuity for its interest rate, in percent a year."""
     payment = table["payment_inc_ratio"] / 100 * table["annual_inc"] / 12
     months = table["term"].map({"36 months": 36, "60 months": 60})
-    # Halved 50 times, 10 percent a month is 1e-16.
+    # After 50 halvings the interval of 10 percent a month has a width of 1e-16.
     low, high = np.full(len(table), 1e-9), np.full(len(table), 0.1)
     for _ in range(50):
         middle = (low + high) / 2
@@ -120,15 +119,4 @@ def _interest_rate(table: pd.DataFrame) -> pd.Series:
 
 def _build(variant: str, x: pd.DataFrame, r: pd.DataFrame, table: pd.DataFrame) -> Dataset:
     y = table["outcome"] == "default"
-    check_count("loan_psds", "positives", int(y.sum()), _POSITIVES)
-    return Dataset(
-        name="loan_psds",
-        variant=variant,
-        x=to_tensor(x),
-        r=to_tensor(r),
-        y=to_tensor(y),
-        x_names=X_NAMES,
-        r_names=tuple(r.columns),
-        response="binary",
-        metric="accuracy",
-    )
+    return from_frames("loan_psds", variant, x, r, y, metric="accuracy", positives=_POSITIVES)

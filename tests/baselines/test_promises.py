@@ -1,0 +1,154 @@
+"""The promises of all baselines: monotone or not, consistent surfaces, gradients and checks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from baseline_checks import R_DIM, X_DIM, Make, decreases, made, rows, trained
+
+from pyro_gcm import audit_monotonicity, baselines
+from pyro_gcm.baselines import Baseline, fit
+
+STRICT: dict[str, Make] = {
+    "PosNN": baselines.PosNN,
+    "PosNN, canonical": partial(baselines.PosNN, form="canonical"),
+    "MM": baselines.MM,
+    "MM, canonical": partial(baselines.MM, form="canonical"),
+    "SMM": baselines.SMM,
+    "SMM, canonical": partial(baselines.SMM, form="canonical"),
+    "CMNN": baselines.CMNN,
+    "CMNN, type 1": partial(baselines.CMNN, form="type1"),
+    "CMNN, type 2": partial(baselines.CMNN, form="type2"),
+    "SMNN": baselines.SMNN,
+    "Lipschitz": baselines.LipschitzMonotone,
+    "Switch": baselines.SwitchMonotone,
+}
+OTHERS: dict[str, Make] = {
+    "MLP": baselines.MLP,
+    "Hint": baselines.Hint,
+    "Hint, comparable": partial(baselines.Hint, pairs="comparable"),
+    "PWL": baselines.PWL,
+}
+#: Networks of one hidden unit, for which splits of the units into groups are empty.
+NARROW: dict[str, Make] = {
+    "MLP, 1 unit": partial(baselines.MLP, hidden=1),
+    **{
+        f"CMNN {form}, 1 unit": partial(baselines.CMNN, form=form, hidden=1)
+        for form in ("paper", "type1", "type2")
+    },
+}
+ALL = STRICT | OTHERS
+
+
+@pytest.mark.parametrize("pairs", [20_000, pytest.param(125_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", STRICT)
+def test_no_score_decreases_for_random_and_trained_weights(name: str, pairs: int) -> None:
+    models = [made(STRICT[name], seed, scale) for seed, scale in enumerate((0.3, 1.0, 3.0))]
+    models.append(trained(STRICT[name]))
+    for seed, model in enumerate(models):
+        assert model.strict
+        assert decreases(model, pairs, seed) == 0
+
+
+def counter_trained(make: Make) -> tuple[Baseline, torch.Tensor, torch.Tensor]:
+    """A model in float64, trained on outcomes that decrease in the first revenue."""
+    g = torch.Generator().manual_seed(0)
+    x, r = torch.randn(2_000, 3, generator=g), torch.randn(2_000, 3, generator=g)
+    y = (x[:, 0] - r[:, 0] + r[:, 1] * x[:, 1] > 0).float()
+    torch.manual_seed(0)
+    model = make(3, 3, hidden=16)
+    fit(model, x, r, y, epochs=2, batch_size=100, progress=False)
+    return model.double(), x, r
+
+
+@pytest.mark.parametrize("pairs", [32_000, pytest.param(1_600_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", STRICT)
+def test_audit_finds_no_violation(name: str, pairs: int) -> None:
+    model, x, r = counter_trained(STRICT[name])
+    audit = audit_monotonicity(model, x, r, pairs=pairs, batch_size=65_536, progress=False)
+    assert audit.pairs >= pairs / 1.6
+    assert audit.passed, audit.summary()
+
+
+@pytest.mark.parametrize("pairs", [12_000, pytest.param(120_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", STRICT)
+def test_audit_of_float32_means_finds_no_violation_after_fast_training(
+    name: str, pairs: int
+) -> None:
+    g = torch.Generator().manual_seed(1)
+    x, r = torch.randn(2_000, 3, generator=g), torch.randn(2_000, 3, generator=g)
+    y = x[:, 0] + r.sum(1) + 0.1 * torch.randn(2_000, generator=g)
+    torch.manual_seed(0)
+    model = STRICT[name](3, 3, response="continuous")
+    fit(model, x, r, y, epochs=15, batch_size=100, learning_rate=0.05, progress=False)
+    audit = audit_monotonicity(model, x, r, pairs=pairs, batch_size=16_384, progress=False)
+    assert audit.passed, audit.summary()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_other_baselines_do_not_claim_to_be_monotone_and_are_not(name: str) -> None:
+    model, x, r = counter_trained(OTHERS[name])
+    assert not model.strict
+    assert not audit_monotonicity(model, x, r, pairs=10_000, progress=False).passed
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_surface_is_predict_at_every_pair(name: str) -> None:
+    """Cached, not cached and row by row give the same predictions, in both precisions."""
+    x, revenues = rows(5)[0], rows(7, seed=1)[1]
+    for dtype, tolerance in ((torch.float32, 1e-6), (torch.float64, 1e-12)):
+        model = trained(ALL[name]).to(dtype)
+        cached = model.surface(x, revenues)
+        assert cached.shape == (5, 7)
+        assert cached.dtype == dtype
+        pairs = [[model.predict(x[i : i + 1], r[None])[0] for r in revenues] for i in range(5)]
+        by_row = torch.tensor(pairs, dtype=dtype)
+        for other in (model.surface(x, revenues, cached=False), by_row):
+            torch.testing.assert_close(cached, other, rtol=0.0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ALL | NARROW)
+def test_gradients_reach_every_parameter(name: str) -> None:
+    for model in (made((ALL | NARROW)[name]), trained((ALL | NARROW)[name])):
+        model.zero_grad(set_to_none=True)
+        model.loss(*rows(500)).backward()
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            assert parameter.grad.any()
+            assert not parameter.grad.isnan().any()
+
+
+@pytest.mark.parametrize("name", sorted(ALL.keys() - {"MM, canonical", "SMM, canonical"}))
+def test_hidden_must_be_positive(name: str) -> None:
+    with pytest.raises(ValueError, match="hidden must be an integer of at least 1, got 0"):
+        ALL[name](X_DIM, R_DIM, hidden=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (baselines.CMNN, {"form": "canonical"}, "form must be one of .*'type2'.*, got 'canonical'"),
+        (baselines.PosNN, {"form": "type1"}, "form must be one of .*'canonical'.*, got 'type1'"),
+        (baselines.MM, {"form": "smooth"}, "form must be one of .* got 'smooth'"),
+        (baselines.SMM, {"form": "smooth"}, "form must be one of .* got 'smooth'"),
+        (baselines.MM, {"groups": 0}, "groups must be an integer of at least 1, got 0"),
+        (baselines.SMM, {"units": 0}, "units must be an integer of at least 1, got 0"),
+        (baselines.SMNN, {"layers": 0}, "layers must be an integer of at least 1, got 0"),
+        (baselines.LipschitzMonotone, {"hidden": 5}, "hidden must be even, .* got 5"),
+        (baselines.LipschitzMonotone, {"bound": 0.0}, r"bound must be .* above 0, got 0\.0"),
+        (baselines.Hint, {"weight": -1.0}, r"weight must be a number above 0, got -1\.0"),
+        (baselines.Hint, {"max_shift": 0.0}, r"max_shift must be a number above 0, got 0\.0"),
+        (baselines.Hint, {"pairs": "all"}, "pairs must be one of .*'comparable'.*, got 'all'"),
+        (baselines.PWL, {"weight": 0.0}, r"weight must be a number above 0, got 0\.0"),
+        (baselines.MLP, {"x_dim": 0}, "x_dim must be an integer of at least 1, got 0"),
+        (baselines.MLP, {"r_dim": 1.5}, "r_dim must be an integer of at least 1, got 1.5"),
+        (baselines.MLP, {"response": "ordinal"}, "response must be one of .*, got 'ordinal'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_invalid_options_are_refused(make: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(**{"x_dim": X_DIM, "r_dim": R_DIM, **options})

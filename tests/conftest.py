@@ -1,4 +1,85 @@
-"""Shared by all tests."""
+"""Shared by all tests: one thread a process, the same draws at every run, a sample of long tests."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 # `--doctest-modules` would import every conftest.py a second time, under the same name.
 collect_ignore_glob = ["*conftest.py"]
+
+# Set before torch is imported, for the workers and for the programs that tests start.
+for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+#: More workers than this cost more in imports than they save.
+MOST_WORKERS = 8
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options that choose which of the tests marked ``long`` run."""
+    group = parser.getgroup("long tests")
+    group.addoption(
+        "--long",
+        choices=("sample", "all"),
+        default="sample",
+        help="cases of the tests marked long: a seeded sample (default) or all of them",
+    )
+    group.addoption("--long-seed", type=int, default=0, help="seed of that sample (default: 0)")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Which of the long tests run."""
+    if config.getoption("--long") == "all":
+        return "long tests: all"
+    return f"long tests: a sample, seed {config.getoption('--long-seed')} (--long all runs all)"
+
+
+@pytest.hookimpl(trylast=True)  # after -k and -m
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a sample of the cases of every long test.
+
+    ``@pytest.mark.long(keep=3)`` keeps 3 cases of its test, 1 by default. The sample depends on
+    the seed and on the name of the test alone, so that all workers draw the same one. Every case
+    runs with ``--long all``, or where a test is named on the command line (``file::test``).
+    """
+    if config.getoption("--long") == "all" or any("::" in arg for arg in config.args):
+        return
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("long"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    dropped: set[pytest.Item] = set()
+    for name, of_test in cases.items():
+        marker = of_test[0].get_closest_marker("long")
+        keep = marker.kwargs.get("keep", 1) if marker else 1
+        draw = random.Random(f"{config.getoption('--long-seed')} {name}")
+        dropped.update(draw.sample(of_test, max(0, len(of_test) - keep)))
+    config.hook.pytest_deselected(items=list(dropped))
+    items[:] = [item for item in items if item not in dropped]
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Workers for ``-n auto``: one for each core, and none where only files are asked for."""
+    if all(Path(arg.partition("::")[0]).is_file() for arg in config.args):
+        return 0
+    import joblib
+
+    return min(int(joblib.cpu_count()), MOST_WORKERS)
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    """The same draws at every run and in any order of the tests, and an empty parameter store."""
+    import pyro
+    import torch
+
+    with torch.random.fork_rng(), pyro.get_param_store().scope():
+        torch.manual_seed(20250721)
+        yield

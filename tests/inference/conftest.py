@@ -1,24 +1,13 @@
-"""Generators and a parameter store that no test can leave changed, and a toy to train on."""
+"""A toy to train on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pyro
 import pytest
 import torch
 from toy_rows import Rows
 
 # A second conftest.py cannot be collected for doctests: the module name is taken.
 collect_ignore = ["conftest.py"]
-
-
-@pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
-    """The same numbers at every run, and an empty store."""
-    with torch.random.fork_rng(), pyro.get_param_store().scope():
-        torch.manual_seed(20250721)
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ def rows(count: int, seed: int, by_x: bool = False) -> tuple[Tensor, Tensor, Ten
 def test_share_that_never_responds_is_learned(p0: str, by_x: bool) -> None:
     x, r, y, _ = rows(20_000, 0, by_x)
     model = GCM(2, 2, p0=p0)
-    fit(model, x, r, y, epochs=8, batch_size=512, num_particles=8, progress=False)
+    fit(model, x, r, y, epochs=6, batch_size=512, num_particles=4, progress=False)
     x, _, _, wanted = rows(2000, 1, by_x)
     learned = 1.0 - model.predict(x, torch.full((2000, 2), 1e4))
     assert (learned.mean() - wanted.mean()).abs() < 0.02
@@ -100,7 +100,7 @@ def test_costs_of_a_model_have_their_atom() -> None:
     model = GCM(2, 2, p0="constant")
     cost = model.cost(x)
     torch.testing.assert_close(cost.cdf(r), model.predict(x, r))
-    share = cost.sample((4000,)).isinf().all(-1).float().mean()
+    share = cost.sample((1000,)).isinf().all(-1).float().mean()
     assert share == pytest.approx(torch.sigmoid(torch.tensor(-3.0)).item(), abs=0.005)
 
 

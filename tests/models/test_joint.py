@@ -16,7 +16,13 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO
 
-TRAINING = {"epochs": 20, "batch_size": 512, "num_particles": 16, "progress": False}
+TRAINING = {
+    "epochs": 12,
+    "batch_size": 512,
+    "num_particles": 8,
+    "learning_rate": 0.02,
+    "progress": False,
+}
 
 
 def evidence(model: GCM, x: Tensor, r: Tensor, y: Tensor, particles: int) -> Tensor:
@@ -67,7 +73,7 @@ def test_evidence_of_a_known_program_is_the_integral() -> None:
 
 
 def test_prediction_of_a_known_program_is_the_integral() -> None:
-    x, r, y = linear_program.rows(80, 8)
+    x, r, y = linear_program.rows(40, 8)
     r = linear_program.hidden(r, 0.3, 2)
     _, wanted = linear_program.log_densities(x, r, y)
     model = linear_program.model(num_samples=2**14)
@@ -88,7 +94,7 @@ def test_missing_covariates_are_integrated_out() -> None:
     lp = linear_program
     x[:, 1] = torch.nan
     g = torch.Generator().manual_seed(0)
-    draws = 400_000
+    draws = 200_000
     z = torch.randn(draws, 1, generator=g).double()
     filled = z * lp.A[1] + lp.SX[1] * torch.randn(draws, 1, generator=g)
     covariance = (lp.B @ lp.B.T + lp.SR**2 * torch.eye(2)).double()
@@ -220,15 +226,6 @@ def test_gaps_are_refused_where_no_program_fills_them() -> None:
         trained("some").surface(x, broken)
     with pytest.raises(ValueError, match="x must be finite"):
         trained("some").surface(torch.full_like(x, torch.nan), r)
-
-
-def test_objective_that_means_nothing_is_refused_with_its_reason() -> None:
-    x, r, y = linear_program.rows(50, 5)
-    with pytest.raises(ValueError, match=r"objective='joint' needs prior='standard': .*density"):
-        fit(GCM(3, 2), x, r, y, objective="joint", progress=False)
-    quantile = GCM(3, 1, response="quantile", prior="standard")
-    with pytest.raises(ValueError, match="the levels of response='quantile' are chosen"):
-        fit(quantile, x, torch.rand(50, 1), y, objective="joint", progress=False)
 
 
 def test_gradient_that_gaps_would_bias_is_refused() -> None:

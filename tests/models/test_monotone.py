@@ -114,6 +114,7 @@ def in_calls_of(size: int, model: GCM, x: Tensor, r: Tensor) -> Tensor:
     return predictions
 
 
+@pytest.mark.long(keep=4)
 @pytest.mark.parametrize(("options", "response", "dtype"), COMBINATIONS)
 def test_no_prediction_falls_when_a_revenue_rises(
     options: dict[str, Any], response: str, dtype: torch.dtype

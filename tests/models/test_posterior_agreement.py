@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from typing import Any
@@ -42,20 +41,22 @@ def compared(model: Any, r: Tensor, draws: Any) -> Tensor:
     return below.any(-1) if draws["c"].dim() == 4 else below
 
 
-#: Models, and the square root of the number of draws.
-CASES: dict[str, Any] = {
-    "plain": (functools.partial(model_of), 1000),
-    "alternatives": (functools.partial(model_of, alternatives=3, costs=2), 1000),
-    "infinite": (functools.partial(model_of, p0="conditional", cost_family="logistic"), 500),
-    "implicit": (functools.partial(model_of, IGCM), 500),
-    "implicit, k integrated": (functools.partial(model_of, IGCM, k_dim=1, p0="constant"), 500),
+CASES: dict[str, tuple[type, dict[str, Any]]] = {
+    "plain": (GCM, {}),
+    "alternatives": (GCM, {"alternatives": 3, "costs": 2}),
+    "infinite": (GCM, {"p0": "conditional", "cost_family": "logistic"}),
+    "implicit": (IGCM, {}),
+    "implicit, k integrated": (IGCM, {"k_dim": 1, "p0": "constant"}),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_all_draws_agree_with_both_outcomes(case: str) -> None:
-    make, count = CASES[case]
-    model, r = make(), prices(count)
+@pytest.mark.parametrize(  # as many rows as draws
+    "count", [100, pytest.param(1000, marks=pytest.mark.long)], ids=["10^4", "10^6"]
+)
+def test_all_draws_agree_with_both_outcomes(count: int, case: str) -> None:
+    kind, options = CASES[case]
+    model, r = model_of(kind, **options), prices(count)
     x, y = torch.randn(count, 3), torch.arange(count) % 2.0
     draws = model.cost_posterior(x, r, y, num_samples=count, **QUIET)
     assert draws["c"].shape[:2] == (count, count)
@@ -76,16 +77,16 @@ UNITS = {
 @pytest.mark.parametrize("units", UNITS)
 def test_draws_in_the_units_of_the_data_agree_as_well(units: str) -> None:
     loc, scale, r_dtype = UNITS[units]
-    r = prices(300, loc, scale).to(r_dtype)
+    r = prices(150, loc, scale).to(r_dtype)
     if r_dtype == torch.float64:
         r = r + 1e-9 * torch.randn(r.shape, dtype=r_dtype)  # between two floats of the draws
     model = model_of(r=r)
-    x, y = torch.randn(300, 3), torch.arange(300) % 2.0
-    options = {**QUIET, "num_samples": 400}
+    x, y = torch.randn(150, 3), torch.arange(150) % 2.0
+    options = {**QUIET, "num_samples": 200}
     draws = model.cost_posterior(x, r, y, units="data", **options)
     assert draws["c"].dtype == torch.float32
     happened = (draws["c"] < r).all(-1)
-    assert int((happened == (y == 1.0)).sum()) == 300 * 400
+    assert int((happened == (y == 1.0)).sum()) == 150 * 200
     # They are the draws in standard units, moved.
     standard = model.cost_posterior(x, r, y, **options)["c"]
     moved = model.r_standardizer.inverse(standard)

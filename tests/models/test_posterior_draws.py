@@ -48,7 +48,6 @@ def brute(case: str) -> Brute:
         return brute_force(model_of(case), *asked_rows(case), BRUTE)
 
 
-@functools.cache
 def draws_of(case: str, given_y: bool = True) -> PosteriorDraws:
     x, r, y = asked_rows(case)
     asked = CASES[case].asked if given_y else {}
@@ -59,6 +58,7 @@ def draws_of(case: str, given_y: bool = True) -> PosteriorDraws:
     return draws
 
 
+@pytest.mark.long(keep=6)
 @pytest.mark.parametrize("case", CASES)
 def test_draws_given_the_outcome_are_those_of_brute_force(case: str) -> None:
     draws = draws_of(case)
@@ -72,19 +72,16 @@ def test_draws_given_the_outcome_are_those_of_brute_force(case: str) -> None:
     assert set(draws) == names | (
         {"w"} if model.objective == "joint" and "k" not in names else set()
     )
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_evidence_of_the_draws_is_the_density_of_the_outcome(case: str) -> None:
+    # Their evidence is the density of the outcome.
     x, r, y = asked_rows(case)
-    evidence = draws_of(case).log_evidence
+    evidence = draws.log_evidence
     weights = torch.softmax(brute(case).before, 0)
     relative = (brute(case).given_y - brute(case).before - brute(case).log_evidence()).exp()
     error = (weights * (relative - 1.0)).square().sum(0).sqrt()
     assert error.max() < 0.05
     # The draws have an error of about the same size.
     assert ((evidence - brute(case).log_evidence()).abs() < 5.0 * error + 0.01).all()
-    assert (evidence - model_of(case).log_prob(x, r, y)).abs().max() < 0.03
+    assert (evidence - model.log_prob(x, r, y)).abs().max() < 0.03
 
 
 PRIOR_CASES = [
@@ -103,6 +100,7 @@ PRIOR_CASES = [
 ]
 
 
+@pytest.mark.long(keep=3)
 @pytest.mark.parametrize("case", PRIOR_CASES)
 def test_draws_without_an_outcome_are_those_of_the_program(case: str) -> None:
     x, r, _ = asked_rows(case)
@@ -127,6 +125,7 @@ def test_draws_without_an_outcome_are_those_of_the_program(case: str) -> None:
             assert p_value > DIFFERENT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["rejection", "importance", "mixture", "laplace"])
 def test_costs_given_the_outcome_average_to_the_costs(case: str) -> None:
     """The law of total expectation, with y ~ p(y | x, r)."""

@@ -54,16 +54,16 @@ def test_a_row_has_one_prediction_whatever_is_predicted_with_it(
     dtype: torch.dtype, options: dict[str, Any], response: str
 ) -> None:
     model = trained(response, dtype, **options, num_samples=32)
-    x, r = rows(200, response, dtype)
+    x, r = rows(130, response, dtype)
     wanted = model.predict(x, r)
-    assert wanted.shape == (200,)
+    assert wanted.shape == (130,)
     assert torch.equal(model.predict(x, r), wanted)
-    for row in (0, 5, 63, 64, 130, 199):
+    for row in (0, 63, 64, 129):
         assert torch.equal(model.predict(x[row : row + 1], r[row : row + 1]), wanted[row : row + 1])
-    for size in (2, 7, 65, 128):
+    for size in (7, 65, 128):
         parts = zip(x.split(size), r.split(size), strict=True)
         assert torch.equal(torch.cat([model.predict(*part) for part in parts]), wanted)
-    order = torch.randperm(200)
+    order = torch.randperm(130)
     assert torch.equal(model.predict(x[order], r[order]), wanted[order])
     torch.manual_seed(99)
     assert torch.equal(model.predict(x.T.contiguous().T, r), wanted)

@@ -1,0 +1,178 @@
+"""`python -m reproduce.readme_figure`: the picture of the README, from simulated auctions.
+
+A model is trained on bids and whether they won; it is never shown the price that a bid has to
+exceed. For three auctions the figure shows the probability of winning against the bid, the density
+of the latent price, and the smallest bid that wins with probability 0.9.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from pyro_gcm import GCM, fit
+
+#: At any bid the range of this many holds a new refit with probability (19 - 1) / (19 + 1) = 0.9.
+REFITS = 19
+LEVEL = 0.9
+HIGHEST = 200.0
+AUCTIONS = {"low demand": (-1.3, 0.3), "medium demand": (0.3, -1.0), "high demand": (1.4, -0.4)}
+#: Okabe and Ito's blue, vermilion and green.
+COLORS = ("#0072B2", "#D55E00", "#009E73")
+INK, MUTED, FAINT = "0.15", "0.42", "0.88"
+
+
+class Curves(NamedTuple):
+    """For B rows at R bids: probabilities [B, R], their range over refits, density, 90 % bids."""
+
+    bids: Tensor
+    mean: Tensor
+    low: Tensor
+    high: Tensor
+    density: Tensor
+    required: Tensor
+    true: Tensor
+
+
+def simulate(rows: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Covariates [n, 2], bids [n, 1] between 20 and 200, and whether each was above the price."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows, 2, generator=generator)
+    loc, scale = log_price(x)
+    price = torch.exp(loc + scale * torch.randn(rows, generator=generator))
+    bid = 20.0 * 10.0 ** torch.rand(rows, generator=generator)
+    return x, bid.unsqueeze(1), (price < bid).float()
+
+
+def log_price(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of the logarithm of the price."""
+    demand, variety = x.unbind(-1)
+    return math.log(60.0) + 0.75 * demand.tanh(), 0.15 + 0.3 * torch.sigmoid(2.0 * variety)
+
+
+def trained(x: Tensor, bid: Tensor, won: Tensor, seed: int, epochs: int) -> GCM:
+    """A model of default form, trained on the logarithms of the bids."""
+    model = GCM(x_dim=2, r_dim=1, seed=seed)
+    options: Any = {"num_particles": 16, "device": "cpu", "progress": False}
+    fit(model, x, bid.log(), won, epochs=epochs, seed=seed, **options)
+    return model
+
+
+def curves(*, rows: int = 2000, epochs: int = 20, refits: int = REFITS) -> Curves:
+    """Train one model on the simulated auctions, and others on samples of them with replacement."""
+    x, bid, won = simulate(rows, seed=0)
+    auctions, bids = torch.tensor(list(AUCTIONS.values())), torch.linspace(0.5, HIGHEST, 400)
+    log_bids = bids.log().unsqueeze(1)
+    model = trained(x, bid, won, seed=0, epochs=epochs)
+    generator = torch.Generator().manual_seed(0)
+    surfaces = []
+    for seed in tqdm(range(1, refits + 1), desc="refits"):
+        i = torch.randint(rows, (rows,), generator=generator)
+        refit = trained(x[i], bid[i], won[i], seed=seed, epochs=epochs)
+        surfaces.append(refit.surface(auctions, log_bids))
+    low, high = torch.stack(surfaces).aminmax(dim=0)
+    log_density = model.cost(auctions).log_prob(log_bids.reshape(-1, 1, 1)).T  # of the log-price
+    loc, scale = (column.unsqueeze(1) for column in log_price(auctions))
+    return Curves(
+        bids,
+        model.surface(auctions, log_bids),
+        low,
+        high,
+        log_density.exp() / bids,
+        model.required_revenue(auctions, LEVEL).exp(),
+        torch.special.ndtr((bids.log() - loc) / scale),
+    )
+
+
+def draw(shown: Curves) -> Figure:
+    """The figure, 9 inches wide."""
+    figure, ax = plt.subplots(figsize=(9.0, 5.0))
+    figure.subplots_adjust(left=0.075, right=0.985, top=0.85, bottom=0.065)
+    _frame(figure, ax)
+    height = 0.40 / float(shown.density.max())  # the densities have no axis of their own
+    for i, (name, color) in enumerate(zip(AUCTIONS, COLORS, strict=True)):
+        density = height * shown.density[i]
+        ax.fill_between(shown.bids, density, color=color, alpha=0.16, linewidth=0, zorder=1)
+        ax.plot(shown.bids, density, color=color, alpha=0.45, linewidth=0.8, zorder=1)
+        ax.fill_between(
+            shown.bids, shown.low[i], shown.high[i], color=color, alpha=0.24, linewidth=0, zorder=2
+        )
+        ax.plot(shown.bids, shown.true[i], ":", color=INK, linewidth=1.1, zorder=3)
+        ax.plot(shown.bids, shown.mean[i], color=color, linewidth=2.4, zorder=4)
+        bid = float(shown.required[i])
+        ax.plot([bid, bid], [0.0, LEVEL], color=color, linewidth=0.9, linestyle=(0, (4, 3)))
+        ax.plot(bid, LEVEL, "o", color=color, markersize=9, markeredgecolor="white", zorder=5)
+        ax.text(bid + 3, 0.835, f"{bid:.0f}", color=color, fontsize=14, fontweight="bold")
+        ax.text(bid, 1.035, name, color=color, fontsize=11.5, fontweight="bold", ha="center")
+    _remark(ax, "the bid that wins\n9 times in 10", (162.0, 0.745), None)
+    _remark(ax, "band: 19 refits on\nresampled bids", (162.0, 0.585), (126.0, 0.585))
+    _remark(ax, "dotted: the truth", (162.0, 0.415), (110.5, 0.415))
+    _remark(ax, "density of the\nhidden price", (162.0, 0.21), (137.0, 0.10))
+    return figure
+
+
+def _remark(
+    ax: Axes, text: str, place: tuple[float, float], target: tuple[float, float] | None
+) -> None:
+    ax.text(*place, text, color=MUTED, fontsize=10, va="center", linespacing=1.25)
+    if target is not None:
+        ax.plot([place[0] - 1.5, target[0]], [place[1], target[1]], color=MUTED, linewidth=0.8)
+
+
+def _frame(figure: Figure, ax: Axes) -> None:
+    """Titles, axes and the three remarks."""
+    left = 0.0125
+    figure.text(left, 0.945, "What does it take to win?", fontsize=17, fontweight="bold", color=INK)
+    figure.text(
+        left,
+        0.893,
+        "Probability that a bid wins, and the hidden price it has to exceed, learned from 2,000 "
+        "bids and whether they won",
+        fontsize=10.5,
+        color=MUTED,
+    )
+    ax.set(xlim=(0.0, HIGHEST), ylim=(0.0, 1.09))
+    ax.set_yticks([0.0, 0.5, LEVEL, 1.0], ["0 %", "50 %", "90 %", "100 %"])
+    ax.set_xticks(range(0, 181, 30))
+    ax.set_xlabel("bid", fontsize=11, color=MUTED, loc="right", labelpad=-11)
+    ax.tick_params(length=0, labelsize=10.5, labelcolor=MUTED)
+    ax.grid(axis="y", color=FAINT, linewidth=0.8)
+    ax.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.spines["bottom"].set_color(MUTED)
+
+
+def main() -> None:
+    """Draw the picture."""
+    parser = argparse.ArgumentParser(prog="python -m reproduce.readme_figure", description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("docs/images/response_curves.png"))
+    parser.add_argument("--quick", action="store_true", help="one epoch and two refits, as a test")
+    arguments = parser.parse_args()
+    size = {"epochs": 1, "refits": 2} if arguments.quick else {}
+    figure, png = draw(curves(**size)), io.BytesIO()
+    figure.savefig(png, dpi=200)
+    plt.close(figure)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    # 256 colours are as many as the picture needs, at a third of the bytes.
+    Image.open(png).convert("RGB").quantize(256).save(arguments.output, optimize=True)
+    print(arguments.output)
+
+
+if __name__ == "__main__":
+    main()

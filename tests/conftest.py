@@ -44,7 +44,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep a sample of the cases of every long test.
 
-    ``@pytest.mark.long(keep=3)`` keeps 3 cases of its test, 1 by default. The sample depends on
+    ``@pytest.mark.long(keep=3)`` keeps 3 cases, by default one in ten. The sample depends on
     the seed and on the name of the test alone, so that all workers draw the same one. Every case
     runs with ``--long all``, or where a test is named on the command line (``file::test``).
     """
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     dropped: set[pytest.Item] = set()
     for name, of_test in cases.items():
         marker = of_test[0].get_closest_marker("long")
-        keep = marker.kwargs.get("keep", 1) if marker else 1
+        keep = marker.kwargs.get("keep", len(of_test) // 10) if marker else 0
         draw = random.Random(f"{config.getoption('--long-seed')} {name}")
         dropped.update(draw.sample(of_test, max(0, len(of_test) - keep)))
     config.hook.pytest_deselected(items=list(dropped))

@@ -105,15 +105,17 @@ class Baseline(nn.Module):
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
         """Pr(y = 1), the mean, or the quantile at level r[:, 0], [B], in the units of y.
 
-        Runs without gradients and in evaluation mode.
+        Runs without gradients and in evaluation mode. Inputs move to the device of the model, and
+        the result is on that of the first tensor among them, or on the CPU if both are arrays.
 
         :param x: [B, x_dim]; `r`: [B, r_dim], in the units of the data.
         :raises ValueError: for wrong shapes or values that are not finite.
         """
+        device = device_of(x, r)
         x, r = self._inputs(x, "r", r)
         same_rows(x=x, r=r)
         with evaluating(self):
-            return self._response(self(x, r))
+            return self._response(self(x, r)).to(device)
 
     @torch.no_grad()
     def surface(self, x: ArrayLike, revenues: ArrayLike, *, cached: bool = True) -> Tensor:
@@ -122,13 +124,14 @@ class Baseline(nn.Module):
         :param cached: whether to encode x once, as `GCM.surface` does. Otherwise all B x R pairs
             are evaluated separately, as in the paper's timings of the baselines (appendix G).
         """
+        device = device_of(x, revenues)
         x, revenues = self._inputs(x, "revenues", revenues)
         with evaluating(self):
             if cached:
                 encoded = tuple(part.unsqueeze(1) for part in self.encode(self.x_units(x)))
-                return self._response(self.decode(encoded, self.r_units(revenues)))
+                return self._response(self.decode(encoded, self.r_units(revenues))).to(device)
             pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
-            return self._response(self(*pairs)).reshape(len(x), len(revenues))
+            return self._response(self(*pairs)).reshape(len(x), len(revenues)).to(device)
 
     def _inputs(self, x: ArrayLike, name: str, r: ArrayLike) -> tuple[Tensor, Tensor]:
         device = self.r_units.loc.device
@@ -160,6 +163,11 @@ class Baseline(nn.Module):
         if self.response == "binary":
             return score.sigmoid()
         return self.y_units.inverse(score.unsqueeze(-1)).squeeze(-1)
+
+
+def device_of(*inputs: ArrayLike) -> torch.device:
+    """The device of the first tensor, the CPU if all are arrays."""
+    return next((v.device for v in inputs if isinstance(v, Tensor)), torch.device("cpu"))
 
 
 def pinball_loss(prediction: Tensor, level: Tensor, y: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, one_of, same_rows, vector
+from pyro_gcm.baselines.baseline import device_of
 
 
 class _Library(NamedTuple):
@@ -133,6 +134,8 @@ class MonotoneBoosting:
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
         """Pr(y = 1) or the mean of y, float64 [B], for x [B, x_dim] and r [B, r_dim].
 
+        The result is on the device of the first tensor among them.
+
         :raises RuntimeError: if the model has not been fitted.
         :raises ValueError: for wrong shapes or values that are not finite.
         """
@@ -140,8 +143,10 @@ class MonotoneBoosting:
             raise RuntimeError("the model has not been fitted: call fit first")
         inputs = self._inputs(x, r, self._columns).numpy()
         if self.response == "binary":
-            return torch.as_tensor(self.estimator.predict_proba(inputs)[:, 1], dtype=torch.float64)
-        return torch.as_tensor(self.estimator.predict(inputs), dtype=torch.float64)
+            predictions = self.estimator.predict_proba(inputs)[:, 1]
+        else:
+            predictions = self.estimator.predict(inputs)
+        return torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))
 
     def _inputs(self, x: ArrayLike, r: ArrayLike, sizes: tuple[int, int]) -> Tensor:
         """[x, r] in float64 on the CPU."""

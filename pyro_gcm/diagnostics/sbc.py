@@ -119,7 +119,8 @@ def simulation_based_calibration(
     draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)
     with torch.no_grad(), evaluating(model):
         # Not `seed` itself: draws with the generator of the simulation would know the truth.
-        truth = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
+        drawn = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
+        truth = {site: value.to(model.device) for site, value in drawn.items()}
         ranks: list[dict[str, Tensor]] = []
         vary: set[str] = set()
         count = len(truth["y"])

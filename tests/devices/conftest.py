@@ -1,0 +1,54 @@
+"""The devices of these tests, and generators and a parameter store that no test leaves changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pyro
+import pytest
+import torch
+from device_emulation import AVAILABLE, emulated
+from small_models import Put
+from torch import Tensor
+
+# A second conftest.py cannot be collected for doctests: the module name is taken.
+collect_ignore = ["conftest.py"]
+
+
+@pytest.fixture(params=["emulated", "cuda"])
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """A device that is not the CPU."""
+    if request.param == "cuda":
+        if not torch.cuda.is_available():
+            pytest.skip("torch sees no CUDA device")
+        context: Any = nullcontext(torch.device("cuda", 0))
+    else:
+        if torch.cuda.is_available():  # torch has one kind of accelerator in a process
+            pytest.skip("tests run on the CUDA device instead")
+        if not AVAILABLE:
+            pytest.skip(f"torch {torch.__version__} cannot register a device from Python")
+        context = emulated()
+    with context as made, torch.random.fork_rng(), pyro.get_param_store().scope():
+        torch.manual_seed(0)
+        yield made
+
+
+@pytest.fixture(params=["tensors on the CPU", "tensors on the device", "arrays"])
+def put(request: pytest.FixtureRequest, device: torch.device) -> Put:
+    """A function that turns CPU tensors into one of the forms in which a user may pass rows."""
+    forms: dict[str, Put] = {
+        "tensors on the CPU": lambda values: values,
+        "tensors on the device": lambda values: values.to(device),
+        "arrays": lambda values: values.numpy(),
+    }
+    form = forms[request.param]
+    return form
+
+
+@pytest.fixture
+def home(request: pytest.FixtureRequest, put: Put) -> torch.device:
+    """The device on which results for inputs from `put` are expected; an array is on the CPU."""
+    example = put(torch.zeros(1))
+    return example.device if isinstance(example, Tensor) else torch.device("cpu")

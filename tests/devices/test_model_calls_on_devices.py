@@ -1,0 +1,212 @@
+"""Every public call of GCM and IGCM on a device that is not the CPU, whatever the form of inputs.
+
+Inputs move to the device of the model, and tensors come back to the device of the input; an array
+counts as on the CPU. Distributions stay on the device of the model.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from small_models import KINDS, Model, Put, Rows
+from torch import Tensor
+
+from pyro_gcm import PosteriorDraws
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignore:prior='standard'")
+
+#: Kinds whose likelihoods and proposals differ in code.
+LIKELIHOODS = [
+    *("binary", "continuous", "quantile", "alternatives", "joint with gaps", "seen costs"),
+    *("implicit", "implicit continuous", "implicit joint"),
+]
+DRAWS: Mapping[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
+
+
+class Call(NamedTuple):
+    """A call of a model, with rows in the form that `put` gives, and kinds of model for it."""
+
+    run: Callable[[Model, Rows, Put], Any]
+    kinds: Collection[str] = KINDS
+    random: bool = False
+
+
+CALLS: dict[str, Call] = {
+    "predict": Call(lambda m, d, put: m.predict(d.x, d.r)),
+    "predict from more draws than the model keeps": Call(
+        lambda m, d, put: m.predict(d.x, d.r, num_samples=16), ["binary", "implicit"]
+    ),
+    "surface": Call(
+        lambda m, d, put: m.surface(d.x[:1], d.r[:1]),
+        ["binary", "quantile", "alternatives", "joint with gaps", "implicit", "implicit joint"],
+    ),
+    "surface_draws": Call(
+        lambda m, d, put: m.surface_draws(d.x[:1], d.r[:1]),
+        ["binary", "categorical", "joint with gaps", "implicit"],
+    ),
+    "cdf": Call(lambda m, d, put: m.cdf(d.x, d.r, d.y), ["continuous", "implicit continuous"]),
+    "log_prob": Call(lambda m, d, put: m.log_prob(d.x, d.r, d.y, d.c), LIKELIHOODS),
+    "effective_sample_size": Call(
+        lambda m, d, put: m.effective_sample_size(d.x, d.r),
+        ["binary", "joint with gaps", "implicit joint"],
+    ),
+    "required_revenue": Call(
+        lambda m, d, put: m.required_revenue(d.x[:1], 0.6), ["joint with gaps"]
+    ),
+    "required_revenue beside others": Call(
+        lambda m, d, put: m.required_revenue(d.x[:1], 0.6, r=d.r[:1]), ["alternatives"]
+    ),
+    "posterior": Call(
+        lambda m, d, put: m.posterior(d.x, d.r, d.y, d.c, **DRAWS),
+        ["binary", "continuous", "joint with gaps", "seen costs", "implicit", "implicit joint"],
+        random=True,
+    ),
+    "posterior without an outcome": Call(
+        lambda m, d, put: m.posterior(d.x, d.r, **DRAWS),
+        ["quantile", "joint with gaps", "implicit continuous"],
+        random=True,
+    ),
+    "cost_posterior by rejection": Call(
+        lambda m, d, put: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="rejection"),
+        ["binary", "alternatives", "infinite costs", "categorical", "implicit"],
+        random=True,
+    ),
+    "cost_posterior by importance": Call(
+        lambda m, d, put: m.cost_posterior(d.x, d.r, d.y, d.c, **DRAWS, method="importance"),
+        LIKELIHOODS,
+        random=True,
+    ),
+    "log_likelihood": Call(
+        lambda m, d, put: m.log_likelihood(d.x, d.r, d.y, d.c, sites=_sites(m, put))
+    ),
+    "simulate": Call(
+        lambda m, d, put: m.simulate(x=d.x, r=d.r),
+        ["binary", "continuous", "quantile", "infinite costs", "categorical"],
+        random=True,
+    ),
+    "simulate the revenues as well": Call(
+        lambda m, d, put: m.simulate(x=d.x), ["implicit", "implicit continuous"], random=True
+    ),
+    "predict_given_kernel": Call(
+        lambda m, d, put: m.predict_given_kernel(d.x, put(_grid(len(d.x), m.k_dim))),
+        ["implicit", "implicit continuous", "implicit joint", "implicit paper"],
+    ),
+}
+CASES = [
+    pytest.param(kind, call, id=f"{call}-{kind}")
+    for call, entry in CALLS.items()
+    for kind in entry.kinds
+]
+
+
+@pytest.mark.parametrize(("kind", "call"), CASES)
+def test_results_are_where_the_input_is_and_as_on_the_cpu(
+    kind: str, call: str, put: Put, home: torch.device, device: torch.device
+) -> None:
+    rows = _three_rows(kind).map(put)
+    results = _leaves(CALLS[call].run(KINDS[kind].on(device), rows, put))
+    assert {name: value.device for name, value in results.items()} == dict.fromkeys(results, home)
+    wanted = _on_cpu(kind, call)
+    assert results.keys() == wanted.keys()
+    for name, value in results.items():
+        same_draws = device.type != "cuda" or not CALLS[call].random
+        _assert_close(value.cpu(), wanted[name], same_draws, name)
+
+
+@pytest.mark.parametrize(
+    "kind", ["binary", "alternatives", "infinite costs", "joint with gaps", "implicit"]
+)
+def test_the_distribution_of_costs_stays_on_the_device(
+    kind: str, put: Put, device: torch.device
+) -> None:
+    x = _three_rows(kind).x
+    model, on_cpu = KINDS[kind].on(device), KINDS[kind].trained
+    costs, wanted = model.cost(put(x)), on_cpu.cost(x)
+    values = torch.full((3, *model.cost_shape), 0.6)
+    for name, here, there in (
+        ("mean", costs.mean, wanted.mean),
+        ("variance", costs.variance, wanted.variance),
+        ("log_prob", costs.log_prob(values.to(device)), wanted.log_prob(values)),
+        ("cdf", costs.cdf(values.to(device)), wanted.cdf(values)),
+    ):
+        assert here.device == device, name
+        _assert_close(here.cpu(), there, True, name)
+    sample = costs.sample((2,))
+    assert (sample.device, sample.shape) == (device, (2, *values.shape))
+
+
+@pytest.mark.parametrize("kind", ["implicit", "implicit paper"])
+def test_the_distribution_of_the_kernel_stays_on_the_device(
+    kind: str, put: Put, device: torch.device
+) -> None:
+    rows = _three_rows(kind)
+    kernel = KINDS[kind].on(device).kernel(put(rows.x), put(rows.r))
+    wanted = KINDS[kind].trained.kernel(rows.x, rows.r)
+    assert kernel.mean.device == kernel.variance.device == kernel.sample().device == device
+    _assert_close(kernel.mean.cpu(), wanted.mean, True, "mean")
+    _assert_close(kernel.variance.cpu(), wanted.variance, True, "variance")
+
+
+@pytest.mark.parametrize("kind", ["joint with gaps", "implicit joint"])
+def test_simulation_without_inputs_is_on_the_device_of_the_model(
+    kind: str, device: torch.device
+) -> None:
+    drawn = KINDS[kind].on(device).simulate(3)
+    wanted = KINDS[kind].trained.simulate(3)
+    assert {value.device for value in drawn.values()} == {device}
+    for name, value in drawn.items():
+        _assert_close(value.cpu(), wanted[name], device.type != "cuda", name)
+
+
+@pytest.mark.parametrize("kind", ["binary", "implicit"])
+def test_the_first_tensor_among_the_inputs_decides(kind: str, device: torch.device) -> None:
+    model, rows = KINDS[kind].on(device), _three_rows(kind)
+    assert model.predict(rows.x, rows.r.to(device)).device == torch.device("cpu")
+    assert model.predict(rows.x.to(device), rows.r).device == device
+    assert model.predict(rows.x.to(device), rows.r.numpy()).device == device
+    on_cpu = KINDS[kind].trained
+    assert on_cpu.predict(rows.x.to(device), rows.r).device == device
+
+
+def _three_rows(kind: str) -> Rows:
+    return KINDS[kind].rows.map(lambda column: column[:3])
+
+
+@functools.cache
+def _on_cpu(kind: str, call: str) -> dict[str, Tensor]:
+    """The result of a call of the same model on the CPU."""
+    return _leaves(CALLS[call].run(KINDS[kind].trained, _three_rows(kind), lambda values: values))
+
+
+def _leaves(result: Any) -> dict[str, Tensor]:
+    """The tensors of a result, by name."""
+    if isinstance(result, Tensor):
+        return {"result": result}
+    if isinstance(result, PosteriorDraws):
+        return {**result.sites, **result.quality()}
+    named = result if isinstance(result, Mapping) else result._asdict()
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _assert_close(value: Tensor, wanted: Tensor, same_draws: bool, name: str) -> None:
+    assert (value.shape, value.dtype) == (wanted.shape, wanted.dtype), name
+    if same_draws:
+        torch.testing.assert_close(
+            value, wanted, rtol=1e-3, atol=1e-5, equal_nan=True, msg=lambda text: f"{name}: {text}"
+        )
+
+
+def _sites(model: Model, put: Put) -> dict[str, Any]:
+    """Two draws of all sites that `log_likelihood` may read, for three rows."""
+    dims = {"z": model.z_dim, "x": model.x_dim, "r": model.r_dim, "k": getattr(model, "k_dim", 1)}
+    return {name: put(_grid(2, 3, dim)) for name, dim in dims.items()}
+
+
+def _grid(*shape: int) -> Tensor:
+    """Values in this shape that are valid quantile levels, too."""
+    return torch.linspace(0.1, 0.9, math.prod(shape), dtype=torch.float64).reshape(shape)

@@ -1,0 +1,189 @@
+"""ArviZ export, audit, diagnostics and figures of models on a device that is not the CPU."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.figure import Figure
+from small_models import KINDS, Model, Put, Rows
+
+from pyro_gcm import audit_monotonicity, diagnostics, plots, to_arviz
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignore:prior='standard'")
+
+FEW_DRAWS: dict[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
+
+
+@pytest.mark.parametrize("kind", ["joint with gaps", "seen costs"])
+def test_the_arviz_export_is_that_of_the_cpu(kind: str, put: Put, device: torch.device) -> None:
+    ours = to_arviz(KINDS[kind].on(device), *_rows(kind).map(put), **FEW_DRAWS)
+    theirs = _exported(kind)
+    for group in ("posterior", "prior", "log_likelihood", "observed_data", "constant_data"):
+        for name, values in theirs[group].items():
+            assert ours[group][name].shape == values.shape, (group, name)
+            if device.type != "cuda" or group.endswith("data"):
+                np.testing.assert_allclose(ours[group][name], values, rtol=1e-3, atol=1e-5)
+
+
+def test_the_audit_is_that_of_the_cpu(put: Put, device: torch.device) -> None:
+    x, r = KINDS["binary"].rows[:2]
+    options: dict[str, Any] = {"pairs": 8, "searches": ["random"], "progress": False}
+    ours = audit_monotonicity(KINDS["binary"].on(device), put(x), put(r), **options)
+    theirs = audit_monotonicity(KINDS["binary"].trained, x, r, **options)
+    assert (ours.pairs, ours.violations) == (theirs.pairs, theirs.violations)
+
+
+def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.device) -> None:
+    network = torch.nn.Linear(4, 1).to(device)
+
+    def falls(x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+        return -network(torch.cat([x, r], 1).float())[:, 0].square() - r.double().sum(1).to(x)
+
+    class Falling(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
+            return falls(x, r)
+
+    rows = KINDS["binary"].rows
+    audit = audit_monotonicity(Falling(), rows.x, rows.r, pairs=130, progress=False)
+    assert audit.violations > 0
+    assert set(audit.frame["search"]) == {"random", "grid", "gradient"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["continuous", "categorical", "joint with gaps", "seen costs", "implicit, one coordinate"],
+)
+def test_importance_diagnostics_are_those_of_the_cpu(
+    kind: str, put: Put, device: torch.device
+) -> None:
+    model, rows = KINDS[kind].on(device), _rows(kind).map(put)
+    for ours, theirs in zip(_diagnosed(model, rows), _diagnosed_on_cpu(kind), strict=True):
+        if device.type == "cuda":
+            assert ours.shape == theirs.shape
+        else:
+            pd.testing.assert_frame_equal(ours, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["alternatives", "implicit"])
+def test_simulation_based_calibration_is_that_of_the_cpu(
+    kind: str, put: Put, device: torch.device
+) -> None:
+    rows = KINDS[kind].rows
+    r = None if kind == "implicit" else rows.r
+    ours, theirs = (
+        diagnostics.simulation_based_calibration(model, x, given, num_draws=3, progress=False)
+        for model, x, given in (
+            (KINDS[kind].on(device), put(rows.x), None if r is None else put(r)),
+            (KINDS[kind].trained, rows.x, r),
+        )
+    )
+    assert list(ours.ranks) == list(theirs.ranks)
+    if device.type != "cuda":
+        pd.testing.assert_frame_equal(ours.ranks, theirs.ranks)
+
+
+def test_checks_of_predictions_take_them_from_anywhere(put: Put, device: torch.device) -> None:
+    generator = torch.Generator().manual_seed(0)
+    y = torch.rand(12, generator=generator).round()
+    p = torch.rand(12, generator=generator)
+    replicated = torch.rand(5, 12, generator=generator)
+    groups = torch.arange(12) % 2
+    for function, inputs in (
+        (diagnostics.reliability_curve, (p, y)),
+        (diagnostics.predictive_check, (replicated, y, "median", groups)),
+    ):
+        given = [put(v) if isinstance(v, torch.Tensor) else v for v in inputs]
+        pd.testing.assert_frame_equal(function(*given), function(*inputs))
+
+
+def test_replicated_data_and_outcomes_may_be_on_different_devices(device: torch.device) -> None:
+    y, replicated = torch.arange(4.0), torch.arange(8.0).reshape(2, 4)
+    wanted = diagnostics.predictive_check(replicated, y)
+    pd.testing.assert_frame_equal(diagnostics.predictive_check(replicated.to(device), y), wanted)
+    pd.testing.assert_frame_equal(diagnostics.predictive_check(replicated, y.to(device)), wanted)
+
+
+def test_the_quality_of_weights_is_where_the_weights_are(device: torch.device) -> None:
+    log_weights = torch.linspace(0.001, 0.999, 64).log().unsqueeze(1) * torch.tensor([-0.2, -1.5])
+    for function in (diagnostics.effective_sample_size, diagnostics.pareto_k):
+        quality = function(log_weights.to(device))
+        assert quality.device == device
+        torch.testing.assert_close(quality.cpu(), function(log_weights))
+
+
+def test_response_curves_are_those_of_the_cpu(put: Put, device: torch.device) -> None:
+    kind = KINDS["continuous"]
+    x, r = kind.rows[:2]
+    given, few = {"x": x[:1], "r": r[0], "grid": torch.linspace(0.2, 0.8, 3)}, {"num_samples": 2}
+    there = {name: put(value) for name, value in given.items()}
+    ours = plots.plot_response_curves(kind.on(device), **there, **few, ax=_axes())
+    theirs = plots.plot_response_curves(kind.trained, **given, **few, ax=_axes())
+    _assert_same_lines(ours, theirs)
+
+
+def test_the_figure_of_a_cost_is_that_of_the_cpu(put: Put, device: torch.device) -> None:
+    x, r = KINDS["infinite costs"].rows[:2]
+    model, on_cpu = KINDS["infinite costs"].on(device), KINDS["infinite costs"].trained
+    draws = on_cpu.cost(x[:1]).sample((9,))
+    given, few = {"x": x[0], "r": r[0], "draws": draws}, {"num_samples": 2}
+    there = {name: put(value) for name, value in given.items()}
+    ours = plots.plot_cost_density(model, **there, **few, ax=_axes())
+    _assert_same_lines(ours, plots.plot_cost_density(on_cpu, **given, **few, ax=_axes()))
+
+
+@pytest.mark.parametrize("kind", ["alternatives", "implicit"])
+def test_the_figure_of_two_costs_takes_rows_from_the_cpu(kind: str, device: torch.device) -> None:
+    x, r = KINDS[kind].rows[:2]
+    given = (x[0],) if kind == "implicit" else (x[0], r[0])
+    ours = plots.plot_cost_pairs(KINDS[kind].on(device), *given, num_samples=2, ax=_axes())
+    assert ours.collections
+
+
+def test_figures_of_numbers_take_them_from_anywhere(put: Put, device: torch.device) -> None:
+    z, y, ranks = torch.rand(4, 6, 2), torch.arange(6) % 2, torch.arange(40) % 4
+    ours, theirs = _axes(), _axes()
+    plots.plot_latent(put(z), put(y), ax=ours)
+    plots.plot_latent(z, y, ax=theirs)
+    plots.plot_ranks(put(ranks), num_draws=3, ax=_axes())
+    for here, there in zip(ours.collections, theirs.collections, strict=True):
+        np.testing.assert_allclose(here.get_offsets(), there.get_offsets())
+
+
+def _rows(kind: str) -> Rows:
+    return KINDS[kind].rows.map(lambda column: column[:3])
+
+
+@functools.cache
+def _exported(kind: str) -> Any:
+    return to_arviz(KINDS[kind].trained, *_rows(kind), **FEW_DRAWS)
+
+
+def _diagnosed(model: Model, rows: Rows) -> tuple[pd.DataFrame, ...]:
+    return (
+        diagnostics.importance_diagnostics(model, *rows, num_particles=30, progress=False),
+        diagnostics.bound_by_particles(model, *rows, num_particles=(1, 4), progress=False),
+    )
+
+
+@functools.cache
+def _diagnosed_on_cpu(kind: str) -> tuple[pd.DataFrame, ...]:
+    return _diagnosed(KINDS[kind].trained, _rows(kind))
+
+
+def _axes() -> Any:
+    return Figure().subplots()
+
+
+def _assert_same_lines(ours: Any, theirs: Any) -> None:
+    assert len(ours.lines) == len(theirs.lines) > 0
+    for here, there in zip(ours.lines, theirs.lines, strict=True):
+        np.testing.assert_allclose(here.get_xydata(), there.get_xydata(), rtol=1e-3, atol=1e-4)

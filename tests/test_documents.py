@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from pyro_gcm.distributions import families
-from pyro_gcm.inference.fit import ELBOS
+from pyro_gcm.inference.training_pair import ELBOS
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.models.parts import GUIDES, KERNEL_GUIDES, PRIORS, REVENUE_MAPS
+from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.models.responses import RESPONSES
 from reproduce import readme_figure
 

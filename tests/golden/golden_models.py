@@ -124,9 +124,7 @@ def computed(name: str) -> dict[str, np.ndarray]:
             units="standard",
             progress=False,
         )
-        prior_draws = model.posterior(
-            x[:3], r[:3], num_samples=4, units="standard", progress=False
-        )
+        prior_draws = model.posterior(x[:3], r[:3], num_samples=4, units="standard", progress=False)
     found = {f"weight {key}": value for key, value in model.named_parameters()}
     found |= {f"draw {key}": value for key, value in draws.items()}
     found |= {f"quality {key}": value for key, value in draws.quality().items()}

@@ -14,8 +14,8 @@ from pyro.infer import RenyiELBO
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO
-from pyro_gcm.inference.fit import ELBOS
-from pyro_gcm.models.parts import GUIDES, KERNEL_GUIDES, PRIORS
+from pyro_gcm.inference.training_pair import ELBOS
+from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS
 
 TRAINS = "✓"
 X_DIM = 3

@@ -17,7 +17,7 @@ from pyro_gcm import GCM, IGCM, fit, to_arviz
 from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
 from pyro_gcm.distributions import PartlyKnown
 from pyro_gcm.inference import conditional, uncollapse
-from pyro_gcm.models.posterior import PosteriorDraws
+from pyro_gcm.sampling.posterior import PosteriorDraws
 
 NAN = math.nan
 p0s = pytest.mark.parametrize("p0", [None, "conditional"], ids=["finite", "infinite"])

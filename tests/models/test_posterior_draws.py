@@ -26,7 +26,7 @@ from posterior_toys import (
 from torch import Tensor
 
 from pyro_gcm import IGCM
-from pyro_gcm.models.posterior import PosteriorDraws
+from pyro_gcm.sampling.posterior import PosteriorDraws
 
 COUNT = 3000
 DRAWS: dict[str, Any] = {"num_samples": COUNT, "num_proposals": 25_000, "progress": False}

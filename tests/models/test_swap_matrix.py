@@ -25,7 +25,7 @@ from swap_matrix_document import COUNT, DOCUMENT, ESTIMATES, MARGIN, NUM_PARTICL
 from torch import Tensor
 
 from pyro_gcm import fit
-from pyro_gcm.inference.fit import ELBOS
+from pyro_gcm.inference.training_pair import ELBOS
 
 
 @pytest.mark.long(keep=20)

@@ -18,8 +18,8 @@ from pyro.infer.inspect import get_model_relations
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
+from pyro_gcm.diagnostics.render import render_model
 from pyro_gcm.inference import collapse, conditional
-from pyro_gcm.models.render import render_model
 from pyro_gcm.nets import Conditional
 
 FIGURE_4 = "z>x z>c w>r x>r c>y r>y"

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.inference.common_noise import (
+from pyro_gcm.sampling.base_samples import (
     BLOCK_ROWS,
-    CommonNoise,
+    BaseSamples,
     blocks,
     coarse,
     in_blocks,
@@ -20,7 +20,7 @@ from pyro_gcm.inference.common_noise import (
 
 @pytest.mark.parametrize("dim", [1, 4, 9])
 def test_noise_is_standard_normal_and_spread_more_evenly_than_draws(dim: int) -> None:
-    noise = CommonNoise(1024, dim, seed=3)()
+    noise = BaseSamples(1024, dim, seed=3)()
     assert noise.shape == (1024, dim)
     assert noise.isfinite().all()
     assert (noise.mean(0).abs() < 0.005).all()  # independent draws: 0.03
@@ -31,22 +31,22 @@ def test_noise_is_standard_normal_and_spread_more_evenly_than_draws(dim: int) ->
 
 def test_noise_depends_on_its_seed_alone() -> None:
     torch.manual_seed(1)
-    a = CommonNoise(64, 3, seed=5)
+    a = BaseSamples(64, 3, seed=5)
     torch.manual_seed(2)
-    b = CommonNoise(64, 3, seed=5)
+    b = BaseSamples(64, 3, seed=5)
     assert torch.equal(a(), b())
     assert torch.equal(a(), a(64))
-    assert not torch.equal(a(), CommonNoise(64, 3, seed=6)())
+    assert not torch.equal(a(), BaseSamples(64, 3, seed=6)())
 
 
 def test_other_numbers_of_samples_are_pieces_of_one_sequence() -> None:
-    noise = CommonNoise(64, 3)
+    noise = BaseSamples(64, 3)
     assert torch.equal(noise(32), noise()[:32])
     assert torch.equal(noise(512)[:64], noise())
 
 
 def test_noise_follows_the_type_and_the_state_of_its_module() -> None:
-    noise = CommonNoise(64, 3).double()
+    noise = BaseSamples(64, 3).double()
     assert noise().dtype == noise(128).dtype == torch.float64
     assert set(noise.state_dict()) == {"noise"}
 

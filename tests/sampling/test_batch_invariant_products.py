@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_gcm.inference.aligned_products import AlignedProducts
+from pyro_gcm.sampling.base_samples import BatchInvariantProducts
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
@@ -16,7 +16,7 @@ def test_a_row_has_the_same_bits_in_every_place(
 ) -> None:
     layer = torch.nn.Linear(columns, width).to(dtype)
     rows = torch.randn(64, columns, dtype=dtype)
-    with AlignedProducts():
+    with BatchInvariantProducts():
         wanted = layer(rows)
         for shift in range(1, 64):
             assert torch.equal(layer(rows.roll(shift, 0)), wanted.roll(shift, 0))
@@ -25,6 +25,6 @@ def test_a_row_has_the_same_bits_in_every_place(
 def test_layers_inside_compute_what_they_are() -> None:
     layer = torch.nn.Linear(5, 3, bias=False).double()
     rows = torch.randn(2, 7, 5, dtype=torch.float64)
-    with AlignedProducts():
+    with BatchInvariantProducts():
         inside = layer(rows)
     torch.testing.assert_close(inside, rows @ layer.weight.T)

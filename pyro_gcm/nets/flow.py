@@ -17,15 +17,15 @@ from pyro_gcm._validation import positive_int
 class ConditionalFlow(nn.Module):
     """context [..., in_dim] -> neural spline flow of z (Durkan et al. 2019), by zuko.
 
-    Monotonic splines take z to a standard normal; outside [-5, 5] they are the
-    identity, so z keeps about the scale of a standard normal. For dim = 1 the spline depends on the
-    context alone.
+    Monotonic splines map z to a standard normal. They are the identity outside of [-5, 5], so that
+    z has about the scale of a standard normal. For dim = 1 the spline depends on the context only.
 
     :param in_dim: columns of the context.
     :param dim: dimension D of z.
-    :param hidden: width of the two hidden layers of each transform, or the widths of any number.
-    :param transforms: number of transforms, in alternating order of the columns; each is a
-        coupling, whose draws take two passes through its network whatever D is.
+    :param hidden: width of the two hidden layers of each transform, or a sequence with the width
+        of every hidden layer.
+    :param transforms: number of transforms, in alternating order of the columns. Each is a
+        coupling, so that a draw takes two passes through its network for any D.
     :raises ValueError: for fewer than 1 transform.
 
     >>> ConditionalFlow(2, 3)(torch.zeros(5, 2)).rsample_from(torch.zeros(7, 1, 3)).shape
@@ -55,7 +55,7 @@ class ConditionalFlow(nn.Module):
 
 
 def _zuko() -> Any:
-    """zuko, without its side effect: it turns the argument checks of all distributions off."""
+    """Import zuko and undo a side effect: it disables the checks of all torch distributions."""
     checks = torch.distributions.Distribution._validate_args
     module = importlib.import_module("zuko")
     torch.distributions.Distribution.set_default_validate_args(checks)
@@ -63,10 +63,10 @@ def _zuko() -> Any:
 
 
 class FlowDistribution(ZukoToPyro):
-    """A zuko flow in Pyro, also masked and expanded, and driven by given noise.
+    """A zuko flow as a Pyro distribution, whose draws can be driven by given noise.
 
-    Unlike `ZukoToPyro` it has `sample` and `rsample`, without which `mask` and `sample_shape` do
-    not work, and it fills no cache: every `log_prob` is that of the value it gets.
+    Unlike `ZukoToPyro` it has `sample` and `rsample`, which `mask` and `sample_shape` need, and it
+    has no cache: `log_prob` is always computed from its argument.
 
     :param dist: a `zuko.distributions.NormalizingFlow` with a normal base.
     """
@@ -88,7 +88,7 @@ class FlowDistribution(ZukoToPyro):
         """Draws driven by standard normal noise, through the inverse of the flow.
 
         :param noise: [..., D], broadcast against the batch shape (so [N, 1, D] for batch [B]).
-        :return: differentiable draws, [..., *batch_shape, D].
+        :returns: differentiable draws, [..., *batch_shape, D].
         """
         shape = torch.broadcast_shapes(noise.shape[:-1], self.batch_shape)
         draws: Tensor = self.dist.transform.inv(noise.expand(*shape, noise.shape[-1]))

@@ -1,13 +1,21 @@
 """Order events, their exact cost posterior, and the cost families they are made of."""
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
-from pyro_gcm.distributions.deferred import Deferred as LazyDistribution
-from pyro_gcm.distributions.families import CostFamily, cost_family, register_cost_family
+from pyro_gcm.distributions.families import CostFamily, cost_family
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.latent_mixture import LatentMixture
+from pyro_gcm.distributions.lazy_distribution import LazyDistribution
+from pyro_gcm.distributions.linear_gaussian import (
+    coordinates,
+    is_independent_normal,
+    linear_gaussian_posterior,
+)
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
-from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 from pyro_gcm.distributions.partly_known import PartlyKnown
 from pyro_gcm.distributions.partly_observed_cost import ObservedCost, given_observed
+from pyro_gcm.distributions.register_family import register_cost_family
+from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 from pyro_gcm.distributions.threshold_normal import ThresholdNormal
 from pyro_gcm.distributions.threshold_quantile import ThresholdQuantile
 
@@ -15,14 +23,20 @@ __all__ = [
     "CostFamily",
     "CostPosterior",
     "InfiniteCost",
+    "LatentMixture",
     "LazyDistribution",
     "ObservedCost",
     "OrderEvent",
     "PartlyKnown",
+    "RevenuePosterior",
     "ThresholdNormal",
     "ThresholdQuantile",
+    "coordinates",
     "cost_family",
     "given_observed",
+    "integrates_over",
+    "is_independent_normal",
+    "linear_gaussian_posterior",
     "ndtri_exp",
     "probit",
     "register_cost_family",

@@ -1,20 +1,23 @@
-"""Cost families: what an order event must know of a univariate distribution.
+"""Cost families: the functions of a univariate distribution that an order event needs.
 
 An order event needs log Pr(c < r) and log Pr(c >= r) of every cost with full precision in both
-tails, and its exact cost posterior needs the quantiles of log-probabilities. torch distributions
-offer neither, so a family registers them here, once.
+tails, and its exact cost posterior needs the quantiles of log-probabilities. The distributions of
+torch offer neither, so every family of costs is registered here together with these functions.
+`register_cost_family` adds a family of the user's own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import pyro.distributions as dist
 import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from pyro_gcm.distributions.numerics import LOG_2, normal_cdf, normal_log_tails, probit
 
@@ -26,72 +29,65 @@ Quantile = Callable[[Any, Tensor, Tensor], Tensor]
 
 
 class CostFamily(NamedTuple):
-    """Tail functions of one family; each takes the distribution first and works elementwise.
+    """The functions of one family. Each takes the distribution first and works elementwise.
 
     `log_tails(d, value)` is the pair log Pr(c < value), log Pr(c >= value) in float64, for finite
     and infinite values.
-    `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q; both are given,
+    `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q. Both are given,
     so that the smaller one can be inverted.
-    `cdf(d, value)` is Pr(c < value) in float64, no gradient needed; exp(log_tails) by default.
+    `cdf(d, value)` is Pr(c < value) in float64 and needs no gradient; exp(log_tails) by default.
+    `source` holds the functions that a user registered; it is empty for a built-in family.
     """
 
     log_tails: LogTails
     quantile: Quantile
     cdf: Cdf | None = None
+    source: tuple[Any, ...] = ()
 
 
 _FAMILIES: dict[type, CostFamily] = {}
 _NAMES: dict[str, type] = {}
 
 
-def register_cost_family(
-    distribution: type,
-    log_cdf: LogProbability,
-    log_survival: LogProbability,
-    quantile: Quantile | None = None,
-    *,
-    name: str | None = None,
+def add_cost_family(
+    distribution: type, family: CostFamily, name: str | None = None, *, replace: bool = False
 ) -> None:
-    """Make a continuous univariate distribution usable as a cost.
+    """Enter a family into the registry without checking its functions.
 
-    :param distribution: the class; its subclasses are served too.
-    :param log_cdf: function (d, value) -> log Pr(c < value), differentiable.
-    :param log_survival: function (d, value) -> log Pr(c >= value), differentiable.
-    :param quantile: function (d, log_p, log_q) -> value; found by bisection when left out.
-    :param name: a string under which `cost_family=` finds the class.
-
-    Example, the Gumbel distribution, whose log-CDF is -exp(-u):
-
-    >>> import pyro.distributions as dist
-    >>> from pyro_gcm.distributions import register_cost_family
-    >>> from pyro_gcm.distributions.numerics import log1mexp
-    >>> def log_cdf(d, value):
-    ...     return -((d.loc - value) / d.scale).exp()
-    >>> register_cost_family(dist.Gumbel, log_cdf, lambda d, v: log1mexp(log_cdf(d, v)))
+    :raises ValueError: if the class or the name is taken: always if it is built in, otherwise
+        unless `replace` is set or the same definition runs again, as when a notebook cell does.
     """
-    if not isinstance(distribution, type):
-        raise TypeError(f"distribution must be a class, got {distribution!r}")
-
-    def log_tails(d: dist.Distribution, value: Tensor) -> tuple[Tensor, Tensor]:
-        infinite = value.isinf()
-        # An infinite value is replaced before the arithmetic, or 0 * inf would poison the
-        # gradients. Its float64 lifts the whole computation, the family's parameters included.
-        safe = torch.where(infinite, 1.0, value.double())
-        up, down = infinite & (value > 0), infinite & (value < 0)
-        below = log_cdf(d, safe).masked_fill(up, 0.0).masked_fill(down, -math.inf)
-        above = log_survival(d, safe).masked_fill(up, -math.inf).masked_fill(down, 0.0)
-        return below, above
-
-    quantile = quantile or _bisection(log_cdf, log_survival)
-    _FAMILIES[distribution] = CostFamily(log_tails, quantile)
+    owner = distribution if name is None else _NAMES.get(name, distribution)
+    for what, cls in (
+        (f"distribution={distribution.__name__}", distribution),
+        (f"name={name!r}", owner),
+    ):
+        old = _FAMILIES.get(cls)
+        if old is None:
+            continue
+        if not old.source:
+            raise ValueError(f"{what} belongs to a built-in family, which cannot be replaced")
+        functions = zip(old.source, family.source, strict=True)
+        again = all(_same_definition(*pair) for pair in ((cls, distribution), *functions))
+        if not (replace or again):
+            raise ValueError(f"{what} is registered already; pass replace=True to replace it")
+    _FAMILIES[distribution] = family
     if name is not None:
         _NAMES[name] = distribution
 
 
-def cost_family(distribution: type) -> CostFamily:
-    """The registered functions of a distribution class.
+def _same_definition(old: Any, new: Any) -> bool:
+    """Whether two functions or classes are one, or come from one definition that ran twice."""
+    if old is new or not all(isinstance(one, FunctionType | type) for one in (old, new)):
+        return old is new
+    same = (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
+    return same and "<" not in new.__qualname__  # neither a lambda nor local to a function
 
-    :raises TypeError: for a family that nobody registered.
+
+def cost_family(distribution: type) -> CostFamily:
+    """The registered functions of a distribution class, or of its closest registered base class.
+
+    :raises TypeError: for a family that is not registered.
     """
     for base in distribution.__mro__:
         if base in _FAMILIES:
@@ -104,9 +100,10 @@ def cost_family(distribution: type) -> CostFamily:
 
 
 def resolve_cost_family(family: str | type) -> type:
-    """The distribution class that a `cost_family=` argument names.
+    """The distribution class that an argument `cost_family` names.
 
-    :raises ValueError: for an unknown name; TypeError for a class nobody registered.
+    :raises ValueError: for an unknown name.
+    :raises TypeError: for a class that is not registered.
     """
     if isinstance(family, str):
         if family not in _NAMES:
@@ -117,7 +114,10 @@ def resolve_cost_family(family: str | type) -> type:
 
 
 def base_distribution(value: Any) -> Any:
-    """The univariate distribution under `.to_event` and `.expand`."""
+    """The univariate distribution under `.to_event` and `.expand`.
+
+    :raises ValueError: for a distribution whose coordinates are not independent.
+    """
     while isinstance(value, torch.distributions.Independent | ExpandedDistribution):
         value = value.base_dist
     if value.event_shape:
@@ -129,56 +129,36 @@ def base_distribution(value: Any) -> Any:
 
 
 def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
-    """log Pr(d < value) and log Pr(d >= value) per coordinate, in float64."""
-    base, value = _aligned(distribution, value)
+    """log Pr(d < value) and log Pr(d >= value) of every coordinate, in float64."""
+    base = base_distribution(distribution)
+    # Without dimensions of its own a float64 value would take the dtype of the parameters.
+    value = value.expand(torch.broadcast_shapes(value.shape, base.batch_shape))
     return cost_family(type(base)).log_tails(base, value)
 
 
 def cdf(distribution: Any, value: Tensor) -> Tensor:
-    """Pr(d < value) per coordinate, in float64; no gradient."""
-    base, value = _aligned(distribution, value)
+    """Pr(d < value) of every coordinate, in float64 and without a gradient."""
+    base = base_distribution(distribution)
     family = cost_family(type(base))
     if family.cdf is None:
-        return family.log_tails(base, value)[0].exp()
-    return family.cdf(base, value)
+        return tail_log_probs(base, value)[0].exp()
+    return family.cdf(base, value.expand(torch.broadcast_shapes(value.shape, base.batch_shape)))
 
 
-def _aligned(distribution: Any, value: Tensor) -> tuple[Any, Tensor]:
-    base = base_distribution(distribution)
-    # With no dimension of its own a float64 value would take the dtype of the parameters.
-    return base, value.expand(torch.broadcast_shapes(value.shape, base.batch_shape))
+def tail_functions(log_cdf: LogProbability, log_survival: LogProbability) -> LogTails:
+    """Both tails of a family from one function each, lifted to float64 and to infinite values."""
 
+    def log_tails(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+        infinite = value.isinf()
+        # An infinite value is replaced before the arithmetic: 0 * inf would put NaN into the
+        # gradients. The float64 of the value lifts the whole computation.
+        safe = torch.where(infinite, 1.0, value.double())
+        up, down = infinite & (value > 0), infinite & (value < 0)
+        below = log_cdf(d, safe).masked_fill(up, 0.0).masked_fill(down, -math.inf)
+        above = log_survival(d, safe).masked_fill(up, -math.inf).masked_fill(down, 0.0)
+        return below, above
 
-def _bisection(log_cdf: LogProbability, log_survival: LogProbability) -> Quantile:
-    """Quantiles of a family that gave no closed form: bracket, then halve to the last bit."""
-
-    def quantile(d: dist.Distribution, log_p: Tensor, log_q: Tensor) -> Tensor:
-        use_p = log_p < log_q
-
-        def too_high(value: Tensor) -> Tensor:
-            high = torch.where(use_p, log_cdf(d, value) - log_p, log_q - log_survival(d, value))
-            return high > 0.0
-
-        # Zero and infinite log-probabilities sit at the ends of the support.
-        low = torch.full_like(log_p, -1.0)
-        high = torch.full_like(log_p, 1.0)
-        for _ in range(1000):
-            reach = too_high(low)
-            if not reach.any():
-                break
-            low = torch.where(reach, low * 2.0, low)
-        for _ in range(1000):
-            reach = ~too_high(high) & high.isfinite()
-            if not reach.any():
-                break
-            high = torch.where(reach, high * 2.0, high)
-        for _ in range(128):
-            middle = 0.5 * (low + high)
-            above = too_high(middle)
-            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
-        return 0.5 * (low + high)
-
-    return quantile
+    return log_tails
 
 
 def _standardized(d: Any, value: Tensor) -> Tensor:
@@ -198,23 +178,25 @@ def _laplace_quantile(log_p: Tensor, log_q: Tensor) -> Tensor:
     return torch.where(lower, u, -u)
 
 
-_FAMILIES[dist.Normal] = CostFamily(
+_NORMAL = CostFamily(
     lambda d, value: normal_log_tails(value, d.loc, d.scale),
     lambda d, log_p, log_q: d.loc + d.scale * probit(log_p, log_q),
     lambda d, value: normal_cdf(value, d.loc, d.scale),
 )
-_NAMES["normal"] = dist.Normal
-register_cost_family(
-    dist.Logistic,
-    lambda d, value: torch.nn.functional.logsigmoid(_standardized(d, value)),
-    lambda d, value: torch.nn.functional.logsigmoid(-_standardized(d, value)),
+_LOGISTIC = CostFamily(
+    tail_functions(
+        lambda d, value: logsigmoid(_standardized(d, value)),
+        lambda d, value: logsigmoid(-_standardized(d, value)),
+    ),
     lambda d, log_p, log_q: d.loc + d.scale * (log_p - log_q),
-    name="logistic",
 )
-register_cost_family(
-    dist.Laplace,
-    lambda d, value: _laplace_log_cdf(_standardized(d, value)),
-    lambda d, value: _laplace_log_cdf(-_standardized(d, value)),
+_LAPLACE = CostFamily(
+    tail_functions(
+        lambda d, value: _laplace_log_cdf(_standardized(d, value)),
+        lambda d, value: _laplace_log_cdf(-_standardized(d, value)),
+    ),
     lambda d, log_p, log_q: d.loc + d.scale * _laplace_quantile(log_p, log_q),
-    name="laplace",
 )
+add_cost_family(dist.Normal, _NORMAL, "normal")
+add_cost_family(dist.Logistic, _LOGISTIC, "logistic")
+add_cost_family(dist.Laplace, _LAPLACE, "laplace")

@@ -14,16 +14,16 @@ from pyro_gcm.distributions.families import base_distribution
 
 
 class InfiniteCost(TorchDistribution):
-    """A cost that is +inf with probability p0 = sigmoid(logits) and else a draw of `cost`.
+    """A cost that is +inf with probability p0 = sigmoid(logits) and otherwise a draw of `cost`.
 
-    It caps the probability of an order event: Pr(c < r) < 1 - p0 for every revenue, so that a model
-    trained on small revenues is not certain of y = 1 at large ones. An alternative is infinite as a
-    whole, in all its K coordinates, and independently of the other alternatives; with several of
-    them the bound is 1 - prod_g p0_g.
+    It bounds the probability of an order event: Pr(c < r) < 1 - p0 for every revenue, so that a
+    model trained on small revenues is not certain of y = 1 at large ones. An alternative is
+    infinite as a whole, in all its K coordinates, and independently of the other alternatives;
+    with several of them the bound is 1 - prod_g p0_g.
 
-    `log_prob` is the density with respect to Lebesgue measure plus an atom at the all-infinite row:
-    log(1 - p0) + log p(c) of a finite row and log(p0) of an infinite one. A row that is infinite in
-    part has density 0.
+    `log_prob` is the density with respect to Lebesgue measure plus an atom at the row of infinite
+    costs: log(1 - p0) + log p(c) of a finite row and log(p0) of an infinite one. A row with both
+    finite and infinite costs has density 0.
 
     Source: paper, appendix C.
 
@@ -50,7 +50,7 @@ class InfiniteCost(TorchDistribution):
                 f"cost has event_dim {len(event_shape)}, expected 1 for [K] or 2 for [G, K]; "
                 "use .to_event(1) or .to_event(2)"
             )
-        base_distribution(cost)  # its coordinates are independent
+        base_distribution(cost)  # refuses dependent coordinates
         alternatives = event_shape[:-1]  # (G,), or nothing
         rows = torch.broadcast_shapes(cost.batch_shape + alternatives, logits.shape)
         batch_shape = rows[: len(rows) - len(alternatives)]
@@ -58,10 +58,10 @@ class InfiniteCost(TorchDistribution):
         self.logits = logits.expand(rows)  # [..., (G)]
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
-    @property
-    def support(self) -> constraints.Constraint:
-        """R^K and, with density 0 unless all of a row is there, its infinite boundary."""
-        return constraints.independent(constraints.real, len(self.event_shape))
+    @constraints.dependent_property(is_discrete=False)
+    def support(self) -> constraints.Constraint | None:
+        """The support of `cost`, which includes its infinite boundary."""
+        return self.cost.support
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> InfiniteCost:
         """The same distribution with a larger batch shape."""
@@ -86,12 +86,30 @@ class InfiniteCost(TorchDistribution):
         """log(1 - p0)."""
         return logsigmoid(-self.logits)
 
+    def prepend_atom(self, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
+        """The log-probabilities that coordinates hit and miss, with the atom as the first one.
+
+        An infinite cost misses every revenue, so the atom is one more coordinate, which hits with
+        probability 1 - p0.
+
+        :param log_hit: log-probabilities of finite costs, float64, [..., (G,) K].
+        :param log_miss: those of the complement.
+        :returns: both, [..., (G,) 1 + K].
+        """
+        logits = self.logits.double()
+        rows = torch.broadcast_shapes(logits.shape, log_hit.shape[:-1])
+        atom_hit, atom_miss = logsigmoid(-logits).expand(rows), logsigmoid(logits).expand(rows)
+        return (
+            torch.cat([atom_hit[..., None], log_hit.expand(*rows, -1)], -1),
+            torch.cat([atom_miss[..., None], log_miss.expand(*rows, -1)], -1),
+        )
+
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
         if self._validate_args:
             self._validate_sample(value)
         finite = value.isfinite()
-        # Any finite value will do instead: a density at infinity would send NaN to the gradients.
+        # Any finite value will do instead: the density at infinity would have NaN gradients.
         density: Tensor = base_distribution(self.cost).log_prob(torch.where(finite, value, 0.5))
         log_atom = torch.where((value == math.inf).all(-1), self.log_infinite, -math.inf)
         log_p = torch.where(finite.all(-1), self.log_finite + density.sum(-1), log_atom)
@@ -118,7 +136,7 @@ class InfiniteCost(TorchDistribution):
 
     @torch.no_grad()
     def sample_infinite(self, shape: torch.Size) -> Tensor:
-        """Whether each alternative is infinite, of shape `shape`, `[..., (G)]`."""
+        """Draws of whether each alternative is infinite, of shape `shape`, `[..., (G)]`."""
         uniform = torch.rand(shape, dtype=torch.float64, device=self.logits.device)
         return uniform < torch.sigmoid(self.logits.double())
 
@@ -126,20 +144,3 @@ class InfiniteCost(TorchDistribution):
 def finite_part(cost: Any) -> Any:
     """The distribution of a cost given that it is finite."""
     return cost.cost if isinstance(cost, InfiniteCost) else cost
-
-
-def prepend_atom(cost: Any, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
-    """The log-probabilities `[..., (G,) K]` that coordinates hit and miss, with the atom first.
-
-    An infinite cost misses every revenue. So the atom is one more coordinate, with hit probability
-    1 - p0: `[..., (G,) 1 + K]`. Those of a cost without an atom are returned as they are.
-    """
-    if not isinstance(cost, InfiniteCost):
-        return log_hit, log_miss
-    logits = cost.logits.double()
-    rows = torch.broadcast_shapes(logits.shape, log_hit.shape[:-1])
-
-    def prepend(log_atom: Tensor, log_rest: Tensor) -> Tensor:
-        return torch.cat([log_atom.expand(rows)[..., None], log_rest.expand(*rows, -1)], -1)
-
-    return prepend(logsigmoid(-logits), log_hit), prepend(logsigmoid(logits), log_miss)

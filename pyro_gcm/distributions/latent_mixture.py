@@ -10,7 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm.distributions.families import tail_log_probs
-from pyro_gcm.distributions.infinite_cost import finite_part, prepend_atom
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 
 
 class LatentMixture(TorchDistribution):
@@ -19,7 +19,8 @@ class LatentMixture(TorchDistribution):
     :param component: independent costs of batch shape [N, ...] and event shape [K] or [G, K].
     :param loc: shift of the units, broadcast against the event shape.
     :param scale: factor of the units, > 0.
-    :param log_weights: of the draws, normalised over dimension 0 of [N, ...]; equal by default.
+    :param log_weights: log-weights of the draws, normalised over dimension 0 of [N, ...]; equal
+        weights by default.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -30,30 +31,37 @@ class LatentMixture(TorchDistribution):
         loc: Tensor,
         scale: Tensor,
         log_weights: Tensor | None = None,
+        *,
+        validate_args: bool | None = None,
     ) -> None:
         self.component, self.loc, self.scale = component, loc, scale
         if log_weights is None:
             log_weights = loc.new_tensor(-math.log(component.batch_shape[0]), dtype=torch.float64)
         self.log_weights = log_weights.expand(component.batch_shape)
-        super().__init__(component.batch_shape[1:], component.event_shape, validate_args=False)
+        # Expansion can put dimensions in front of the draws' own batch shape, [..., N, own].
+        self._own_dims = len(component.batch_shape) - 1
+        batch_shape = component.batch_shape[1:]
+        super().__init__(batch_shape, component.event_shape, validate_args=validate_args)
 
-    @property
+    @constraints.dependent_property(is_discrete=False)
     def support(self) -> constraints.Constraint:
         """All of R^K."""
         return constraints.independent(constraints.real, len(self.event_shape))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> LatentMixture:
         """The same mixture with a larger batch shape."""
-        count = self.component.batch_shape[0]
-        extra = len(batch_shape) - len(self.batch_shape)
-        if extra:
+        batch_shape = torch.Size(batch_shape)
+        if torch.broadcast_shapes(self.batch_shape, batch_shape) != batch_shape:
             raise ValueError(
-                f"cannot expand batch shape {tuple(self.batch_shape)} to {tuple(batch_shape)}: the "
-                "number of dimensions must stay"
+                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
+                f"{tuple(batch_shape)}"
             )
-        component = self.component.expand(torch.Size((count, *batch_shape)))
+        own = batch_shape[len(batch_shape) - self._own_dims :]
+        component = self.component.expand(self.component.batch_shape[:1] + own)
         log_weights = self.log_weights.expand(component.batch_shape)
-        return LatentMixture(component, self.loc, self.scale, log_weights)
+        new = LatentMixture(component, self.loc, self.scale, log_weights, validate_args=False)
+        new._batch_shape, new._validate_args = batch_shape, self._validate_args
+        return new
 
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""
@@ -64,35 +72,45 @@ class LatentMixture(TorchDistribution):
         return torch.where(weights > 0, weights * values, 0.0).sum(0).to(self.loc.dtype)
 
     def _standard(self, value: Tensor) -> Tensor:
-        """`value` in the units of the components, with room for their dimension."""
-        value = torch.as_tensor(value, device=self.loc.device)
+        """`value` in the units of the components, with a dimension for the draws."""
         value = (value.double() - self.loc.double()) / self.scale.double()
-        rank = len(self.batch_shape) + len(self.event_shape)
-        return value.unsqueeze(-rank - 1) if value.dim() >= rank else value
+        dims = self._own_dims + len(self.event_shape)
+        return value.unsqueeze(-dims - 1) if value.dim() >= dims else value
+
+    def _checked(self, value: Any) -> Tensor:
+        value = torch.as_tensor(value, device=self.loc.device)
+        if self._validate_args:
+            self._validate_sample(value)
+        return value
+
+    def _whole(self, values: Tensor) -> Tensor:
+        """Values of the sample and own batch shape, in the whole batch shape and the dtype."""
+        shape = torch.broadcast_shapes(values.shape, self.batch_shape)
+        return values.to(self.loc.dtype).expand(shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density of a tensor or array, of shape `sample_shape + batch_shape`."""
-        value = torch.as_tensor(value, device=self.loc.device)
+        """Log-density of a tensor or an array, of shape `sample_shape + batch_shape`."""
+        value = self._checked(value)
         log_p = self.component.log_prob(self._standard(value).to(self.loc.dtype))
-        over = -1 - len(self.batch_shape)
         # An infinite cost is an atom, whose probability has no units.
         volume = torch.where(value.isinf(), 0.0, self.scale.expand(self.event_shape).log())
         volume = volume.flatten(-len(self.event_shape)).sum(-1)
-        mixed: Tensor = torch.logsumexp(log_p.double() + self.log_weights, over) - volume
-        return mixed.to(self.loc.dtype)
+        mixed = torch.logsumexp(log_p.double() + self.log_weights, -1 - self._own_dims)
+        return self._whole(mixed - volume)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Joint distribution function Pr(every c_k < value_k), `sample_shape + batch_shape`."""
-        tails = tail_log_probs(finite_part(self.component), self._standard(value))
-        log_cdf, _ = prepend_atom(self.component, *tails)
-        joint = log_cdf.flatten(-len(self.event_shape)).sum(-1).exp()
-        over = -1 - len(self.batch_shape)
-        return (joint * self.log_weights.exp()).sum(over).to(self.loc.dtype)
+        tails = tail_log_probs(finite_part(self.component), self._standard(self._checked(value)))
+        if isinstance(self.component, InfiniteCost):
+            tails = self.component.prepend_atom(*tails)
+        joint = tails[0].flatten(-len(self.event_shape)).sum(-1).exp()
+        return self._whole((joint * self.log_weights.exp()).sum(-1 - self._own_dims))
 
     @property
     def mean(self) -> Tensor:
         """Mean cost, `batch_shape + event_shape`."""
-        return self.loc + self.scale * self._average(self.component.mean)
+        mean = self.loc + self.scale * self._average(self.component.mean)
+        return mean.expand(self.batch_shape + self.event_shape)
 
     @property
     def variance(self) -> Tensor:
@@ -100,16 +118,18 @@ class LatentMixture(TorchDistribution):
         means = self.component.mean
         # Infinite means have no variance between them.
         apart = torch.where(means.isinf(), 0.0, means - self._average(means)).square()
-        return self.scale**2 * self._average(self.component.variance + apart)
+        variance = self.scale**2 * self._average(self.component.variance + apart)
+        return variance.expand(self.batch_shape + self.event_shape)
 
     @torch.no_grad()
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
         shape = self._extended_shape(torch.Size(sample_shape))
-        draws: Tensor = self.component.sample(torch.Size(sample_shape))  # [S.., N, B.., K]
-        dim = len(torch.Size(sample_shape))
         batch = shape[: len(shape) - len(self.event_shape)]
-        last = self.log_weights.movedim(0, -1).expand(*batch, -1)  # [S.., B.., N]
+        rows = batch[: len(batch) - self._own_dims]  # sample shape and new dimensions
+        draws: Tensor = self.component.sample(rows)  # [rows, N, own, (G,) K]
+        last = self.log_weights.movedim(0, -1).expand(*batch, -1)  # [rows, own, N]
         chosen = torch.distributions.Categorical(logits=last).sample()
-        index = chosen.reshape(*batch, *(1,) * len(self.event_shape)).expand(shape).unsqueeze(dim)
-        return self.loc + self.scale * draws.gather(dim, index).squeeze(dim)
+        index = chosen.reshape(*batch, *(1,) * len(self.event_shape)).expand(shape)
+        picked = draws.gather(len(rows), index.unsqueeze(len(rows))).squeeze(len(rows))
+        return self.loc + self.scale * picked

@@ -13,7 +13,7 @@ def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Te
     """p(k | r) for r = W k + dr, k ~ prior and dr ~ noise, normal with independent coordinates.
 
     With W of shape [m, K] the posterior precision is S_k^-1 + W' S_r^-1 W. It is correlated even
-    where prior and noise are not, so the result is a `MultivariateNormal`, except for K = 1.
+    if prior and noise are not, so the result is a `MultivariateNormal`, except for K = 1.
 
     :param prior: normal of batch shape [...] and event shape [K].
     :param loading: W, [m, K].
@@ -21,7 +21,13 @@ def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Te
     :param value: r, [..., m].
     :raises ValueError: if prior or noise is not normal with independent coordinates.
     """
-    k, dr = _independent_normal("prior", prior), _independent_normal("noise", noise)
+    for name, part in (("prior", prior), ("noise", noise)):
+        if not is_independent_normal(part):
+            raise ValueError(
+                f"{name} must be normal with independent coordinates, got "
+                f"{type(coordinates(part)).__name__}"
+            )
+    k, dr = coordinates(prior), coordinates(noise)
     precision_k, precision_r = k.scale**-2, dr.scale**-2
     weighted = loading.mT * precision_r.unsqueeze(-2)  # W' S_r^-1, [..., K, m]
     shift = (weighted @ (value - dr.loc).unsqueeze(-1)).squeeze(-1) + precision_k * k.loc
@@ -31,7 +37,6 @@ def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Te
         return dist.Normal(variance * shift, variance.sqrt()).to_event(1)
     factor = torch.linalg.cholesky(precision)
     loc = torch.cholesky_solve(shift.unsqueeze(-1), factor).squeeze(-1)
-    # A factor of the covariance: the inverse of the upper triangle, turned into a lower one.
     covariance = torch.cholesky_inverse(factor)
     return dist.MultivariateNormal(loc, scale_tril=torch.linalg.cholesky(covariance))
 
@@ -46,12 +51,3 @@ def coordinates(distribution: Any) -> Any:
     while isinstance(distribution, torch.distributions.Independent):
         distribution = distribution.base_dist
     return distribution
-
-
-def _independent_normal(name: str, value: Any) -> Any:
-    base = coordinates(value)
-    if not isinstance(base, torch.distributions.Normal):
-        raise ValueError(
-            f"{name} must be normal with independent coordinates, got {type(base).__name__}"
-        )
-    return base

@@ -30,8 +30,8 @@ class _LogAny(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, log_hit: Tensor, log_miss: Tensor) -> Tensor:
         log_none = log_miss.sum(-1)
-        # The first-hit sum is exact where the answer is below 1/2; closer to 1 its terms round, and
-        # log1p of the complement is exact instead.
+        # The first-hit sum is exact for results below 1/2. Closer to 1 its terms round, but log1p
+        # of the complement is exact.
         log_some = torch.where(
             log_none < -LOG_2,
             torch.log1p(-log_none.exp()),
@@ -43,9 +43,9 @@ class _LogAny(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         log_hit, log_miss, log_some = ctx.saved_tensors
-        # d log_some = sum_i w_i d log p_i with w_i = p_i prod_{j != i} q_j / (1 - prod q): all of
-        # the derivative goes through log p_i, so that nothing cancels. A certain event has q_i = 0;
-        # its p_i is at its bound, where no gradient flows.
+        # d log_some = sum_i w_i d log p_i with w_i = p_i prod_{j != i} q_j / (1 - prod q). All of
+        # the derivative goes through log p_i, so that nothing cancels. A certain event has q_i = 0
+        # and p_i at its upper bound, where the gradient is taken as 0.
         others = log_miss.sum(-1, keepdim=True) - log_miss
         weight = torch.exp(log_hit + others - log_some.unsqueeze(-1))
         weight = torch.where(log_miss.isinf() | log_some.isinf().unsqueeze(-1), 0.0, weight)
@@ -73,8 +73,8 @@ def first_terms(log_hit: Tensor, log_miss: Tensor) -> Tensor:
 class _NormalLogTails(torch.autograd.Function):
     """log Phi(u) and log Phi(-u) for u = (value - loc) / scale, in float64.
 
-    What the gradient needs, u and Phi(-|u|) exp(u^2 / 2), are outputs as well, so that a second
-    derivative passes through them.
+    The gradient needs u and Phi(-|u|) exp(u^2 / 2). They are outputs as well, so that second
+    derivatives pass through them.
     """
 
     @staticmethod
@@ -100,39 +100,39 @@ class _NormalLogTails(torch.autograd.Function):
         gauss = torch.exp(-0.5 * u * u)
         high = gauss / (math.sqrt(2.0 * math.pi) * (1.0 - gauss * scaled_tail))  # phi / Phi(|u|)
         negative = u < 0
-        up, down, direct, tail = (0.0 if grad is None else grad for grad in grad_outputs)
-        grad_u = up * torch.where(negative, low, high) - down * torch.where(negative, high, low)
-        if grad_outputs[2] is not None or grad_outputs[3] is not None:  # a second derivative
+        up, down, direct, tail = grad_outputs  # those of u and of the tail in second derivatives
+        grad_u: Any = 0.0 if up is None else up * torch.where(negative, low, high)
+        if down is not None:
+            grad_u = grad_u - down * torch.where(negative, high, low)
+        if direct is not None:
+            grad_u = grad_u + direct
+        if tail is not None:
             slope = u.abs() * scaled_tail - 1.0 / math.sqrt(2.0 * math.pi)
-            grad_u = grad_u + direct + tail * torch.where(negative, -slope, slope)
+            grad_u = grad_u + tail * torch.where(negative, -slope, slope)
         grad_value = (grad_u / scale).masked_fill(infinite, 0.0)
-        grad_scale = -grad_value * u if ctx.needs_input_grad[2] else None
+        by_value, by_loc, by_scale = ctx.needs_input_grad
         return (
-            _as_input(grad_value, value) if ctx.needs_input_grad[0] else None,
-            _as_input(-grad_value, loc) if ctx.needs_input_grad[1] else None,
-            None if grad_scale is None else _as_input(grad_scale, scale),
+            grad_value.sum_to_size(value.shape).to(value.dtype) if by_value else None,
+            (-grad_value).sum_to_size(loc.shape).to(loc.dtype) if by_loc else None,
+            (-grad_value * u).sum_to_size(scale.shape).to(scale.dtype) if by_scale else None,
         )
-
-
-def _as_input(grad: Tensor, tensor: Tensor) -> Tensor:
-    return grad.sum_to_size(tensor.shape).to(tensor.dtype)
 
 
 def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """log Pr(c < value) and log Pr(c >= value) of a normal c, float64, exact in both tails.
 
-    The value may be infinite and then has gradient 0. Each error function is evaluated once for
-    both results and the gradient.
+    An infinite value has gradient 0. Each error function is evaluated once for both results and
+    the gradient.
     """
     log_p, log_q, *_ = _NormalLogTails.apply(value, loc, scale)
     return log_p, log_q
 
 
 def normal_cdf(value: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-    """Pr(c < value) of a normal c in float64, without a gradient; a small one keeps its digits.
+    """Pr(c < value) of a normal c in float64, without a gradient, precise for small results.
 
-    The smaller tail is the one computed, on either side of the mean, so that the result rises with
-    the value as far as torch's erfc falls.
+    The smaller tail is computed on either side of the mean, so that the result increases with the
+    value as far as torch's erfc decreases.
     """
     u = (value.double() - loc.double()) / (math.sqrt(2.0) * scale.double())
     tail = torch.erfc(u.abs()).mul_(0.5)
@@ -153,7 +153,7 @@ class _NdtriExp(torch.autograd.Function):
         tail = -torch.sqrt(far - 2.0 * _LOG_SQRT_2PI - far.log())
         for _ in range(2):
             excess = torch.special.log_ndtr(tail) + 0.5 * far
-            tail = tail - excess * _mills_ratio(tail)
+            tail = tail - excess * mills_ratio(tail)
         x = torch.where(lp < -600.0, tail, x)
         x = torch.where(lp == -math.inf, -math.inf, x).to(log_p.dtype)
         ctx.save_for_backward(x)
@@ -162,21 +162,21 @@ class _NdtriExp(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        ratio = _mills_ratio(x.double())
+        ratio = mills_ratio(x.double())
         # At an infinite x the slope is taken as 0, as for an infinite revenue.
         return (grad_outputs[0] * torch.where(x.isinf(), 0.0, ratio)).to(x.dtype)
 
 
-def _mills_ratio(x: Tensor) -> Tensor:
-    """Phi(x) / phi(x)."""
+def mills_ratio(x: Tensor) -> Tensor:
+    """Phi(x) / phi(x), the inverse of the hazard of a standard normal at -x."""
     return math.sqrt(math.pi / 2.0) * torch.special.erfcx(-x * math.sqrt(0.5))
 
 
 def ndtri_exp(log_p: Tensor) -> Tensor:
     """Phi^-1(exp(log_p)), the normal quantile of a log-probability.
 
-    Any log_p <= 0, however far below the smallest float. Close to p = 1 a log-probability itself
-    runs out of digits; where log(1 - p) is known too, `probit` is exact there as well.
+    It takes any log_p <= 0, also if exp(log_p) is below the smallest float. Close to p = 1 a
+    log-probability itself has few digits; `probit` is exact there as well, from log(1 - p).
     """
     result: Tensor = _NdtriExp.apply(log_p)
     return result
@@ -185,8 +185,8 @@ def ndtri_exp(log_p: Tensor) -> Tensor:
 def probit(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Phi^-1(p) from log(p) and log(1 - p), stable in both tails, with stable gradients.
 
-    The smaller of the two probabilities is inverted, so value and gradient come from the side that
-    has the digits (paper, appendix D.3, where p = Pr(c < r | z)).
+    The smaller of the two probabilities is inverted, because its logarithm has more digits (paper,
+    appendix D.3, where p = Pr(c < r | z)).
     """
     lower = log_p < log_q
     x = ndtri_exp(torch.where(lower, log_p, log_q))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyro.distributions as dist
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.families import base_distribution, cdf, cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
+from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import log_any
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
@@ -30,10 +31,10 @@ class OrderEvent(TorchDistribution):
 
     `cost` and `revenue` are each a tensor or a distribution with independent coordinates. If both
     are tensors the outcome is certain. If one is a distribution of a registered cost family, the
-    probability is in closed form. Two distributions are possible in one case: independent Gaussian
-    cost and Gaussian revenue of one alternative, whose difference is Gaussian again. An infinite
-    revenue is allowed and gets gradient 0. An `InfiniteCost` keeps Pr(y = 1) below a bound that no
-    revenue passes. Log-probabilities keep full relative precision in both tails; they are computed
+    probability has a closed form. Two distributions are possible in one case: the Gaussian costs
+    of one alternative and a Gaussian revenue, whose difference is Gaussian again. An infinite
+    revenue is allowed and gets gradient 0. An `InfiniteCost` bounds Pr(y = 1) away from 1 for
+    every revenue. Log-probabilities keep full relative precision in both tails; they are computed
     in float64 and returned in the dtype of the arguments.
 
     Source: paper, equation (py_on_zr) in appendix D.2, for one alternative; the minimum inside a
@@ -41,10 +42,11 @@ class OrderEvent(TorchDistribution):
 
     :param cost: tensor `[..., K]` or `[..., G, K]`, or a distribution with that event shape.
     :param revenue: tensor or distribution that broadcasts against it.
-    :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`; read off a distribution, 1 for two tensors.
+    :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
+        tensors it is 1 by default.
     :raises ValueError: for a distribution whose coordinates are not independent, and for a random
-        revenue that has no closed form.
-    :raises TypeError: for a cost family nobody registered.
+        revenue without a closed form.
+    :raises TypeError: for a cost family that is not registered.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -59,111 +61,124 @@ class OrderEvent(TorchDistribution):
         cost_event_dim: int | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        finite_cost = finite_part(cost)
-        event_dims = {
-            name: _event_dim(name, value)
-            for name, value in (("cost", finite_cost), ("revenue", revenue))
-            if not isinstance(value, Tensor)
-        }
-        self.cost_event_dim = cost_event_dim or max(event_dims.values(), default=1)
-        for name, event_dim in event_dims.items():
-            if event_dim != self.cost_event_dim:
-                raise ValueError(
-                    f"{name} has event_dim {event_dim}, expected {self.cost_event_dim}"
-                )
-        if "revenue" in event_dims and self.cost_event_dim == 2:
+        c = _side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
+        r = _side("revenue", revenue)
+        event_dim = cost_event_dim or max(c.event_dim, r.event_dim) or 1
+        for name, found in (("cost", c.event_dim), ("revenue", r.event_dim)):
+            if found not in (0, event_dim):
+                raise ValueError(f"{name} has event_dim {found}, expected {event_dim}")
+        if event_dim == 2 and r.base_dist is not None:
             raise ValueError(
                 "revenue is a distribution, but alternatives share their revenue, so that the "
                 "events are not independent: sample the revenue and pass the draws"
             )
-        if len(event_dims) == 2:
-            _gaussian_difference(finite_cost, revenue)
-        self.cost = cost
-        self.revenue = revenue
-        self.dtype, self.device = _dtype_and_device(finite_cost, revenue)
-        shape = broadcast_shape(_full_shape(cost), _full_shape(revenue))
-        if len(shape) < self.cost_event_dim:
+        shape = broadcast_shape(c.shape, r.shape)
+        if len(shape) < event_dim:
             raise ValueError(
-                f"cost and revenue need at least {self.cost_event_dim} dimensions, got shapes "
-                f"{tuple(_full_shape(cost))} and {tuple(_full_shape(revenue))}"
+                f"cost and revenue need at least {event_dim} dimensions, got shapes "
+                f"{tuple(c.shape)} and {tuple(r.shape)}"
             )
-        batch_shape = torch.Size(shape[: len(shape) - self.cost_event_dim])
+        self.cost, self.revenue, self.cost_event_dim = cost, revenue, event_dim
+        # A coordinate is random through `base_dist`, and the event asks on which side of `point`
+        # it lies: c against r, r against c, or c - r against 0.
+        if c.base_dist is None:
+            self.base_dist, self.point = r.base_dist, c.like
+        elif r.base_dist is None:
+            self.base_dist, self.point = c.base_dist, r.like
+        else:
+            self.base_dist = _gaussian_difference(c.base_dist, r.base_dist)
+            self.point = torch.zeros_like(self.base_dist.loc)
+        dtype = torch.promote_types(c.like.dtype, r.like.dtype)
+        self.dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+        self.device = c.like.device
+        batch_shape = torch.Size(shape[: len(shape) - event_dim])
         super().__init__(batch_shape, torch.Size(), validate_args=validate_args)
         if self._validate_args and isinstance(revenue, Tensor) and revenue.isnan().any():
             raise ValueError("revenue contains NaN")
 
+    @staticmethod
+    def infer_shapes(  # type: ignore[override]
+        cost: Any, revenue: Any = (), cost_event_dim: int = 1
+    ) -> tuple[torch.Size, torch.Size]:
+        """Batch shape and event shape from the shapes of the arguments.
+
+        The shape of a distribution is that of its draws.
+        """
+        shape = broadcast_shape(cost, revenue)
+        return torch.Size(shape[: len(shape) - cost_event_dim]), torch.Size()
+
     def expand(self, batch_shape: Any, _instance: Any = None) -> OrderEvent:
-        """The same event with a larger batch shape; nothing is copied."""
-        new: OrderEvent = self._get_checked_instance(OrderEvent, _instance)
-        new.__dict__.update(
-            {k: v for k, v in self.__dict__.items() if k not in ("_batch_shape", "_event_shape")}
-        )
-        super(OrderEvent, new).__init__(torch.Size(batch_shape), torch.Size(), validate_args=False)
-        new._validate_args = self._validate_args
+        """The same event with a larger batch shape; nothing is copied.
+
+        :raises ValueError: if the batch shape does not broadcast to the new one.
+        """
+        new = copy.copy(self)
+        new._batch_shape = torch.Size(batch_shape)
+        if broadcast_shape(self.batch_shape, new._batch_shape) != new._batch_shape:
+            raise ValueError(
+                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
+                f"{tuple(batch_shape)}"
+            )
         return new
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
-        return OrderEvent(
-            cost,
-            self.revenue,
-            cost_event_dim=self.cost_event_dim,
-            validate_args=self._validate_args,
-        )
+        return self._replaced(cost, self.revenue)
+
+    def given_revenue(self, revenue: Tensor) -> OrderEvent:
+        """The event for a draw of a random revenue."""
+        return self._replaced(self.cost, revenue)
 
     def marginalize(
         self, cost: TorchDistribution, revenue: TorchDistribution | None = None
     ) -> OrderEvent:
-        """The event with its costs integrated out, for their distribution; or its revenue too."""
-        return OrderEvent(
-            cost,
-            self.revenue if revenue is None else revenue,
-            cost_event_dim=self.cost_event_dim,
-            validate_args=self._validate_args,
-        )
+        """The event with its costs integrated out.
 
-    def given_revenue(self, revenue: Tensor) -> OrderEvent:
-        """The event for a draw of a random revenue."""
-        return OrderEvent(
-            self.cost,
-            revenue,
-            cost_event_dim=self.cost_event_dim,
-            validate_args=self._validate_args,
-        )
+        :param cost: the distribution of the costs.
+        :param revenue: the distribution of the revenue, if it is integrated out as well.
+        """
+        return self._replaced(cost, self.revenue if revenue is None else revenue)
+
+    def _replaced(self, cost: Any, revenue: Any) -> OrderEvent:
+        """The event of these arguments; the values of tensors are not checked again."""
+        new = OrderEvent(cost, revenue, cost_event_dim=self.cost_event_dim, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
 
     def difference(self) -> OrderEvent:
         """The same event as c - r < 0, for a random revenue; infinite costs stay infinite."""
-        gaussian: Any = _gaussian_difference(finite_part(self.cost), self.revenue)
-        zero = torch.zeros_like(gaussian.loc)
-        gaussian = gaussian.to_event(1)
+        difference: Any = self.base_dist.to_event(1)
         if isinstance(self.cost, InfiniteCost):
-            gaussian = InfiniteCost(gaussian, self.cost.logits)
-        return OrderEvent(gaussian, zero)
+            difference = InfiniteCost(difference, self.cost.logits)
+        return OrderEvent(difference, self.point)
 
     def log_probs(self) -> tuple[Tensor, Tensor]:
-        """log Pr(y = 0) and log Pr(y = 1), each of shape `batch_shape`.
-
-        "First miss": not c < r means that some coordinate is the first with c_i >= r_i, so
-
-            log Pr(c < r)     = sum_i log F_i
-            log Pr(not c < r) = logsumexp_i [sum_{j<i} log F_j + log(1 - F_i)]
-
-        and over alternatives the same with "first hit".
-        """
+        """log Pr(y = 0) and log Pr(y = 1), each of shape `batch_shape`."""
         log_zero, log_one = self.log_probs64()
         return log_zero.to(self.dtype), log_one.to(self.dtype)
 
     def log_probs64(self) -> tuple[Tensor, Tensor]:
-        """As `log_probs`, before it is rounded to the dtype of the arguments."""
-        if isinstance(self.cost, Tensor) and isinstance(self.revenue, Tensor):
-            log_one = self._event().double().log()
-            log_zero = (~self._event()).double().log()
+        """log Pr(y = 0) and log Pr(y = 1) in float64, each of shape `batch_shape`.
+
+        The "first miss" identity: if not c < r, some coordinate is the first with c_i >= r_i, so
+
+            log Pr(c < r)     = sum_i log F_i
+            log Pr(not c < r) = logsumexp_i [sum_{j<i} log F_j + log(1 - F_i)]
+
+        with F_i = Pr(c_i < r_i); and over alternatives the same once more with "first hit".
+        """
+        if self.base_dist is None:
+            happened = (self.cost < self.revenue).all(-1)
+            happened = happened.any(-1) if self.cost_event_dim == 2 else happened
+            log_zero, log_one = (~happened).double().log(), happened.double().log()
         else:
-            log_hit, log_miss = prepend_atom(self.cost, *self.coordinate_log_probs())
+            log_hit, log_miss = self.coordinate_log_probs()  # [..., (G,) K]
+            if isinstance(self.cost, InfiniteCost):
+                log_hit, log_miss = self.cost.prepend_atom(log_hit, log_miss)
             log_one = log_hit.sum(-1)
-            log_zero = log_any(log_miss, log_hit)
+            log_zero = log_any(log_miss, log_hit)  # the first miss
             if self.cost_event_dim == 2:
-                log_one = log_any(log_one, log_zero)
+                log_one = log_any(log_one, log_zero)  # the first alternative that hits
                 log_zero = log_zero.sum(-1)
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
 
@@ -171,16 +186,13 @@ class OrderEvent(TorchDistribution):
     def probability64(self) -> Tensor:
         """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
 
-        One error function a Gaussian cost, where `log_probs64` has two and two logarithms. Every
-        step rises with the coordinates' probabilities, as far as log1p and expm1 do.
+        It needs one error function for a Gaussian cost, where `log_probs64` needs two and two
+        logarithms. Every step increases with the coordinates' probabilities, as far as log1p and
+        expm1 do.
         """
         if isinstance(self.cost, Tensor):
             return self.log_probs64()[1].exp()
-        cost, revenue = finite_part(self.cost), self.revenue
-        if not isinstance(revenue, Tensor):
-            cost = _gaussian_difference(cost, revenue)  # c - r
-            revenue = torch.zeros_like(cost.loc)
-        below = cdf(cost, revenue).prod(-1)
+        below = cdf(self.base_dist, self.point).prod(-1)
         if isinstance(self.cost, InfiniteCost):
             below = below * torch.sigmoid(-self.cost.logits.double())
         if self.cost_event_dim == 2:
@@ -188,17 +200,13 @@ class OrderEvent(TorchDistribution):
         return below.expand(self.batch_shape)
 
     def coordinate_log_probs(self) -> tuple[Tensor, Tensor]:
-        """log Pr(c_k < r_k) and log Pr(c_k >= r_k) per coordinate, float64, `[..., (G,) K]`.
+        """log Pr(c_k < r_k) and log Pr(c_k >= r_k) of every coordinate, float64, `[..., (G,) K]`.
 
-        For an `InfiniteCost` those of a finite cost.
+        For an `InfiniteCost` these are the probabilities given that the cost is finite.
         """
-        if isinstance(self.cost, Tensor):  # c < r is "r above c": the revenue's upper tail at c
-            log_below, log_above = tail_log_probs(self.revenue, self.cost)
-            return log_above, log_below
-        if isinstance(self.revenue, Tensor):
-            return tail_log_probs(finite_part(self.cost), self.revenue)
-        difference = _gaussian_difference(finite_part(self.cost), self.revenue)  # c - r
-        return tail_log_probs(difference, torch.zeros_like(difference.loc))
+        log_below, log_above = tail_log_probs(self.base_dist, self.point)
+        # Against a known cost it is the revenue that has to be above.
+        return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact; the event must have a random cost and a known revenue."""
@@ -207,10 +215,6 @@ class OrderEvent(TorchDistribution):
     def revenue_posterior(self, y: Tensor) -> RevenuePosterior:
         """p(r | y), exact, for a random cost and a random revenue."""
         return RevenuePosterior(self, y, validate_args=self._validate_args)
-
-    def _event(self) -> Tensor:
-        below = (self.cost < self.revenue).all(-1)
-        return below.any(-1) if self.cost_event_dim == 2 else below
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
@@ -255,9 +259,9 @@ class OrderEvent(TorchDistribution):
 def integrates_over(cost: Any, revenue: Any) -> bool:
     """Whether `OrderEvent(cost, revenue)` has a closed form for this random revenue.
 
-    That is E_k of the paper's section 3.4: for one alternative of Gaussian costs and a Gaussian
-    revenue with independent coordinates. Not for a revenue that several alternatives share or
-    whose coordinates are correlated; nor for a map of a Gaussian, which is another distribution.
+    It is E_k of the paper's section 3.4, and it exists for Gaussian costs of one alternative and a
+    Gaussian revenue with independent coordinates. It does not for a revenue that is shared by
+    several alternatives or correlated, nor for a transformed Gaussian.
     """
     try:
         OrderEvent(cost, revenue)
@@ -266,8 +270,18 @@ def integrates_over(cost: Any, revenue: Any) -> bool:
     return True
 
 
-def _event_dim(name: str, value: Any) -> int:
-    """The event dimension of an independent distribution; an error for any other argument."""
+class _Side(NamedTuple):
+    """A cost or a revenue as an order event uses it."""
+
+    base_dist: Any  # the univariate distribution of its coordinates; None for a tensor
+    like: Tensor  # the tensor itself, or a parameter, for dtype and device
+    shape: torch.Size
+    event_dim: int  # 0 for a tensor, which does not determine it
+
+
+def _side(name: str, value: Any) -> _Side:
+    if isinstance(value, Tensor):
+        return _Side(None, value, value.shape, 0)
     if not isinstance(value, torch.distributions.Distribution):
         raise TypeError(f"{name} must be a tensor or a distribution, got {type(value).__name__}")
     event_dim = len(value.event_shape)
@@ -276,38 +290,19 @@ def _event_dim(name: str, value: Any) -> int:
             f"{name} has event_dim {event_dim}, expected 1 for [K] or 2 for [G, K]; "
             "use .to_event(1) or .to_event(2)"
         )
-    cost_family(type(base_distribution(value)))
-    return event_dim
+    base = base_distribution(value)
+    cost_family(type(base))  # registered
+    parameter: Tensor = getattr(base, next(iter(base.arg_constraints)))
+    return _Side(base, parameter, value.batch_shape + value.event_shape, event_dim)
 
 
-def _gaussian_difference(cost: Any, revenue: Any) -> dist.Normal:
+def _gaussian_difference(cost: Any, revenue: Any) -> Any:
     """The distribution of c - r for independent Gaussian c and r (E_k in the paper's IGCM)."""
-    bases = base_distribution(cost), base_distribution(revenue)
-    for base in bases:
+    for base in (cost, revenue):
         if not isinstance(base, torch.distributions.Normal):
             raise ValueError(
                 "a random revenue has a closed form for Gaussian cost and Gaussian revenue only, "
-                f"got {type(bases[0]).__name__} and {type(bases[1]).__name__}: sample the revenue"
+                f"got {type(cost).__name__} and {type(revenue).__name__}: sample the revenue"
             )
-    (c, r) = bases
-    scale = torch.hypot(c.scale.double(), r.scale.double())
-    return dist.Normal(c.loc.double() - r.loc.double(), scale)
-
-
-def _full_shape(value: Any) -> torch.Size:
-    return value.shape if isinstance(value, Tensor) else value.batch_shape + value.event_shape
-
-
-def _dtype_and_device(*arguments: Any) -> tuple[torch.dtype, torch.device]:
-    """The floating-point type that the arguments promote to, and their device."""
-    tensors = [
-        value if isinstance(value, Tensor) else _a_parameter(base_distribution(value))
-        for value in arguments
-    ]
-    dtype = torch.promote_types(tensors[0].dtype, tensors[1].dtype)
-    return dtype if dtype.is_floating_point else torch.get_default_dtype(), tensors[0].device
-
-
-def _a_parameter(distribution: Any) -> Tensor:
-    parameter: Tensor = getattr(distribution, next(iter(distribution.arg_constraints)))
-    return parameter
+    scale = torch.hypot(cost.scale.double(), revenue.scale.double())
+    return dist.Normal(cost.loc.double() - revenue.loc.double(), scale)

@@ -9,42 +9,51 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm.distributions.families import _FAMILIES, CostFamily, cost_family
+from pyro_gcm.distributions.families import CostFamily, add_cost_family, cost_family
 
 
 class PartlyKnown(TorchDistribution):
-    """A univariate distribution, given its value where that is known.
+    """A univariate distribution, conditioned on its value where that is known.
 
-    The density is 1 at a known value and 0 elsewhere, so that `log_prob` counts what is unknown.
+    The density is 1 at a known value and 0 elsewhere, so that `log_prob` counts unknown values
+    only.
 
     :param base_dist: univariate distribution of a registered cost family.
-    :param known: values that broadcast against its batch shape, NaN where they are not known.
+    :param known: values that broadcast against its batch shape, NaN where they are unknown.
 
     >>> import pyro.distributions as dist, torch
     >>> PartlyKnown(dist.Normal(0.0, 1.0), torch.tensor([2.0, 3.0])).sample()
     tensor([2., 3.])
     """
 
-    arg_constraints = {"known": constraints.real}
-    support = constraints.real
+    # NaN is allowed, so that the values are not checked.
+    arg_constraints = {"known": constraints.dependent(is_discrete=False, event_dim=0)}
 
-    def __init__(self, base_dist: Any, known: Tensor) -> None:
+    def __init__(self, base_dist: Any, known: Tensor, *, validate_args: bool | None = None) -> None:
         batch_shape = torch.broadcast_shapes(base_dist.batch_shape, known.shape)
         self.base_dist = base_dist.expand(batch_shape)
         self.known = known.to(base_dist.mean.dtype).expand(batch_shape)
-        super().__init__(batch_shape, validate_args=False)
+        super().__init__(batch_shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
+    def support(self) -> constraints.Constraint:
+        """The support of the unknown values."""
+        return self.base_dist.support
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> PartlyKnown:
         """The same distribution with a larger batch shape."""
         shape = torch.Size(batch_shape)
-        return PartlyKnown(self.base_dist.expand(shape), self.known.expand(shape))
+        base, known = self.base_dist.expand(shape), self.known.expand(shape)
+        return PartlyKnown(base, known, validate_args=self._validate_args)
 
     def where_known(self, known: Tensor, unknown: Tensor) -> Tensor:
         """`known` at the known values, `unknown` elsewhere."""
         return torch.where(self.known.isnan(), unknown, known)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density of what is unknown, of shape `sample_shape + batch_shape`."""
+        """Log-density of the unknown values, of shape `sample_shape + batch_shape`."""
+        if self._validate_args:
+            self._validate_sample(value)
         agrees = torch.where(value == self.known, 0.0, -math.inf)
         return self.where_known(agrees, self.base_dist.log_prob(value))
 
@@ -79,4 +88,4 @@ def _quantile(d: PartlyKnown, log_p: Tensor, log_q: Tensor) -> Tensor:
     return d.where_known(d.known.to(free.dtype), free)
 
 
-_FAMILIES[PartlyKnown] = CostFamily(_log_tails, _quantile)
+add_cost_family(PartlyKnown, CostFamily(_log_tails, _quantile))

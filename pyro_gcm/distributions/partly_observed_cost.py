@@ -1,4 +1,4 @@
-"""Costs of which some coordinates were seen: the density of those, and p(c | c_seen)."""
+"""Costs of which some coordinates are observed: their density, and p(c | c_observed)."""
 
 from __future__ import annotations
 
@@ -15,48 +15,58 @@ from pyro_gcm.distributions.partly_known import PartlyKnown
 
 
 class ObservedCost(TorchDistribution):
-    """The marginal density of the coordinates of a cost that were seen; NaN stands for the others.
+    """The marginal density of the observed coordinates of a cost; NaN stands for the others.
 
     A row with all of its coordinates has the density of `cost`, a row with none has density 1.
-    Together with `given_observed` it splits a cost in two: p(c) = p(c_seen) p(c | c_seen).
+    Together with `given_observed` it factorises a cost: p(c) = p(c_observed) p(c | c_observed).
 
     :param cost: distribution with independent coordinates, of event shape [K] or [G, K], or an
-        `InfiniteCost` of one: whatever has a finite coordinate is finite as a whole.
+        `InfiniteCost` of one: an alternative with an observed coordinate is finite.
     :param loc: the values are in the units of loc + scale * c; broadcasts against the event shape.
     :param scale: factor of the units, > 0.
 
     >>> import pyro.distributions as dist, torch
     >>> cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
-    >>> seen = torch.tensor([0.0, torch.nan])
-    >>> ObservedCost(cost).log_prob(seen)  # log of 1 / sqrt(2 pi)
+    >>> observed = torch.tensor([0.0, torch.nan])
+    >>> ObservedCost(cost).log_prob(observed)  # log of 1 / sqrt(2 pi)
     tensor(-0.9189)
     """
 
     arg_constraints: dict[str, Any] = {}
 
-    def __init__(self, cost: Any, loc: Any = 0.0, scale: Any = 1.0) -> None:
+    def __init__(
+        self,
+        cost: Any,
+        loc: Any = 0.0,
+        scale: Any = 1.0,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
         self.cost = cost
         like = base_distribution(finite_part(cost)).mean
         self.loc, self.scale = torch.as_tensor(loc).to(like), torch.as_tensor(scale).to(like)
-        super().__init__(cost.batch_shape, cost.event_shape, validate_args=False)
+        super().__init__(cost.batch_shape, cost.event_shape, validate_args=validate_args)
 
-    @property
+    @constraints.dependent_property(is_discrete=False)
     def support(self) -> constraints.Constraint:
-        """All of R^K, and NaN."""
+        """All of R^K; NaN is allowed as well."""
         return constraints.independent(constraints.real, len(self.event_shape))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ObservedCost:
         """The same distribution with a larger batch shape."""
-        return ObservedCost(self.cost.expand(torch.Size(batch_shape)), self.loc, self.scale)
+        cost = self.cost.expand(torch.Size(batch_shape))
+        return ObservedCost(cost, self.loc, self.scale, validate_args=self._validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density of what is not NaN in `[..., K]` or `[..., G, K]`."""
-        seen = ~value.isnan()
-        standard = (torch.where(seen, value, self.loc) - self.loc) / self.scale
+        """Log-density of the entries of `[..., K]` or `[..., G, K]` that are not NaN."""
+        observed = ~value.isnan()
+        if self._validate_args:
+            self._validate_sample(torch.where(observed, value, 0.0))
+        standard = (torch.where(observed, value, self.loc) - self.loc) / self.scale
         density = base_distribution(finite_part(self.cost)).log_prob(standard) - self.scale.log()
-        log_p: Tensor = torch.where(seen, density, 0.0).sum(-1)
+        log_p: Tensor = torch.where(observed, density, 0.0).sum(-1)
         if isinstance(self.cost, InfiniteCost):
-            log_p = log_p + torch.where(seen.any(-1), self.cost.log_finite, 0.0)
+            log_p = log_p + torch.where(observed.any(-1), self.cost.log_finite, 0.0)
         log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
         return log_p.to(self.loc.dtype)
 
@@ -68,7 +78,7 @@ class ObservedCost(TorchDistribution):
 
 
 def given_observed(cost: Any, value: Tensor) -> Any:
-    """p(c | c_seen): the coordinates of `value` that are not NaN are known, the others as before.
+    """p(c | c_observed): entries of `value` that are not NaN are known, the others unchanged.
 
     :param cost: as for `ObservedCost`.
     :param value: `[..., K]` or `[..., G, K]` in the units of the cost.
@@ -78,7 +88,7 @@ def given_observed(cost: Any, value: Tensor) -> Any:
     finite = finite.to_event(rank)
     if not isinstance(cost, InfiniteCost):
         return finite
-    # One coordinate that was seen says that the alternative is finite.
-    seen = (~value.isnan()).any(-1)
-    rows = torch.broadcast_shapes(cost.logits.shape, seen.shape)
-    return InfiniteCost(finite, cost.logits.expand(rows).masked_fill(seen, -math.inf))
+    # An alternative with an observed coordinate is finite.
+    observed = (~value.isnan()).any(-1)
+    rows = torch.broadcast_shapes(cost.logits.shape, observed.shape)
+    return InfiniteCost(finite, cost.logits.expand(rows).masked_fill(observed, -math.inf))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from pyro.distributions import TorchDistribution, constraints
@@ -11,43 +11,35 @@ from torch import Tensor
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import finite_part
 
-if TYPE_CHECKING:
-    from pyro_gcm.distributions.order_event import OrderEvent
-
 
 class RevenuePosterior(TorchDistribution):
-    """p(k | y) for k ~ N and c ~ N independent, y = 1 if c < k (or c = inf, with `InfiniteCost`).
+    """p(k | y) for independent Gaussian k and c, where y = 1 if c < k.
 
-    Sampled exactly: first d = c - k from its posterior, whose coordinates are truncated at 0, then
-    k given d, a linear Gaussian regression. The density is that of Bayes' rule,
+    It is sampled exactly: first d = c - k from its posterior, whose coordinates are truncated at
+    0, then k given d, a linear Gaussian regression. The density is that of Bayes' rule,
 
         log p(k | y) = log p(k) + log Pr(y | k) - log Pr(y).
 
-    :param event: `OrderEvent` of a cost and a revenue that are both distributions.
+    :param event: `OrderEvent` of a cost (also an `InfiniteCost`) and a revenue that are both
+        distributions.
     :param outcome: the observed y in {0, 1}; broadcasts against `event.batch_shape`.
+    :raises ValueError: if the cost or the revenue is a tensor.
     """
 
     arg_constraints: dict[str, Any] = {}
     support = constraints.real_vector
 
-    def __init__(
-        self, event: OrderEvent, outcome: Tensor, *, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
         if isinstance(event.cost, Tensor) or isinstance(event.revenue, Tensor):
             raise ValueError("event must have distributions as its cost and as its revenue")
         batch_shape = torch.broadcast_shapes(event.batch_shape, outcome.shape)
-        self.event = event.expand(batch_shape)
-        self.outcome = outcome.expand(batch_shape)
+        self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
         super().__init__(batch_shape, event.revenue.event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RevenuePosterior:
         """The same posterior with a larger batch shape."""
-        batch_shape = torch.Size(batch_shape)
-        return RevenuePosterior(
-            self.event.expand(batch_shape),
-            self.outcome.expand(batch_shape),
-            validate_args=self._validate_args,
-        )
+        outcome = self.outcome.expand(torch.Size(batch_shape))
+        return RevenuePosterior(self.event, outcome, validate_args=self._validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a revenue `[..., K]`."""
@@ -55,8 +47,7 @@ class RevenuePosterior(TorchDistribution):
             self._validate_sample(value)
         given = self.event.given_revenue(value)
         log_ratio = given.log_prob(self.outcome) - self.event.log_prob(self.outcome)
-        revenue: Any = self.event.revenue
-        log_p: Tensor = revenue.log_prob(value) + log_ratio
+        log_p: Tensor = self.event.revenue.log_prob(value) + log_ratio
         return log_p
 
     @torch.no_grad()
@@ -70,7 +61,7 @@ class RevenuePosterior(TorchDistribution):
         share = variance / total
         residual = (variance * (1.0 - share)).sqrt()
         shift = -share * (d - (cost.loc.double() - loc))
-        # An infinite cost says nothing about k.
+        # k does not depend on y given an infinite cost.
         shift, residual = (
             torch.where(d.isinf(), 0.0, shift),
             torch.where(d.isinf(), variance.sqrt(), residual),

@@ -20,14 +20,14 @@ class ThresholdQuantile(AsymmetricLaplace):
         mu = spread * Phi^-1(Pr(c < h(level))) + mu_t
 
     (paper, section 4.1 for the loss and appendix D.3 for mu). The quantile is a functional of the
-    distribution of the costs, so a draw of them says nothing more about y: `given_cost` and
-    `marginalize` change nothing, and p(c | y) = p(c).
+    distribution of the costs, and y is independent of a draw of them: `given_cost` and
+    `marginalize` return the distribution as it is, and p(c | y) = p(c).
 
     :param event: `OrderEvent` of a cost distribution and the mapped quantile level.
     :param threshold_loc: mu_t, in the units of y.
     :param spread: factor of the probit, > 0.
     :param level: quantile level in (0, 1), shape `batch_shape`.
-    :param scale: the unit in which the pinball loss is measured, > 0.
+    :param scale: the unit of the pinball loss, > 0.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ThresholdQuantile(AsymmetricLaplace):
         self.event = event
         mean = threshold_mean(event, threshold_loc, spread).to(event.dtype)
         level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
-        # AsymmetricLaplace falls off with scale/asymmetry above and scale*asymmetry below.
+        # The scale of AsymmetricLaplace is width / odds above mu and width * odds below.
         odds = (level / (1.0 - level)).sqrt()
         width = scale / (level * (1.0 - level)).sqrt()
         super().__init__(mean, width, odds, validate_args=validate_args)
@@ -55,7 +55,7 @@ class ThresholdQuantile(AsymmetricLaplace):
         return super().expand(batch_shape, _instance=new)
 
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
-        """The same distribution: y depends on the costs through their distribution only."""
+        """The same distribution, because y depends on the costs' distribution only."""
         return self
 
     def marginalize(self, cost: TorchDistribution) -> ThresholdQuantile:

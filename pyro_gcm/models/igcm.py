@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.latent_mixture import LatentMixture
-from pyro_gcm.distributions.linear_gaussian import (
+from pyro_gcm.distributions import (
+    LatentMixture,
+    OrderEvent,
     coordinates,
+    integrates_over,
     is_independent_normal,
     linear_gaussian_posterior,
 )
-from pyro_gcm.distributions.order_event import integrates_over
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
 from pyro_gcm.models.implicit_objectives import IGCM_OBJECTIVES

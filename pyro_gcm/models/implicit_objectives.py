@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pyro.poutine as poutine
 from torch import Tensor
 
-from pyro_gcm.distributions.order_event import integrates_over
+from pyro_gcm.distributions import integrates_over
 from pyro_gcm.inference.paper_loss import PaperLoss
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import collapse, conditional, given_covariates

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._validation import ArrayLike, matrix, positive_int
-from pyro_gcm.distributions.latent_mixture import LatentMixture
+from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.checked_data import checked_data
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.conditioning import log_likelihood, log_likelihood_of_sites, posterior_of

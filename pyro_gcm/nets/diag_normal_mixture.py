@@ -13,9 +13,10 @@ from torch import Tensor
 class DiagNormalMixture(dist.MixtureOfDiagNormals):
     """Pyro's `MixtureOfDiagNormals` with unbiased gradients, any sample shape, and D = 1 allowed.
 
-    In Pyro 1.9.2 the gradients of draws with respect to the logits are biased (the transport along
-    the line through two locations ignores the scales and the component of the locations that is
-    perpendicular to the line), and `rsample(sample_shape)` uses components of other rows.
+    In Pyro 1.9.2 the gradients of the original's draws with respect to the logits are biased: its
+    transport along the line through two locations ignores the scales, and the components of the
+    locations that are perpendicular to the line. Its `rsample(sample_shape)` mixes up the rows of
+    a batch, and its `log_prob` does not check its argument.
 
     Here the gradients are those of the multivariate distribution function: with
     u_i = F(z_i | z_<i) fixed, dz_i = -dF(z_i | z_<i) / p(z_i | z_<i), one coordinate after another
@@ -26,6 +27,20 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
     :param coord_scale: standard deviations, [..., C, D].
     :param component_logits: logarithms of the weights, up to an additive constant, [..., C].
     """
+
+    @staticmethod
+    def infer_shapes(  # type: ignore[override]
+        locs: Any, coord_scale: Any, component_logits: Any
+    ) -> tuple[torch.Size, torch.Size]:
+        """Batch shape and event shape from the shapes of the arguments."""
+        return torch.Size(locs[:-2]), torch.Size(locs[-1:])
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density, of shape `sample_shape + batch_shape`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        log_p: Tensor = super().log_prob(value)
+        return log_p
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Differentiable draws, [*sample_shape, *batch_shape, D]."""
@@ -42,7 +57,7 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
         return self._differentiable(z)
 
     def _differentiable(self, z: Tensor) -> Tensor:
-        """The draws z, with the gradients that keep every F(z_i | z_<i) fixed."""
+        """The draws z, with the gradients at which every F(z_i | z_<i) is constant."""
         if not torch.is_grad_enabled():
             return z
         log_weights = self.categorical.logits  # of the components given z_<i, [..., B, C]
@@ -65,7 +80,7 @@ def _log_normal(z: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
 
 
 def _tail(z: Tensor, loc: Tensor, scale: Tensor, weights: Tensor) -> Tensor:
-    """F(z), or F(z) - 1 if it is closer to 0: same derivatives, without loss of precision."""
+    """F(z), or F(z) - 1 if that is smaller: they have the same derivative, and keep all digits."""
     epsilon = (z.unsqueeze(-1) - loc) / scale
     below = (weights * torch.special.ndtr(epsilon)).sum(-1)
     above = (weights * torch.special.ndtr(-epsilon)).sum(-1)

@@ -17,14 +17,15 @@ from pyro_gcm._validation import positive_int
 class ConditionalFlow(nn.Module):
     """A network from a context [..., in_dim] to zuko's neural spline flow (Durkan et al. 2019).
 
-    Monotonic splines map z to a standard normal. Outside [-5, 5] they are the identity, so z has
-    about the scale of a standard normal. For dim = 1 the spline depends only on the context.
+    Monotonic splines map z to a standard normal. They are the identity outside of [-5, 5], so that
+    z has about the scale of a standard normal. For dim = 1 the spline depends on the context only.
 
     :param in_dim: number of columns of the context.
     :param dim: dimension D of z.
-    :param hidden: width of the two hidden layers of each transform, or the widths of any number.
-    :param transforms: number of coupling transforms, in alternating order of the columns. Draws
-        take two passes through the network of each, whatever D is.
+    :param hidden: width of the two hidden layers of each transform, or a sequence with the width
+        of every hidden layer.
+    :param transforms: number of transforms, in alternating order of the columns. Each is a
+        coupling, so that a draw takes two passes through its network for any D.
     :raises ValueError: for fewer than 1 transform.
 
     >>> ConditionalFlow(2, 3)(torch.zeros(5, 2)).rsample_from(torch.zeros(7, 1, 3)).shape
@@ -54,7 +55,7 @@ class ConditionalFlow(nn.Module):
 
 
 def _zuko() -> Any:
-    """Import zuko without its side effect, which disables argument checks of all distributions."""
+    """Import zuko and undo a side effect: it disables the checks of all torch distributions."""
     checks = torch.distributions.Distribution._validate_args
     module = importlib.import_module("zuko")
     torch.distributions.Distribution.set_default_validate_args(checks)
@@ -62,10 +63,10 @@ def _zuko() -> Any:
 
 
 class FlowDistribution(ZukoToPyro):
-    """A zuko flow as a Pyro distribution that can be masked, expanded and driven by given noise.
+    """A zuko flow as a Pyro distribution, whose draws can be driven by given noise.
 
-    Unlike `ZukoToPyro` it has `sample` and `rsample`, which `mask` and `sample_shape` require, and
-    no cache, so that `log_prob` is always that of its argument.
+    Unlike `ZukoToPyro` it has `sample` and `rsample`, which `mask` and `sample_shape` need, and it
+    has no cache: `log_prob` is always computed from its argument.
 
     :param dist: a `zuko.distributions.NormalizingFlow` with a normal base.
     """

@@ -107,12 +107,13 @@ def test_quantile_of_ones_own_is_used(registry: None) -> None:
         lambda d, v: torch.log1p(-v),
         quantile,
         name="uniform",
+        example=dist.Uniform(0.0, 1.0),
     )
     cost = dist.Uniform(torch.zeros(2), torch.ones(2)).to_event(1)
     event = OrderEvent(cost, torch.tensor([0.5, 0.25]))
     assert event.mean.item() == pytest.approx(0.125)
     c = event.cost_posterior(torch.tensor(1.0)).sample((1000,))
-    assert asked == [(1000, 2)]
+    assert asked[-1] == (1000, 2)
     assert c.amax(0).tolist() == pytest.approx([0.5, 0.25], abs=0.01)
 
 
@@ -133,8 +134,8 @@ def test_family_is_found_by_its_name_or_class(gumbel: type) -> None:
 def test_unknown_families_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match=r"cost_family='cauchy' is unknown; known names: \['lap"):
         resolve_cost_family("cauchy")
-    with pytest.raises(TypeError, match=r"Cauchy is not a registered .* \(known: .*Normal.*\)"):
-        resolve_cost_family(dist.Cauchy)
+    with pytest.raises(TypeError, match=r"StudentT is not a registered .* \(known: .*Normal.*\)"):
+        resolve_cost_family(dist.StudentT)
     with pytest.raises(TypeError, match="distribution must be a class, got 'normal'"):
         register_cost_family("normal", lambda d, v: v, lambda d, v: v)
 

@@ -1,4 +1,4 @@
-"""A deferred distribution costs nothing until it is asked, and then is the distribution itself."""
+"""A lazy distribution costs nothing until it is asked, and then is the distribution itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyro.distributions as dist
 import pytest
 import torch
 
-from pyro_gcm.distributions.deferred import Deferred
+from pyro_gcm.distributions import LazyDistribution
 
 
 class Counted:
@@ -30,14 +30,14 @@ def build() -> Counted:
 
 
 @pytest.fixture
-def deferred(build: Counted) -> Deferred:
-    return Deferred(build, torch.Size([5]), torch.Size([3]))
+def lazy(build: Counted) -> LazyDistribution:
+    return LazyDistribution(build, torch.Size([5]), torch.Size([3]))
 
 
-def test_hidden_site_is_never_built(build: Counted, deferred: Deferred) -> None:
+def test_hidden_site_is_never_built(build: Counted, lazy: LazyDistribution) -> None:
     def model() -> None:
         with pyro.plate("data", 5):
-            pyro.sample("x", deferred, obs=torch.zeros(5, 3))
+            pyro.sample("x", lazy, obs=torch.zeros(5, 3))
             pyro.sample("y", dist.Normal(0.0, 1.0), obs=torch.zeros(5))
 
     hidden = pyro.poutine.block(model, hide=["x"])
@@ -50,23 +50,23 @@ def test_hidden_site_is_never_built(build: Counted, deferred: Deferred) -> None:
     assert build.calls == 0
 
 
-def test_shapes_and_expansion_do_not_build(build: Counted, deferred: Deferred) -> None:
-    wide = deferred.expand((7, 5))
-    assert (deferred.batch_shape, deferred.event_shape) == ((5,), (3,))
+def test_shapes_and_expansion_do_not_build(build: Counted, lazy: LazyDistribution) -> None:
+    wide = lazy.expand((7, 5))
+    assert (lazy.batch_shape, lazy.event_shape) == ((5,), (3,))
     assert (wide.batch_shape, wide.event_shape) == ((7, 5), (3,))
-    assert deferred.has_rsample
+    assert lazy.has_rsample
     assert build.calls == 0
 
 
-def test_each_question_builds_once(build: Counted, deferred: Deferred) -> None:
+def test_each_question_builds_once(build: Counted, lazy: LazyDistribution) -> None:
     value = torch.zeros(5, 3)
     for number, ask in enumerate(
         [
-            lambda: deferred.log_prob(value),
-            lambda: deferred.sample(),
-            lambda: deferred.rsample((2,)),
-            lambda: deferred.support,
-            lambda: pyro.sample("x", deferred),
+            lambda: lazy.log_prob(value),
+            lambda: lazy.sample(),
+            lambda: lazy.rsample((2,)),
+            lambda: lazy.support,
+            lambda: pyro.sample("x", lazy),
         ],
         start=1,
     ):
@@ -75,30 +75,30 @@ def test_each_question_builds_once(build: Counted, deferred: Deferred) -> None:
 
 
 def test_draws_and_densities_are_those_of_the_distribution(
-    build: Counted, deferred: Deferred
+    build: Counted, lazy: LazyDistribution
 ) -> None:
     value = torch.randn(5, 3)
     itself = build()
-    assert torch.equal(deferred.log_prob(value), itself.log_prob(value))
-    assert torch.equal(deferred.expand((7, 5)).log_prob(value), itself.log_prob(value).expand(7, 5))
-    assert deferred.support.event_dim == 1
-    assert deferred.expand((7, 5)).sample((2,)).shape == (2, 7, 5, 3)
+    assert torch.equal(lazy.log_prob(value), itself.log_prob(value))
+    assert torch.equal(lazy.expand((7, 5)).log_prob(value), itself.log_prob(value).expand(7, 5))
+    assert lazy.support.event_dim == 1
+    assert lazy.expand((7, 5)).sample((2,)).shape == (2, 7, 5, 3)
 
     draws = []
-    for one in (deferred, itself):
+    for one in (lazy, itself):
         torch.manual_seed(3)
         draws.append(one.rsample((2,)))
     assert torch.equal(*draws)
 
 
-def test_gradient_reaches_what_was_built(build: Counted, deferred: Deferred) -> None:
+def test_gradient_reaches_what_was_built(build: Counted, lazy: LazyDistribution) -> None:
     build.loc.requires_grad_()
-    deferred.rsample().sum().backward()
+    lazy.rsample().sum().backward()
     assert torch.equal(build.loc.grad, torch.ones(5, 3))
 
 
 def test_distribution_without_reparametrised_draws_is_sampled() -> None:
     p = torch.full((5,), 0.5)
-    deferred = Deferred(lambda: dist.Bernoulli(p), torch.Size([5]), torch.Size())
-    assert deferred.sample((2,)).shape == (2, 5)
-    assert pyro.sample("x", deferred).unique().tolist() in ([0.0], [1.0], [0.0, 1.0])
+    lazy = LazyDistribution(lambda: dist.Bernoulli(p), torch.Size([5]), torch.Size())
+    assert lazy.sample((2,)).shape == (2, 5)
+    assert pyro.sample("x", lazy).unique().tolist() in ([0.0], [1.0], [0.0, 1.0])

@@ -30,6 +30,9 @@ class Response(nn.Module):
     standardizes_revenue = True
     #: The revenue map of a model with one alternative and a cost for each revenue.
     revenue_map = "identity"
+    #: What a prediction is, for labels of axes, and whether it is a probability.
+    predicts = "prediction"
+    is_probability = False
 
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that this response cannot have."""
@@ -63,6 +66,10 @@ class Response(nn.Module):
 class Binary(Response):
     """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
 
+    # The prediction is a probability.
+    predicts = "probability"
+    is_probability = True
+
     def __init__(self, x_dim: int = 0, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()
 
@@ -93,6 +100,9 @@ class Continuous(Response):
         the better distribution where the spread of y varies; the second trains the mean as least
         squares do, and holds where the first fits its spread to single rows, as with many equal y.
     """
+
+    # The prediction is the mean of y.
+    predicts = "mean"
 
     def __init__(
         self, x_dim: int, hidden: int | Sequence[int] = 16, *, noise: str = "conditional"
@@ -137,6 +147,8 @@ class Quantile(Response):
     bound would be another objective, so the plain bound is the default here.
     """
 
+    # The prediction is a quantile of y.
+    predicts = "quantile"
     default_elbo = "elbo"
     standardizes_revenue = False
     # With the identity and a Gaussian cost mu_y would be linear in the level for every z.

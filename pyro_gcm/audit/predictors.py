@@ -55,19 +55,6 @@ class Predictor:
         return values
 
 
-@dataclass(frozen=True)
-class _ToTensors:
-    """Converts arrays to the tensors that a predictor receives."""
-
-    given: np.dtype[Any]
-    dtype: torch.dtype
-    device: torch.device
-
-    def __call__(self, x: Array, r: Array) -> tuple[Tensor, Tensor]:
-        first, second = (torch.from_numpy(v.astype(self.given)).to(self.device) for v in (x, r))
-        return first.to(self.dtype), second.to(self.dtype)
-
-
 def as_predictor(
     predictor: Any,
     x: Array,
@@ -114,10 +101,12 @@ def as_predictor(
     error: Exception | None = None
     for kind, way in itertools.product(dtypes, ways):
         given = np.dtype(kind)
-        tensors = _ToTensors(given, own_dtype if half else getattr(torch, kind), device)
-        call = partial(_call_arrays, function, given)
-        if way != "arrays":
-            call = partial(_call_tensors, function, tensors)
+        tensors = partial(_tensors, given, own_dtype if half else getattr(torch, kind), device)
+        call = (
+            partial(_call_arrays, function, given)
+            if way == "arrays"
+            else partial(_call_tensors, function, tensors)
+        )
         derivative = None
         try:
             with warnings.catch_warnings():
@@ -148,7 +137,14 @@ def _call_arrays(function: Any, given: np.dtype[Any], x: Array, r: Array) -> Any
     return function(x.astype(given), r.astype(given))
 
 
-def _call_tensors(function: Any, tensors: _ToTensors, x: Array, r: Array) -> Any:
+def _tensors(
+    given: np.dtype[Any], dtype: torch.dtype, device: torch.device, x: Array, r: Array
+) -> list[Tensor]:
+    """The arrays, rounded to dtype `given`, as tensors."""
+    return [torch.from_numpy(v.astype(given)).to(device).to(dtype) for v in (x, r)]
+
+
+def _call_tensors(function: Any, tensors: Any, x: Array, r: Array) -> Any:
     with torch.no_grad():
         return function(*tensors(x, r))
 
@@ -165,7 +161,7 @@ def _differentiable(predictor: Any, function: Any, adapter: str) -> Differentiab
     return forward_or_predict
 
 
-def _derivative(function: Differentiable, tensors: _ToTensors, x: Array, r: Array) -> Array:
+def _derivative(function: Differentiable, tensors: Any, x: Array, r: Array) -> Array:
     covariates, revenues = tensors(x, r)
     with torch.enable_grad():
         value = function(covariates, revenues.requires_grad_())

@@ -1,4 +1,4 @@
-"""Does a predictor never fall when a revenue rises? A search for pairs at which it does."""
+"""A search for violations of monotonicity in any predictor of (x, r)."""
 
 from pyro_gcm.audit.audit import SEARCHES, audit_monotonicity, default_tolerance
 from pyro_gcm.audit.predictors import ADAPTERS

@@ -1,4 +1,4 @@
-"""The audit from the command line: `python -m pyro_gcm.audit --help`."""
+"""The command line of the audit: `python -m pyro_gcm.audit --help`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pyro_gcm.audit.result import MonotonicityAudit
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Audit a predictor on the rows of a CSV file and print what was found.
+    """Audit a predictor on the rows of a CSV file and print a summary.
 
-    :param argv: arguments, those of the process by default.
-    :returns: 0 if there was no violation, 1 if there were.
-    :raises SystemExit: with code 2 for bad usage, which covers predictors that fail.
+    :param argv: arguments, by default those of the process.
+    :returns: 0 if no violation was found, else 1.
+    :raises SystemExit: with code 2 for invalid arguments and for predictors that fail.
     """
     parser = _parser()
     options = parser.parse_args(argv)
@@ -35,12 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.json:
             Path(options.json).write_text(json.dumps(_record(audit), indent=2) + "\n", "utf-8")
         if options.plot:
-            # Here, since drawing is not needed for an audit.
             from pyro_gcm.plots.audit import plot_audit
 
             plot_audit(audit).savefig(options.plot, dpi=150)
-    # Whatever a predictor raises: a traceback would exit with 1, as violations do, and a predictor
-    # that ends the process with 0 would pass.
+    # All errors of a predictor: an uncaught one would exit with 1, like violations, and a predictor
+    # that exits with 0 would pass.
     except (Exception, SystemExit) as error:
         parser.error(f"{type(error).__name__}: {error}")
     return 0 if audit.passed else 1
@@ -49,43 +48,47 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "python -m pyro_gcm.audit",
-        description="Search for rows at which a prediction falls when it should rise.",
-        epilog="Exit code: 0 no violation, 1 violations, 2 bad usage or a predictor that fails.",
+        description="Search for pairs of inputs at which a prediction violates monotonicity.",
+        epilog="Exit code: 0 no violation, 1 violations, 2 invalid arguments or an error.",
     )
     add = parser.add_argument
     add(
         "predictor",
-        help="module:attribute, an object or a function without arguments that makes it; or a "
-        "file of joblib or pickle, which RUNS CODE when it is read: open only what you trust",
+        help="module:attribute, an object or a function without arguments that returns it; or a "
+        "joblib or pickle file, which EXECUTES CODE when it is read: open only trusted files",
     )
     add("data", help="CSV file with a header")
     add(
         "--r",
         required=True,
         metavar="COLUMNS",
-        help="columns in which predictions should rise, comma-separated; a leading - means fall, "
-        "unless it is part of the name. Write --r=-price,bid where the first has one",
+        help="comma-separated columns in which predictions should increase, or decrease with a "
+        "leading - that is not part of the name; write --r=-price,bid if the first has one",
     )
     add(
         "--x",
         metavar="COLUMNS",
-        help="the other columns that the predictor takes; by default its feature_names_in_, or "
-        "else all others of the file",
+        help="the other inputs of the predictor; by default its feature_names_in_, or all other "
+        "columns of the file",
     )
-    add("--adapter", default="auto", choices=("auto", *ADAPTERS), help="how it is called")
-    add("--pairs", type=int, default=100_000, help="pairs compared at most (%(default)s)")
-    add("--seed", type=int, default=0, help="of all random choices (%(default)s)")
-    add("--tolerance", type=float, help="drops up to this part of max(1, |value|) are rounding")
+    add("--adapter", default="auto", choices=("auto", *ADAPTERS), help="how to call it")
+    add("--pairs", type=int, default=100_000, help="maximum number of pairs (%(default)s)")
+    add("--seed", type=int, default=0, help="seed of all random choices (%(default)s)")
+    add(
+        "--tolerance",
+        type=float,
+        help="drops up to this fraction of max(1, |value|) count as rounding",
+    )
     add("--plot", metavar="PNG", help="write a figure")
     add("--json", metavar="JSON", help="write the counts and the worst pair")
     return parser
 
 
 def _check_files(options: argparse.Namespace) -> None:
-    """Errors for files that could not be written after the audit."""
+    """Check before the audit that the output files can be written."""
     for name, file in (("--plot", options.plot), ("--json", options.json)):
         if file and not Path(file).parent.is_dir():
-            raise ValueError(f"{name} {file}: there is no folder {Path(file).parent}")
+            raise ValueError(f"{name} {file}: the folder {Path(file).parent} does not exist")
     if options.plot:
         from matplotlib.backend_bases import FigureCanvasBase
 
@@ -99,30 +102,28 @@ def _audit(options: argparse.Namespace) -> MonotonicityAudit:
     names = _names(options.r)
     if not names:
         raise ValueError(f"--r must name at least one column, got {options.r!r}")
-    falls = [name.startswith("-") and name not in frame for name in names]
-    increasing = [-1 if fall else 1 for fall in falls]
-    r_names = [
-        name.removeprefix("-") if fall else name for name, fall in zip(names, falls, strict=True)
-    ]
+    r_names = [name if name in frame else name.removeprefix("-") for name in names]
+    increasing = [1 if r_name == name else -1 for r_name, name in zip(r_names, names, strict=True)]
     predictor = _load(options.predictor)
     adapter = adapter_of(predictor) if options.adapter == "auto" else options.adapter
     features = [str(name) for name in getattr(predictor, "feature_names_in_", frame.columns)]
     x_names = [n for n in features if n not in r_names] if options.x is None else _names(options.x)
-    missing = [name for name in (*r_names, *x_names) if name not in frame]
+    used = (*r_names, *x_names)
+    missing = [name for name in used if name not in frame]
     if missing:
         raise ValueError(f"{options.data} has no columns {missing}, it has {list(frame.columns)}")
-    twice = {name for name in (*r_names, *x_names) if (*r_names, *x_names).count(name) > 1}
-    if twice:
-        raise ValueError(f"--r and --x must name different columns, got {sorted(twice)} twice")
-    unknown = [name for name in (*r_names, *x_names) if name not in features]
+    repeated = {name for name in used if used.count(name) > 1}
+    if repeated:
+        raise ValueError(f"--r and --x must name different columns, got {sorted(repeated)} twice")
+    unknown = [name for name in used if name not in features]
     if unknown:
         raise ValueError(f"the predictor has no columns {unknown}, it takes {features}")
-    text = [name for name in (*r_names, *x_names) if not is_numeric_dtype(frame[name])]
+    text = [name for name in used if not is_numeric_dtype(frame[name])]
     if text:
-        others = "" if set(text) & set(r_names) else ": name those to use with --x"
-        raise ValueError(f"columns {text} are not numbers{others}")
+        hint = "" if set(text) & set(r_names) else ": select numeric ones with --x"
+        raise ValueError(f"columns {text} are not numeric{hint}")
     columns = None
-    if adapter.endswith("(matrix)"):  # its columns in the order it knows, or that of the file
+    if adapter.endswith("(matrix)"):  # in the order of the features, or of the file
         order = [name for name in features if name in {*r_names, *x_names}]
         x_names = [name for name in order if name not in r_names]
         columns = [order.index(name) for name in r_names]
@@ -144,48 +145,39 @@ def _names(text: str) -> list[str]:
 
 
 def _load(source: str) -> Any:
-    """The predictor: read from a file, or an attribute of a module, called if it is a maker."""
+    """Read a predictor from a file, or from a module, where a factory function is called."""
     if Path(source).is_file():
         import joblib
 
         return joblib.load(source)
     module, colon, attribute = source.partition(":")
     if not colon or not module or not attribute:
-        raise ValueError(f"predictor must be module:attribute or a file that exists, got {source}")
+        raise ValueError(f"predictor must be module:attribute or an existing file, got {source}")
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the data, as with `python -m`
     found: Any = importlib.import_module(module)
     for name in attribute.split("."):
         found = getattr(found, name)
-    makes = inspect.isclass(found) or inspect.isfunction(found)
-    return found() if makes and not inspect.signature(found).parameters else found
+    factory = inspect.isclass(found) or inspect.isfunction(found)
+    return found() if factory and not inspect.signature(found).parameters else found
 
 
 def _record(audit: MonotonicityAudit) -> dict[str, Any]:
-    """What JSON can hold."""
+    """The result in a form that JSON supports."""
     w = audit.witness
+    numbers = ("passed", "pairs", "ties", "rounding", "violations", "rate", "largest_drop")
     return {
-        "passed": audit.passed,
-        "pairs": audit.pairs,
-        "ties": audit.ties,
-        "rounding": audit.rounding,
-        "violations": audit.violations,
-        "rate": audit.rate,
-        "largest_drop": audit.largest_drop,
+        **{name: getattr(audit, name) for name in numbers},
         "tolerance": audit.tolerance,
         "by_search": audit.frame.to_dict("records"),
         "by_column": audit.by_column.to_dict("records"),
         "witness": w
         and {
-            "row": w.row,
-            "search": w.search,
+            **{name: getattr(w, name) for name in ("row", "search", "low", "high", "drop")},
+            "confirmed": w.confirmed,
             "x": dict(zip(audit.x_names, w.x.tolist(), strict=True)),
             "r_low": dict(zip(audit.r_names, w.r_low.tolist(), strict=True)),
             "r_high": dict(zip(audit.r_names, w.r_high.tolist(), strict=True)),
-            "low": w.low,
-            "high": w.high,
-            "drop": w.drop,
-            "confirmed": w.confirmed,
         },
     }
 

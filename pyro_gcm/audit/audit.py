@@ -1,4 +1,4 @@
-"""A search for pairs r <= r' at which a prediction falls, for any predictor of (x, r)."""
+"""The audit: a search for pairs r <= r' at which a prediction decreases."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
-from tqdm.auto import tqdm
 
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, one_of, positive_int, same_rows
 from pyro_gcm.audit.pairs import Space
@@ -39,44 +37,45 @@ def audit_monotonicity(
 ) -> MonotonicityAudit:
     """Search for violations of monotonicity in r, starting from rows of data.
 
-    Three searches share the pairs: "random" steps from real rows (whose rate of violations
-    estimates a probability), "grid" steps of one column between neighbouring values, and
-    "gradient": ascent of the drop from the most negative derivatives, or a random refinement of the
-    worst pairs so far where the predictor has no derivatives. x is always that of a real row.
+    Three searches share the pairs. "random" takes random steps from the rows; its rate of
+    violations estimates a probability. "grid" moves one column between neighbouring values.
+    "gradient" maximises the drop, starting from the most negative derivatives, or refines the worst
+    pairs found so far at random if the predictor has no derivatives. x is always that of a row.
 
-    Both ends of a pair are predicted in separate calls of equal shape and stand in the same place
-    of their batches: kernels of matrix products are chosen by shape, so that the same row can
-    differ in its last bits between batches of different sizes, which would look like a drop.
+    The two ends of a pair are predicted in separate calls of equal shape, at the same position of
+    the batch. Kernels of matrix products depend on the shape, so predictions of the same row in
+    batches of different sizes can differ in their last bits, which would look like a drop.
 
-    A drop up to `tolerance` * max(1, abs(prediction)) counts as rounding. By default it is 2^-20
-    (about 1e-6) for predictions in float32 and 2^-40 (1e-12) in float64, 8 and 4096 times their
-    precision: what sums of some thousand terms round by is below it, what a person or an auction
-    could notice in a probability is above. A violation below it is not told from rounding; a
-    warning says so where predictions in small units fall by more than they round.
+    A drop of at most `tolerance` * max(1, abs(prediction)) counts as rounding. The default
+    tolerance is 2^-20 (about 1e-6) for float32 predictions and 2^-40 (1e-12) for float64, which is
+    8 and 4096 times their precision: larger than the rounding error of sums of a thousand terms,
+    and smaller than any relevant change of a probability. A violation below the tolerance is not
+    distinguished from rounding. A warning reports predictions in units so small that the tolerance
+    may hide violations.
 
     :param predictor: an object with `predict(x, r)` -> [B], such as a `GCM` or a baseline; a module
-        or function of (x, r), of tensors or arrays; or an object of scikit-learn's kind with
-        `predict_proba` (its second column) or `predict` of one matrix, x's columns before r's.
-    :param x: [n, x_dim]; `r`: [n, r_dim], in the units the predictor takes; of DataFrames the names
-        of the columns are shown.
-    :param increasing: True or False for all columns of r, or +1, -1 and 0 (held, not checked) for
-        each.
-    :param pairs: pairs compared in all, at most (points of the gradient's scan count as well).
-    :param searches: which of "random", "grid" and "gradient".
-    :param margin: how far to go beyond the range of each column of r, as a part of it.
-    :param tolerance: the part of max(1, abs(prediction)) up to which a drop is rounding.
-    :param adapter: how to call the predictor, one of `ADAPTERS`; "auto" tells it from the
+        or function of (x, r), of tensors or arrays; or an object with the interface of scikit-learn
+        whose `predict_proba` (second column) or `predict` takes one matrix [x, r].
+    :param x: [n, x_dim]; `r`: [n, r_dim], in the units of the predictor. Column names of DataFrames
+        appear in the results.
+    :param increasing: True or False for all columns of r, or for each column +1, -1 or 0 (held
+        fixed and not checked).
+    :param pairs: maximum number of pairs in total, including the points of the gradient scan.
+    :param searches: any of "random", "grid" and "gradient".
+    :param margin: how far to go beyond the range of each column of r, as a fraction of the range.
+    :param tolerance: fraction of max(1, abs(prediction)) up to which a drop counts as rounding.
+    :param adapter: how to call the predictor, one of `ADAPTERS`; "auto" determines it from the
         parameters of its methods.
-    :param columns: positions of r's columns in the one matrix, where they are not the last. Not
-        needed where x and r are DataFrames and the predictor has `feature_names_in_`.
-    :param dtype: "float32" or "float64", what the predictor is given and r is rounded to; by
-        default a module's own, and float64 for everything else.
-    :param batch_size: rows a call, at most.
-    :param seed: of all random choices.
-    :param progress: show a progress bar if it takes longer than two seconds.
-    :raises TypeError: for a predictor that cannot be called.
-    :raises ValueError: for wrong shapes, values or options, a predictor that fails at the first
-        rows, or predictions that are not finite.
+    :param columns: positions of the columns of r in the matrix, if they are not the last. Not
+        needed if x and r are DataFrames and the predictor has `feature_names_in_`.
+    :param dtype: "float32" or "float64", the dtype of the inputs of the predictor, to which r is
+        rounded; by default that of a module's parameters, and float64 for other predictors.
+    :param batch_size: maximum number of rows per call.
+    :param seed: seed of all random choices.
+    :param progress: whether to show a progress bar if the audit takes longer than two seconds.
+    :raises TypeError: if the predictor cannot be called.
+    :raises ValueError: for wrong shapes, values or options, for a predictor that fails at the first
+        rows, and for predictions that are not finite.
 
     >>> import numpy as np
     >>> x, r = np.zeros((50, 1)), np.linspace(0.0, 1.0, 50)[:, None]
@@ -84,17 +83,20 @@ def audit_monotonicity(
     >>> audit.passed, round(audit.largest_drop, 3)  # sin 4 after sin(pi / 2)
     (False, 1.757)
     """
+    import pandas as pd
+    from tqdm.auto import tqdm
+
     names = [tuple(map(str, v.columns)) if isinstance(v, pd.DataFrame) else None for v in (x, r)]
     x, r = _rows("x", x), _rows("r", r)
     same_rows(x=torch.from_numpy(x), r=torch.from_numpy(r))
     signs = _signs(increasing, r.shape[1])
     searches = [searches] if isinstance(searches, str) else searches
     if not isinstance(searches, Sequence):
-        raise TypeError(f"searches must be some of {list(SEARCHES)}, got {searches!r}")
+        raise TypeError(f"searches must be a sequence from {list(SEARCHES)}, got {searches!r}")
     for search in searches:
         one_of("searches", search, SEARCHES)
     if not searches or len(set(searches)) < len(searches):
-        raise ValueError(f"searches must be different ones of {list(SEARCHES)}, got {searches}")
+        raise ValueError(f"searches must be different, from {list(SEARCHES)}, got {searches}")
     pairs = positive_int("pairs", pairs, minimum=len(searches))
     batch_size = positive_int("batch_size", batch_size)
     seed = positive_int("seed", seed, minimum=0)
@@ -104,7 +106,7 @@ def audit_monotonicity(
     ):
         if not isinstance(number, Real) or not 0.0 <= number < math.inf:
             raise ValueError(f"{name} must be a number of at least 0, got {number!r}")
-    # Predictions near the largest number may be further apart than that.
+    # The difference of predictions near the largest number may overflow.
     with evaluating(predictor), np.errstate(over="ignore"):
         both = None if names[0] is None or names[1] is None else [*names[0], *names[1]]
         resolved = as_predictor(
@@ -118,8 +120,7 @@ def audit_monotonicity(
                 run(search, share, np.random.default_rng([seed, SEARCHES.index(search)]))
         witness = run.witness()
     _warn_of_small_units(run)
-    kinds = [tally.row() for tally in run.tallies]
-    moved, bad, alone = np.sum([tally.columns for tally in run.tallies], 0)
+    moved, violations, alone = np.sum([tally.columns for tally in run.tallies], 0)
     x_names, r_names = (
         given or tuple(f"{name}[{j}]" for j in range(values.shape[1]))
         for given, name, values in zip(names, "xr", (x, r), strict=True)
@@ -128,8 +129,8 @@ def audit_monotonicity(
         {
             "column": [r_names[j] for j in space.moving],
             "pairs": moved,
-            "violations": bad,
-            "rate": bad / np.maximum(moved, 1),
+            "violations": violations,
+            "rate": violations / np.maximum(moved, 1),
             "violations_alone": alone,
         }
     )
@@ -137,14 +138,20 @@ def audit_monotonicity(
         [row for tally in run.tallies for row in tally.drops()],
         columns=["search", "exponent", "rounding", "violations"],
     )
-    increases = tuple(int(s) for s in signs)
     return MonotonicityAudit(
-        pd.DataFrame(kinds), by_column, drops, increases, tolerance, witness, x_names, r_names
+        frame=pd.DataFrame([tally.row() for tally in run.tallies]),
+        by_column=by_column,
+        drops=drops,
+        increasing=tuple(int(s) for s in signs),
+        tolerance=tolerance,
+        witness=witness,
+        x_names=x_names,
+        r_names=r_names,
     )
 
 
 def default_tolerance(output: Any) -> float:
-    """Eight units of the precision of predictions; in float64 2^-40, for sums of many terms."""
+    """8 times the precision of predictions in dtype `output`, but at least 2^-40."""
     if isinstance(output, np.dtype):
         eps = float(np.finfo(output).eps) if output.kind == "f" else 0.0
     else:
@@ -153,15 +160,15 @@ def default_tolerance(output: Any) -> float:
 
 
 def _warn_of_small_units(run: Searches) -> None:
-    """Say where drops pass as rounding only because max(1, abs(prediction)) is 1."""
+    """Warn if drops count as rounding only because max(1, abs(prediction)) is 1."""
     size = max(abs(run.lowest), abs(run.highest))
     drop = max(tally.largest_drop for tally in run.tallies)
     span = run.highest - run.lowest
     if run.tolerance * size < drop <= run.tolerance and span < 1e3 * run.tolerance:
         warnings.warn(
-            f"predictions go from {run.lowest:.3g} to {run.highest:.3g} and fall by up to "
-            f"{drop:.3g}, which the tolerance of {run.tolerance:.2g} counts as rounding: audit "
-            "them in larger units, or pass a smaller tolerance",
+            f"predictions range from {run.lowest:.3g} to {run.highest:.3g} and decrease by up to "
+            f"{drop:.3g}, which the tolerance of {run.tolerance:.2g} counts as rounding: use "
+            "larger units, or pass a smaller tolerance",
             stacklevel=3,
         )
 
@@ -181,12 +188,12 @@ def _signs(increasing: bool | Sequence[int], r_dim: int) -> Array:
         not isinstance(s, bool) and s in (-1, 0, 1) for s in signs
     ):
         raise ValueError(
-            f"increasing must be True, False or {r_dim} of +1, -1 and 0, one for each column of r, "
+            f"increasing must be True, False, or +1, -1 or 0 for each of the {r_dim} columns of r, "
             f"got {increasing!r}"
         )
     return signs.astype(np.float64)
 
 
 def _shares(count: int, parts: int) -> list[int]:
-    """`count` in nearly equal parts."""
+    """Split `count` into nearly equal parts."""
     return [count // parts + (k < count % parts) for k in range(parts)]

@@ -1,7 +1,7 @@
-"""Pairs r <= r' in the product order, from random and from gridded steps of real rows.
+"""Pairs r <= r' in the product order, from random steps and from steps on a grid.
 
-All of r is *oriented* here: a column in which predictions should fall is negated, so that a
-prediction should never be smaller at the second of a pair. Negation is exact.
+All revenues are *oriented* here: a column in which predictions should decrease is negated, so that
+the prediction at the second element of a pair should never be smaller. Negation is exact.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import numpy as np
 
 from pyro_gcm.audit.predictors import Array
 
-_LEAST_LEVELS, _MOST_LEVELS = 64, 4096
+_MIN_STEPS, _MAX_STEPS = 64, 4096  # of the grid of a column
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """n pairs: the rows [n] whose x they have, and oriented r, `low` <= `high`, both [n, m]."""
+    """n pairs of oriented revenues `low` <= `high`, both [n, m], and the rows [n] of their x."""
 
     rows: np.ndarray[Any, np.dtype[np.int64]]
     low: Array
     high: Array
 
     def take(self, index: Any) -> Pairs:
-        """Those at an index, a slice or a mask."""
+        """The pairs at an index, a slice or a mask."""
         return Pairs(self.rows[index], self.low[index], self.high[index])
 
     @property
     def count(self) -> int:
-        """n."""
+        """Number of pairs n."""
         return len(self.rows)
 
 
 @dataclass(frozen=True)
 class Space:
-    """Where pairs are looked for: oriented rows r [n, m], bounds [m], and the columns that move."""
+    """The search space: oriented rows r [n, m], bounds [m], and indices of the varied columns."""
 
     r: Array
     lower: Array
@@ -47,7 +47,7 @@ class Space:
 
     @classmethod
     def of(cls, r: Array, signs: Array, margin: float, dtype: np.dtype[Any]) -> Space:
-        """The range of the rows [n, m], and `margin` of it beyond either end."""
+        """The range of the rows [n, m], extended at both ends by the fraction `margin`."""
         oriented = r.astype(dtype).astype(np.float64) * np.where(signs < 0, -1.0, 1.0)
         low, high = oriented.min(0), oriented.max(0)
         beyond = margin * (high - low)
@@ -55,8 +55,8 @@ class Space:
         moving = np.flatnonzero((signs != 0) & (high > low))
         if not len(moving):
             raise ValueError(
-                "r must vary in a column that is checked: all of them are constant, or "
-                f"increasing={signs.astype(int).tolist()} leaves them out"
+                "r must vary in a column that is checked: all these columns are constant, or "
+                f"increasing={signs.astype(int).tolist()} excludes them"
             )
         return cls(oriented, lower.astype(float), upper.astype(float), moving, dtype)
 
@@ -66,11 +66,11 @@ class Space:
         return self.upper - self.lower
 
     def inside(self, r: Array) -> Array:
-        """r within the bounds, and one that the predictor's dtype holds; keeps every order."""
+        """Clip r to the bounds and round it to the predictor's dtype, which preserves order."""
         return np.clip(r, self.lower, self.upper).astype(self.dtype).astype(np.float64)
 
     def ordered(self, rows: Any, low: Array, high: Array) -> Pairs:
-        """Pairs inside, where coordinates that cross meet half-way."""
+        """Pairs inside the bounds; coordinates with low > high are set to their midpoint."""
         middle = 0.5 * (low + high)
         cross = low > high
         low, high = np.where(cross, middle, low), np.where(cross, middle, high)
@@ -78,10 +78,10 @@ class Space:
 
 
 def random_pairs(space: Space, count: int, size: int, rng: np.random.Generator) -> Iterator[Pairs]:
-    """A real row and a random step up or down from it, `size` pairs at a time.
+    """Yield pairs of a row and a random step up or down from it, `size` pairs at a time.
 
-    Every moving column takes part with probability 1/2, at least one does. Their distances are
-    log-uniform from one ulp (of 2^-20 of the range, near 0) to the whole range.
+    Every varied column takes part with probability 1/2, and at least one does. Distances are
+    log-uniform between one ulp (near 0, that of 2^-20 of the range) and the whole range.
     """
     for start in range(0, count, size):
         n = min(size, count - start)
@@ -95,7 +95,7 @@ def random_pairs(space: Space, count: int, size: int, rng: np.random.Generator) 
         span = np.where(space.span > 0, space.span, 1.0)
         step = moved * ulp.astype(np.float64) ** (1.0 - share) * span**share
         up = rng.random(n) < 0.5
-        # At the end of the range there is only one way to go.
+        # At the end of the range only one direction is possible.
         up = np.where(up, (moved & (r < space.upper)).any(1), ~(moved & (r > space.lower)).any(1))
         low = np.where(up[:, None], r, space.inside(r - step))
         high = np.where(up[:, None], space.inside(r + step), r)
@@ -103,14 +103,17 @@ def random_pairs(space: Space, count: int, size: int, rng: np.random.Generator) 
 
 
 def grid_pairs(space: Space, count: int, size: int, rng: np.random.Generator) -> Iterator[Pairs]:
-    """A real row with one column moved to neighbouring values of a grid of that column.
+    """Yield pairs of a row with one column at neighbouring values of a grid, `size` at a time.
 
-    The grid has the column's quantiles, or all its values where they are few or whole numbers, and
-    the bounds; the fewer rows there are for `count` pairs, the finer it is. Where there are more
-    neighbours than `count` a random part of them is taken.
+    The grid contains the bounds and the quantiles of the column, or all its values if they are few
+    or integers. It is finer if there are few rows for `count` pairs. If the grid has more than
+    `count` pairs, a random sample is taken.
     """
-    levels = int(np.clip(count // (len(space.r) * len(space.moving)), _LEAST_LEVELS, _MOST_LEVELS))
-    grids = [_grid(space, column, levels) for column in space.moving]
+    size_of_grid = count // (len(space.r) * len(space.moving))
+    grids = [
+        _grid(space, column, int(np.clip(size_of_grid, _MIN_STEPS, _MAX_STEPS)))
+        for column in space.moving
+    ]
     steps = np.array([len(grid) - 1 for grid in grids])
     total = len(space.r) * int(steps.sum())
     chosen = rng.choice(total, count, replace=False) if total > count else np.arange(total)
@@ -126,13 +129,14 @@ def grid_pairs(space: Space, count: int, size: int, rng: np.random.Generator) ->
         yield Pairs(rows, low, high)
 
 
-def _grid(space: Space, column: int, levels: int) -> Array:
+def _grid(space: Space, column: int, steps: int) -> Array:
     values = np.unique(space.r[:, column])
-    if len(values) > levels and not (values == np.round(values)).all():
-        values = np.quantile(space.r[:, column], np.linspace(0.0, 1.0, levels + 1))
-    elif len(values) < levels and not (values == np.round(values)).all():
-        # Few rows: what lies between them is looked at as well.
-        values = np.concatenate([values, np.linspace(values[0], values[-1], levels + 1)])
+    integers = (values == np.round(values)).all()
+    if len(values) > steps and not integers:
+        values = np.quantile(space.r[:, column], np.linspace(0.0, 1.0, steps + 1))
+    elif len(values) < steps and not integers:
+        # With few values, the intervals between them are refined.
+        values = np.concatenate([values, np.linspace(values[0], values[-1], steps + 1)])
     ends = space.lower[column], space.upper[column]
     grid = np.concatenate([values, ends]).astype(space.dtype)
     return np.unique(grid.astype(np.float64))

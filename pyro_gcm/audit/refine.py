@@ -1,4 +1,4 @@
-"""From bad pairs to worse ones: steps along the gradient, or of random coordinates."""
+"""Maximisation of the drop of a pair, by gradient ascent or by random steps."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ import numpy as np
 from pyro_gcm.audit.pairs import Pairs, Space
 from pyro_gcm.audit.predictors import Array
 
-#: The oriented derivative of the prediction: rows [n] and r [n, m] -> [n, m].
+#: Derivative of the prediction by oriented r: rows [n] and r [n, m] -> [n, m].
 Slope = Callable[[Any, Array], Array]
-#: Records pairs and gives their drops [n].
+#: Counts pairs and returns their drops [n].
 Drops = Callable[[Pairs], Array]
 
 
 def climb(
     space: Space, count: int, size: int, rng: np.random.Generator, slope: Slope, drops: Drops
 ) -> None:
-    """Projected gradient ascent of f(low) - f(high) from the steepest descents that a scan finds.
+    """Projected gradient ascent of f(low) - f(high), starting from the most negative derivatives.
 
-    Half of `count` is a scan: derivatives at the real rows, or some of them, and at real rows
-    with the moving columns drawn anew. Around the most negative ones pairs are opened, and each end
-    goes its own way, low uphill and high downhill, in steps that grow while they help and are
-    halved when they do not; low <= high and the bounds are kept by projection.
+    Half of `count` is a scan of derivatives at (some of) the rows, and at rows whose varied columns
+    are replaced by random values. Pairs start around the points with the most negative derivatives.
+    Then low moves uphill and high moves downhill, with steps that grow after an improvement and are
+    halved otherwise. Projection keeps low <= high and the bounds.
     """
     starts = max(1, count // 64)
     rows, points, slopes = _scan(space, max(count - count // 2, 1), size, rng, slope, starts)
     width = _log_uniform(rng, len(rows), 1e-5, 1e-1)
     falling = (slopes < 0) * space.span * width  # [S, m]
-    # Where nothing falls there is still the flattest column.
+    # Where no derivative is negative, use the column with the smallest one.
     flattest = np.zeros_like(falling)
     column = space.moving[np.argmin(slopes[:, space.moving], 1)]
     flattest[np.arange(len(rows)), column] = (space.span[column]) * width[:, 0]
@@ -55,8 +55,8 @@ def wander(
 ) -> None:
     """Random refinement of the worst pairs, for predictors without derivatives.
 
-    One moving column of one end, or of both, takes a step of log-uniform length in either
-    direction; a pair that does not drop less is kept, so that the search drifts over plateaus.
+    One varied column of one end, or of both ends, takes a step of log-uniform length in a random
+    direction. A step is accepted unless the drop gets smaller, so that the search crosses plateaus.
     """
     every = np.arange(pairs.count)
     for _ in range(count // pairs.count):
@@ -74,7 +74,7 @@ def wander(
 def _scan(
     space: Space, count: int, size: int, rng: np.random.Generator, slope: Slope, keep: int
 ) -> tuple[Any, Array, Array]:
-    """The `keep` points with the most negative derivatives: rows, r, slopes by the range."""
+    """The `keep` points with the most negative slopes: rows, r, derivatives times the range."""
     real = min(len(space.r), count // 2)
     order = rng.permutation(len(space.r))[:real]
     rows = np.concatenate([order, rng.integers(len(space.r), size=count - real)])
@@ -103,7 +103,7 @@ def _scan(
 
 
 def _better(pairs: Pairs, drop: Array, trial: Pairs, new: Array) -> tuple[Pairs, Array, Any]:
-    """Each pair or its trial, whichever drops more (the trial where they are equal)."""
+    """Of each pair and its trial the one with the larger drop, or the trial if they are equal."""
     better, kept = new > drop, new >= drop
     low, high = (
         np.where(kept[:, None], t, p) for t, p in ((trial.low, pairs.low), (trial.high, pairs.high))

@@ -1,27 +1,36 @@
-"""What an audit found: counts by search and by column, and the worst pair."""
+"""The result of an audit: counts by search and by column, and the worst pair."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from pyro_gcm.audit.predictors import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The violation with the largest drop: r goes from `r_low` to `r_high`, the prediction falls.
+    """The violation with the largest drop: the prediction decreases from `r_low` to `r_high`.
 
-    In a decreasing column `r_low` is the larger value: at `r_high` the prediction should be at
-    least that at `r_low`. `low` and `high` are the predictions in the search; `alone_low` and
-    `alone_high` those of the two rows each in a call by itself, which the drop has to survive to be
-    `confirmed`. `segment` [101] are predictions at even steps along the line between them.
+    In a column in which predictions should decrease, `r_low` is the larger value.
+
+    :param row: index of the row of data.
+    :param x: covariates of the row, [x_dim].
+    :param r_low: revenues [r_dim] at which the prediction should not be larger than at `r_high`.
+    :param low: prediction at `r_low` in the search; `high`: the one at `r_high`.
+    :param alone_low: prediction at `r_low` in a call with only this row; `alone_high`: likewise.
+    :param confirmed: whether these two predictions are a violation as well.
+    :param search: the search that found it.
+    :param segment: predictions [101] at equal steps along the line between the two points.
     """
 
     row: int
@@ -38,24 +47,27 @@ class Witness:
 
     @property
     def drop(self) -> float:
-        """By how much the prediction falls."""
+        """The difference between the two predictions."""
         return self.low - self.high
 
 
 @dataclass(frozen=True)
 class MonotonicityAudit:
-    """What `audit_monotonicity` found; the predictor `passed` if no pair was a violation.
+    """The result of `audit_monotonicity`; the predictor `passed` if no pair was a violation.
 
-    :ivar frame: a row a search: search, pairs, ties (equal predictions), rounding (drops within the
-        tolerance), violations (larger ones), rate (violations / pairs), largest_drop (0 if none).
-        Only the rate of "random" estimates a probability: the other searches look for the worst.
-    :ivar by_column: a row a column of r that was moved: column, pairs in which it was, violations
-        among them, rate, and violations_alone, in which no other column moved.
-    :ivar drops: histogram: a row for each search and size of drop, 10^(exponent / 4) to
+    :param frame: one row per search with the columns search, pairs, ties (equal predictions),
+        rounding (drops within the tolerance), violations (larger drops), rate (violations / pairs)
+        and largest_drop (0 if none). Only the rate of "random" estimates a probability, since the
+        other searches maximise the drop.
+    :param by_column: one row per varied column of r with the columns column, pairs in which it
+        differs, violations among them, rate, and violations_alone, in which no other column
+        differs.
+    :param drops: histogram with one row per search and bin of drops, from 10^(exponent / 4) to
         10^((exponent + 1) / 4), with the counts rounding and violations.
-    :ivar increasing: +1, -1 or 0 (not checked) for each column of r.
-    :ivar tolerance: the part of max(1, abs(prediction)) up to which a drop counts as rounding.
-    :ivar witness: the worst violation, or None.
+    :param increasing: +1, -1 or 0 (not checked) for each column of r.
+    :param tolerance: fraction of max(1, abs(prediction)) up to which a drop counts as rounding.
+    :param witness: the worst violation, or None.
+    :param x_names: names of the columns of x; `r_names`: those of r.
     """
 
     frame: pd.DataFrame
@@ -69,41 +81,41 @@ class MonotonicityAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether there was no violation. No search proves that there is none."""
+        """Whether no violation was found, which does not prove that there is none."""
         return self.violations == 0
 
     @property
     def pairs(self) -> int:
-        """Pairs that were compared."""
+        """Number of pairs."""
         return int(self.frame["pairs"].sum())
 
     @property
     def ties(self) -> int:
-        """Pairs with equal predictions."""
+        """Number of pairs with equal predictions."""
         return int(self.frame["ties"].sum())
 
     @property
     def rounding(self) -> int:
-        """Pairs with a drop within the tolerance."""
+        """Number of pairs with a drop within the tolerance."""
         return int(self.frame["rounding"].sum())
 
     @property
     def violations(self) -> int:
-        """Pairs with a drop above the tolerance."""
+        """Number of pairs with a drop above the tolerance."""
         return int(self.frame["violations"].sum())
 
     @property
     def rate(self) -> float:
-        """Violations / pairs, over all searches."""
+        """Violations divided by pairs, over all searches."""
         return self.violations / max(self.pairs, 1)
 
     @property
     def largest_drop(self) -> float:
-        """The largest drop of all, rounding included; 0 if nothing fell."""
+        """The largest drop, including rounding; 0 if no prediction decreased."""
         return float(self.frame["largest_drop"].max())
 
     def summary(self) -> str:
-        """A few lines to print: the counts by search and by column, and the witness."""
+        """A summary to print: counts by search and by column, and the worst violation."""
         verdict = "passed" if self.passed else "FAILED"
         lines = [
             f"monotonicity {verdict}: {self.violations} violations, {self.rounding} drops within "
@@ -120,8 +132,8 @@ class MonotonicityAudit:
         assert w is not None
         alone = "confirmed" if w.confirmed else "NOT confirmed"
         lines = [
-            f"worst pair ({w.search} search, row {w.row}): the prediction falls by {w.drop:.6g}, "
-            f"from {w.low:.9g} to {w.high:.9g}; {alone} by rows alone",
+            f"worst pair ({w.search} search, row {w.row}): the prediction decreases by "
+            f"{w.drop:.6g}, from {w.low:.9g} to {w.high:.9g}; {alone} in calls with one row",
         ]
         for name, sign, low, high in zip(
             self.r_names, self.increasing, w.r_low, w.r_high, strict=True
@@ -138,19 +150,21 @@ class MonotonicityAudit:
 
 
 class Tally:
-    """Counts of one search, and its worst pairs so far."""
+    """Counts of one search."""
 
     def __init__(self, search: str, moving: Sequence[int], tolerance: float) -> None:
         self.search, self.moving, self.tolerance = search, np.asarray(moving), tolerance
         self.pairs = self.ties = 0
         self.largest_drop = 0.0
-        self.counts: dict[tuple[int, bool], int] = {}  # by exponent, and whether a violation
+        self.counts: dict[tuple[int, bool], int] = {}  # by exponent and kind (True: violation)
         self.columns = np.zeros((3, len(self.moving)), dtype=np.int64)
 
     def add(self, moved: Mask, low: Array, high: Array) -> Mask:
-        """Count pairs with predictions low and high [n] that moved columns [n, k].
+        """Count pairs.
 
-        :returns: which of them are violations, [n].
+        :param moved: whether each of the k varied columns differs, [n, k].
+        :param low: predictions at the first elements, [n]; `high`: at the second ones.
+        :returns: which pairs are violations, [n].
         """
         drop = low - high
         scale = np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
@@ -172,7 +186,7 @@ class Tally:
         return violation
 
     def row(self) -> dict[str, object]:
-        """The row of `MonotonicityAudit.frame`."""
+        """The row of this search in `MonotonicityAudit.frame`."""
         rounding, violations = (
             sum(n for (_, bad), n in self.counts.items() if bad == kind) for kind in (False, True)
         )
@@ -187,7 +201,7 @@ class Tally:
         }
 
     def drops(self) -> list[dict[str, object]]:
-        """The rows of `MonotonicityAudit.drops`."""
+        """The rows of this search in `MonotonicityAudit.drops`."""
         return [
             {
                 "search": self.search,

@@ -1,4 +1,4 @@
-"""The searches of one audit: where pairs come from, and what becomes of them."""
+"""The searches of an audit: they generate pairs, count them and keep the worst."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from pyro_gcm.audit.refine import climb, wander
 from pyro_gcm.audit.result import Tally, Witness
 
 SEARCHES = ("random", "grid", "gradient")
-#: Worst pairs that are kept for refinement.
+#: Number of the worst pairs that are kept for refinement.
 _POOL = 1024
 
 
 class Searches:
-    """The searches of one audit: every pair goes through `drops`, which counts it."""
+    """The searches of one audit. Every pair goes through `drops`, which counts it.
+
+    :param x: rows of data, [n, x_dim].
+    :param signs: +1, -1 or 0 for each column of r, [r_dim].
+    :param bar: a progress bar, updated by the number of pairs.
+    """
 
     def __init__(
         self,
@@ -58,7 +63,7 @@ class Searches:
             wander(space, count, self.pool[0].take(some), self.pool[1][some], rng, self.drops)
 
     def drops(self, pairs: Pairs) -> Array:
-        """f(low) - f(high) of every pair, [n]; counted, and the worst kept."""
+        """Count pairs, keep the worst, and return their drops f(low) - f(high), [n]."""
         parts = [
             self._drops(pairs.take(slice(start, start + self.batch_size)))
             for start in range(0, pairs.count, self.batch_size)
@@ -66,7 +71,7 @@ class Searches:
         return np.concatenate(parts)
 
     def witness(self) -> Witness | None:
-        """The worst violation, each of its ends predicted once more, alone."""
+        """The worst violation, with predictions of its ends in separate calls of one row."""
         if self.worst is None:
             return None
         search, pair, low, high = self.worst
@@ -109,7 +114,7 @@ class Searches:
         moved = (pairs.low < pairs.high)[:, self.space.moving]
         self.lowest = min(self.lowest, float(low.min()), float(high.min()))
         self.highest = max(self.highest, float(low.max()), float(high.max()))
-        # A refinement can bring both ends together: that is no pair, and worse than any.
+        # Refinement can make both ends equal, which is not a pair; its drop is minus infinity.
         apart = np.asarray(moved.any(1))
         drop = np.where(apart, low - high, -np.inf)
         self.bar.update(len(drop))
@@ -131,6 +136,6 @@ class Searches:
         return self._in_parts(self.predictor.derivative, rows, r) * self.direction
 
     def _in_parts(self, function: Callable[[Array, Array], Array], rows: Any, r: Array) -> Array:
-        """A function of x and r, at most `batch_size` rows at a time."""
+        """Evaluate a function of x and r with at most `batch_size` rows at a time."""
         parts = [slice(i, i + self.batch_size) for i in range(0, len(r), self.batch_size)]
         return np.concatenate([function(self.x[rows[p]], r[p] * self.direction) for p in parts])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -79,25 +79,14 @@ class MM(Baseline):
 class SMM(MM):
     """Smooth min-max network (Igel, ICML 2024): MM with LSE(beta v) / beta as the maximum.
 
-    :param form: as in `MM`. beta is 4 in "paper"; in "canonical" its logarithm is learned, starting
-        from -1.
+    beta is 4 in form="paper"; in form="canonical" its logarithm is learned, starting from -1.
+
+    :param options: the options of `MM`, with the same defaults.
     """
 
-    def __init__(
-        self,
-        x_dim: int,
-        r_dim: int,
-        *,
-        response: ResponseName = "binary",
-        hidden: int = 16,
-        form: Form = "paper",
-        groups: int | None = None,
-        units: int | None = None,
-    ) -> None:
-        super().__init__(
-            x_dim, r_dim, response=response, hidden=hidden, form=form, groups=groups, units=units
-        )
-        if form == "canonical":
+    def __init__(self, x_dim: int, r_dim: int, **options: Any) -> None:
+        super().__init__(x_dim, r_dim, **options)
+        if self.form == "canonical":
             self.log_beta = nn.Parameter(torch.tensor(-1.0))
 
     @property

@@ -27,7 +27,7 @@ class Response(nn.Module):
 
     #: The bound that `fit` uses when none is named.
     default_elbo = "iwae"
-    #: What a prediction is, for the label of an axis.
+    #: What a prediction is, for the label of an axis: "... of y".
     predicts = "prediction"
     #: Whether predictions are probabilities.
     is_probability = False
@@ -74,7 +74,7 @@ class Response(nn.Module):
 class Binary(Response):
     """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
 
-    predicts = "Pr(y = 1)"
+    predicts = "probability"
     is_probability = True
     is_event = True
     log_likelihood_bound = 0.0
@@ -133,7 +133,7 @@ class Continuous(_RealResponse):
         values of y.
     """
 
-    predicts = "mean of y"
+    predicts = "mean"
     has_cdf = True
 
     def __init__(
@@ -168,7 +168,7 @@ class Quantile(_RealResponse):
     """
 
     default_elbo = "elbo"
-    predicts = "quantile of y"
+    predicts = "quantile"
     standardizes_revenue = False
     # With the identity and a Gaussian cost mu_y would be linear in the level for every z.
     revenue_map = "probit"

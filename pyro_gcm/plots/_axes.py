@@ -1,4 +1,4 @@
-"""What all figures share: axes, colours that can be told apart, and checks of what is drawn."""
+"""Helpers of all figures: axes, distinguishable colours and checks of data frames."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pyro_gcm._validation import ArrayLike, as_tensor
 
 Array = npt.NDArray[np.float64]
 
-#: Okabe and Ito's colours without their yellow, which is faint on white; safe for colour blindness.
+#: The colour-blind safe palette of Okabe and Ito, without yellow, which is faint on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY = "0.45"
-#: Even in lightness, and safe for colour blindness.
+#: Perceptually uniform and colour-blind safe.
 COLORMAP = "cividis"
 
 
@@ -33,17 +33,20 @@ def axes_or_new(ax: Axes | None) -> Axes:
 
 
 def next_color(ax: Axes) -> str:
-    """The colour of another curve with error bars, or histogram, on these axes."""
+    """The colour of the next curve with error bars, or histogram, on these axes."""
     return PALETTE[len(ax.containers) % len(PALETTE)]
 
 
 def numbers(name: str, value: ArrayLike) -> Array:
-    """A float64 array on the host, of any shape."""
+    """Convert a value to a float64 numpy array of any shape."""
     return np.asarray(as_tensor(name, value).double().cpu().numpy())
 
 
 def columns(name: str, frame: Any, wanted: tuple[str, ...]) -> tuple[Array, ...]:
-    """Columns of a DataFrame as float64 arrays; an error if one of them is not there."""
+    """Columns of a DataFrame as float64 arrays.
+
+    :raises ValueError: if it is not a DataFrame with rows and these numeric columns.
+    """
     if not isinstance(frame, pd.DataFrame):
         raise ValueError(f"{name} must be a DataFrame, got {type(frame).__name__}")
     missing = [column for column in wanted if column not in frame]
@@ -54,7 +57,7 @@ def columns(name: str, frame: Any, wanted: tuple[str, ...]) -> tuple[Array, ...]
     try:
         return tuple(frame[column].to_numpy(np.float64) for column in wanted)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must have numbers in {list(wanted)}: {error}") from error
+        raise ValueError(f"{name} must be numeric in {list(wanted)}: {error}") from error
 
 
 def is_index(value: Any, size: int) -> bool:
@@ -63,23 +66,26 @@ def is_index(value: Any, size: int) -> bool:
 
 
 def two_errors(name: str, standard_error: Array) -> Array:
-    """Half-lengths of error bars; NaN, where there is no standard error, draws no bar."""
+    """Half-lengths of error bars of two standard errors; a NaN standard error draws no bar."""
     if (standard_error < 0).any():
         raise ValueError(f"{name} has a standard_error below 0: {standard_error.min():g}")
     return 2.0 * standard_error
 
 
 def legend_above(ax: Axes, bottom: float | None = None) -> None:
-    """A legend over what is drawn, with room made for it; `bottom` is where the y axis begins."""
+    """Add a legend above the data, and extend the y axis for it.
+
+    :param bottom: lower end of the y axis, by default slightly below the data.
+    """
     _, labels = ax.get_legend_handles_labels()
-    # As many columns as fit into five inches.
+    # As many columns as fit in five inches.
     ncols = min(4, max(1, 52 // (6 + max(map(len, labels)))))
     lines = math.ceil(len(labels) / ncols)
     low = ax.dataLim.y0 if bottom is None else bottom
     height = ax.dataLim.y1 - low or max(abs(low), 1.0)
-    # The share of the axes that the legend takes in a figure of 3.5 inches.
+    # The fraction of the axes that the legend takes in a figure with a height of 3.5 inches.
     share = min(0.05 + 0.075 * lines, 0.5)
     margin = 0.04 * height if bottom is None else 0.0
-    # auto=True: what is drawn on these axes later still scales them.
+    # auto=True, so that later curves on these axes still extend the limits.
     ax.set_ylim(low - margin, low + height / (1.0 - share), auto=True)
     ax.legend(loc="upper right", ncols=ncols, columnspacing=1.2)

@@ -1,4 +1,4 @@
-"""What the figures of costs are asked for: a row, costs of it, revenues in their units, draws."""
+"""Arguments of the figures of costs: a row, indices of costs, revenues and draws."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pyro_gcm.plots._axes import Array, is_index, numbers
 Index = tuple[int, ...]
 
 
-def one_row(model: GCM | IGCM, x: ArrayLike) -> Tensor:
-    """x as [1, x_dim]; the model checks the rest."""
+def single_row(model: GCM | IGCM, x: ArrayLike) -> Tensor:
+    """x as a tensor [1, x_dim]; the model checks the number of columns and the values."""
     row = as_tensor("x", x, model.device)
     row = row[None] if row.dim() == 1 else row
     if row.dim() != 2 or len(row) != 1:
@@ -30,7 +30,7 @@ def one_row(model: GCM | IGCM, x: ArrayLike) -> Tensor:
 
 
 def cost_index(name: str, value: Any, shape: tuple[int, ...]) -> Index:
-    """The index (k,) or (g, k) that a number or a pair names."""
+    """The index (k,) or (g, k) of a cost, from a number k (of alternative 0) or a pair (g, k)."""
     index = tuple(value) if isinstance(value, Sequence) else (value,)
     if len(index) == 1 and len(shape) == 2:
         index = (0, *index)
@@ -38,19 +38,19 @@ def cost_index(name: str, value: Any, shape: tuple[int, ...]) -> Index:
         is_index(i, size) for i, size in zip(index, shape, strict=True)
     )
     if not fits:
-        wanted = f"0..{shape[-1] - 1}"
+        wanted = f"in 0..{shape[-1] - 1}"
         if len(shape) == 2:
-            wanted = f"{wanted}, or (alternative in 0..{shape[0] - 1}, cost in {wanted})"
-        raise ValueError(f"{name} must be a number of a cost, {wanted}, got {value!r}")
+            wanted = f"{wanted}, or (alternative in 0..{shape[0] - 1}, cost {wanted})"
+        raise ValueError(f"{name} must be the index of a cost, {wanted}, got {value!r}")
     return tuple(int(i) for i in index)
 
 
 def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> list[float]:
-    """What the costs are compared with at revenues r, in the units of `model.cost`."""
+    """The values with which the costs are compared at revenues r, in the units of `model.cost`."""
     if not isinstance(model, GCM):
         raise ValueError(
-            f"r must be left out for an {type(model).__name__}: its costs are compared with the "
-            "kernel k, which r does not fix"
+            f"r must be omitted for an {type(model).__name__}: its costs are compared with the "
+            "kernel k, which r does not determine"
         )
     r = as_tensor("r", r, model.device)
     identity = isinstance(model.revenue_map, Identity)
@@ -69,7 +69,7 @@ def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> lis
 
 
 def draws_of(draws: ArrayLike, mixture: LatentMixture, indices: Sequence[Index]) -> Array:
-    """The draws of these costs, [S, number of costs]; infinite ones are kept."""
+    """Draws of these costs, [S, number of costs]; infinite values are kept."""
     values, event = numbers("draws", draws), tuple(mixture.event_shape)
     alone = () if len(indices) == 1 else (len(indices),)
     if values.size == 0 or values.shape[1:] not in (alone, (1, *event)):
@@ -86,17 +86,17 @@ def draws_of(draws: ArrayLike, mixture: LatentMixture, indices: Sequence[Index])
 
 
 def flat(index: Index, shape: tuple[int, ...]) -> int:
-    """The number of a cost among all."""
+    """The position of a cost in the flattened event shape."""
     return int(np.ravel_multi_index(index, shape))
 
 
 def cost_name(index: Index) -> str:
-    """c[0], or c[1, 0] with several alternatives."""
+    """The name of a cost: c[0], or c[1, 0] with several alternatives."""
     return f"c[{', '.join(map(str, index))}]"
 
 
 def cost_label(model: GCM | IGCM, index: Index) -> str:
-    """A cost with what it is compared with, and its unit."""
+    """A label with the name of a cost, the revenue it is compared with, and its unit."""
     revenue, part = ("r", model.revenue_map) if isinstance(model, GCM) else ("k", model.kernel_map)
     if not isinstance(part, Identity):
         return f"{cost_name(index)} (units of the mapped {revenue})"

@@ -1,4 +1,4 @@
-"""One coordinate of p(c | x): its density, its distribution function and a range to draw."""
+"""One coordinate of p(c | x): its density, distribution function and range."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pyro_gcm.distributions.latent_mixture import LatentMixture
 
 
 class Marginal:
-    """A cost of one row, as a mixture over N draws of z of univariate distributions.
+    """The distribution of one cost of one row, a mixture over N draws of z.
 
-    :param mixture: p(c | x) of batch shape [1].
-    :param index: of the cost in the event shape, (k,) or (g, k).
+    :param mixture: p(c | x) with batch shape [1].
+    :param index: index of the cost in the event shape, (k,) or (g, k).
     """
 
     def __init__(self, mixture: LatentMixture, index: tuple[int, ...]) -> None:
@@ -44,19 +44,19 @@ class Marginal:
     def density(self, points: Tensor) -> Tensor:
         """p(c | z, c < inf) at points [P], [P, N]."""
         value = (points.double() - self.loc) / self.scale
-        value = self._everywhere(value)
+        value = self._expanded(value)
         inside = self._base.support.check(value)
-        # A distribution refuses values outside of its support; there its median is asked for.
+        # Outside the support, where log_prob raises an error, it is evaluated at the median.
         half = torch.full_like(value, -math.log(2.0))
         value = torch.where(inside, value, self._quantile(self._base, half, half))
         density = torch.where(inside, self._base.log_prob(value).exp(), 0.0)
-        return self._here(density) / self.scale
+        return self._selected(density) / self.scale
 
     def below(self, points: Tensor) -> Tensor:
         """Pr(c < point | z, c < inf) at points [P], [P, N]."""
         value = (points.double() - self.loc) / self.scale
-        log_below, _ = tail_log_probs(self._finite_part, self._everywhere(value))
-        return self._here(log_below.exp())
+        log_below, _ = tail_log_probs(self._finite_part, self._expanded(value))
+        return self._selected(log_below.exp())
 
     def range(self, tail: float) -> tuple[float, float]:
         """The quantiles `tail` and 1 - `tail` of the cost given that it is finite."""
@@ -65,10 +65,10 @@ class Marginal:
         return self._solve(tail, weights), self._solve(1.0 - tail, weights)
 
     def _solve(self, probability: float, weights: Tensor) -> float:
-        log_p = self._everywhere(weights.new_full((1,), math.log(probability)))
+        log_p = self._expanded(weights.new_full((1,), math.log(probability)))
         log_q = torch.full_like(log_p, math.log1p(-probability))
-        # The quantile of the mixture lies among those of its components.
-        quantiles = self.loc + self.scale * self._here(self._quantile(self._base, log_p, log_q))
+        # The quantile of the mixture lies between those of its components.
+        quantiles = self.loc + self.scale * self._selected(self._quantile(self._base, log_p, log_q))
         low, high = quantiles[:, weights > 0].aminmax()
         for _ in range(60):
             middle = 0.5 * (low + high)
@@ -78,11 +78,11 @@ class Marginal:
                 high = middle
         return float(high)
 
-    def _everywhere(self, points: Tensor) -> Tensor:
-        """Points [P] for every draw and every cost, [P, N, 1, (G,) K]."""
+    def _expanded(self, points: Tensor) -> Tensor:
+        """Points [P] expanded to all draws and costs, [P, N, 1, (G,) K]."""
         shape = *self.component.batch_shape, *self.component.event_shape
         return points.reshape(-1, *(1,) * len(shape)).expand(-1, *shape)
 
-    def _here(self, values: Tensor) -> Tensor:
-        """This cost of [P, N, 1, (G,) K], [P, N]."""
+    def _selected(self, values: Tensor) -> Tensor:
+        """Values [P, N] of this cost, from [P, N, 1, (G,) K]."""
         return values.double().flatten(2)[..., self._flat]

@@ -1,4 +1,4 @@
-"""How far predictions fall, and along which line they fall most."""
+"""Drops of predictions found by an audit, and the prediction along the worst pair."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ _KINDS = (("rounding", "within rounding", GREY), ("violations", "violation", PAL
 
 
 def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") -> Figure:
-    """Drops by size, a panel a search, and the prediction along the worst pair.
+    """Histograms of drops, one panel per search, and the prediction along the worst pair.
 
-    Sizes are in quarters of a decade, counts on a log scale; a size can have both colours, since
-    the tolerance grows with predictions beyond 1. The last panel goes in a straight line from the
-    lower to the higher end of the worst violation, on which a monotone prediction would not fall.
+    Bins are quarters of a decade, and counts are on a log scale. A bin can have both colours, since
+    the tolerance is relative for predictions above 1. The last panel shows the prediction along the
+    straight line from the lower to the higher end of the worst violation, on which a monotone
+    prediction would not decrease.
 
-    :param audit: what `audit_monotonicity` returned.
+    :param audit: the result of `audit_monotonicity`.
     :param outcome_name: name of the prediction, with its unit.
     :returns: a new figure.
-    :raises ValueError: for something else than an audit.
+    :raises ValueError: if `audit` is not a `MonotonicityAudit`.
 
     >>> import numpy as np
     >>> from pyro_gcm.audit import audit_monotonicity
@@ -45,8 +46,8 @@ def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") ->
     for place, search in enumerate(searches):
         ax = figure.add_subplot(grid[place, 0])
         _histogram(ax, audit, str(search["search"]))
-        fall = search["rounding"] + search["violations"]
-        title = f"{search['search']}: {fall:,} of {search['pairs']:,} fall"
+        drops = search["rounding"] + search["violations"]
+        title = f"{search['search']}: {drops:,} drops in {search['pairs']:,} pairs"
         ax.set_title(title, fontsize="medium", loc="left")
         ax.tick_params(labelbottom=place == len(searches) - 1)
         if place == len(searches) // 2:
@@ -72,7 +73,7 @@ def _histogram(ax: Axes, audit: MonotonicityAudit, search: str) -> None:
         ax.axvline(audit.tolerance, color="black", linewidth=0.8, linestyle=":")
     ax.set_xscale("log")
     ax.set_yscale("log")
-    # Limits that all searches share, and that there are where nothing falls.
+    # All searches share limits, which exist also without any drop.
     near = audit.tolerance or 1e-16
     sizes = [*10.0 ** (audit.drops["exponent"] / 4.0), 1e-3 * near, 1e3 * near]
     most = audit.drops[["rounding", "violations"]].sum(axis=1).max() if len(audit.drops) else 10
@@ -99,11 +100,11 @@ def _witness(ax: Axes, audit: MonotonicityAudit, outcome_name: str) -> None:
         label += ", ..." if len(moved) > 4 else ""
     ax.plot(along, w.segment, color=PALETTE[0])
     ends = along[[0, -1]]
-    ax.plot(ends, [w.low, w.high], "o", color=PALETTE[1], label=f"falls by {w.drop:.3g}")
+    ax.plot(ends, [w.low, w.high], "o", color=PALETTE[1], label=f"drop of {w.drop:.3g}")
     if along[-1] < along[0]:
-        ax.invert_xaxis()  # the prediction should rise to the right
+        ax.invert_xaxis()  # so that the prediction should increase to the right
     ax.set_xlabel(label)
     ax.set_ylabel(outcome_name)
-    alone = "confirmed alone" if w.confirmed else "not confirmed alone"
-    ax.set_title(f"worst pair: row {w.row}, {alone}", fontsize="medium", loc="left")
+    confirmed = "confirmed" if w.confirmed else "not confirmed"
+    ax.set_title(f"worst pair: row {w.row}, {confirmed}", fontsize="medium", loc="left")
     ax.legend(fontsize="small")

@@ -1,4 +1,4 @@
-"""Are probabilities right, and are posteriors? Reliability curves and rank histograms."""
+"""Calibration of probabilities and of posteriors: reliability curves and rank histograms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyro_gcm.plots._axes import (
     two_errors,
 )
 
-#: Probability of the band of a rank histogram, for each bin by itself.
+#: Probability of the band of a rank histogram, for each bin separately.
 BAND = 0.99
 _AREA = 160.0  # of the largest point, in square points
 
@@ -29,14 +29,15 @@ def plot_reliability(
 ) -> Axes:
     """Observed frequency against predicted probability; a calibrated model is on the diagonal.
 
-    A bar is two standard errors to either side, the area of a point is in proportion to its rows.
-    Several calls on the same axes compare models.
+    Error bars are two standard errors, and the area of a point is proportional to its number of
+    rows. Several calls on the same axes compare models.
 
-    :param frame: columns predicted, observed, count and standard_error, one row a bin; bins of
-        count 0 are left out, and a NaN standard error draws no bar.
-    :param label: name of this curve in the legend.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for a frame without these columns, or probabilities outside of [0, 1].
+    :param frame: one row per bin with the columns predicted, observed, count and standard_error.
+        Bins with count 0 are omitted, and a NaN standard error draws no bar.
+    :param label: name of the curve in the legend.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for missing columns, or probabilities outside [0, 1].
 
     >>> from matplotlib.figure import Figure
     >>> import pandas as pd
@@ -48,7 +49,7 @@ def plot_reliability(
     wanted = ("predicted", "observed", "count", "standard_error")
     table = columns("frame", frame, wanted)
     if (table[2] < 0).any() or not (table[2] > 0).any():
-        raise ValueError("frame must count rows: no count below 0, and one above")
+        raise ValueError("frame must have no count below 0, and at least one above 0")
     predicted, observed, count, standard_error = (column[table[2] > 0] for column in table)
     for name, share in (("predicted", predicted), ("observed", observed)):
         if not ((share >= 0) & (share <= 1)).all():
@@ -67,7 +68,7 @@ def plot_reliability(
     ax.set_xlabel("predicted probability")
     ax.set_ylabel("observed frequency (± 2 standard errors)")
     ax.set_xlim(-0.03, 1.03)
-    ax.set_ylim(-0.03, 1.03)  # bars may go on, frequencies cannot
+    ax.set_ylim(-0.03, 1.03)  # error bars may exceed this range
     ax.legend(loc="upper left")
     return ax
 
@@ -82,18 +83,19 @@ def plot_ranks(
 ) -> Axes:
     """Histogram of the ranks of simulation-based calibration, with a band for uniform ranks.
 
-    The rank of a true value among draws from its posterior is uniform on 0..num_draws if the
-    posterior is right (Talts et al. 2018). A bin is outside of the band with probability at most
-    1 % each when it is. A hump is a posterior that is too wide, a valley one that is too narrow, a
-    slope one that is shifted.
+    If the posterior is correct, the rank of a true value among its posterior draws is uniform on
+    0..num_draws (Talts et al. 2018), and each bin is outside the band with a probability of at most
+    1 %. A histogram that is high in the middle indicates a posterior that is too wide, a low middle
+    one that is too narrow, and a slope one that is biased.
 
-    :param ranks: [n], integers in 0..num_draws: how many draws are below the true value.
-    :param num_draws: draws behind every rank.
-    :param bins: number of bins; by default about 20 that hold equally many ranks. Where they
-        cannot, the band follows the number of ranks in each bin.
+    :param ranks: number of draws below the true value, integers in 0..num_draws, [n].
+    :param num_draws: number of posterior draws behind every rank.
+    :param bins: number of bins; by default about 20 that contain equally many ranks. If that is
+        impossible, the band follows the number of ranks in each bin.
     :param label: name of the quantity.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for ranks that are no integers in 0..num_draws, or more bins than ranks.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for ranks that are not integers in 0..num_draws, or more bins than ranks.
 
     >>> from matplotlib.figure import Figure
     >>> import torch
@@ -105,16 +107,16 @@ def plot_ranks(
     ranks = numbers("ranks", ranks)
     if ranks.ndim != 1 or len(ranks) == 0:
         raise ValueError(f"ranks must have shape [n], got {ranks.shape}")
-    strange = (ranks != np.round(ranks)) | (ranks < 0) | (ranks > num_draws)
-    if strange.any():
+    invalid = (ranks != np.round(ranks)) | (ranks < 0) | (ranks > num_draws)
+    if invalid.any():
         raise ValueError(
-            f"ranks must be integers in 0..{num_draws}, got {ranks[strange][:5].tolist()}"
+            f"ranks must be integers in 0..{num_draws}, got {ranks[invalid][:5].tolist()}"
         )
     bins = _even_bins(values) if bins is None else positive_int("bins", bins)
     if bins > values:
         raise ValueError(f"bins must be at most the {values} different ranks, got {bins}")
     ax = axes_or_new(ax)
-    # Edges between integers, so that a bin holds whole ranks.
+    # Edges between integers, so that no rank is on an edge.
     edges = np.round(np.linspace(0, values, bins + 1)) - 0.5
     share = np.diff(edges) / values
     low, high = _binomial_interval(len(ranks), share)
@@ -131,7 +133,7 @@ def plot_ranks(
 
 
 def _even_bins(values: int) -> int:
-    """The number of bins near 20 that divides the number of ranks; else 20, or each its own."""
+    """The divisor of the number of ranks that is closest to 20, or 20 if there is none near it."""
     if values <= 20:
         return values
     even = [bins for bins in range(10, 41) if values % bins == 0]
@@ -139,7 +141,7 @@ def _even_bins(values: int) -> int:
 
 
 def _binomial_interval(n: int, share: Array) -> tuple[Array, Array]:
-    """The central interval of probability BAND of a binomial count, for each share."""
+    """The central interval with probability BAND of a binomial count, for each share."""
     k = torch.arange(n + 1, dtype=torch.float64)
     log_choose = torch.lgamma(k[-1] + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
     low, high = np.empty_like(share), np.empty_like(share)

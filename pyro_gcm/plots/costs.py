@@ -1,4 +1,4 @@
-"""The latent cost of one row: its density, and the probability that it stays below the revenue."""
+"""The latent costs of one row: densities, and probabilities to be below the revenues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyro_gcm.plots._cost_inputs import (
     cost_label,
     cost_name,
     draws_of,
-    one_row,
+    single_row,
     thresholds,
 )
 from pyro_gcm.plots._marginals import Marginal
@@ -38,24 +38,25 @@ def plot_cost_density(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Density of one cost given x, for one row; the region below the revenue is shaded.
+    """Density of one cost given x, with the region below the revenue shaded.
 
-    The shaded mass is Pr(c < r), the event that makes y = 1: the paper's Figure 3 in one dimension.
-    A cost that may be infinite has the probability of that in the legend, and the area under the
-    curve is the rest.
+    The shaded area is Pr(c < r), the probability of the event y = 1: the paper's Figure 3 in one
+    dimension. If the cost may be infinite, the legend shows the probability of that, and the area
+    under the curve is one minus this probability.
 
     :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
-    :param x: one row, [x_dim] or [1, x_dim], in data units.
-    :param r: revenues [r_dim] of a `GCM` in data units, or, where every revenue has a cost of its
-        own, the one number that this cost is compared with. A revenue map is applied to them.
-    :param cost: number of the cost, or (alternative, number); a number alone is of alternative 0.
+    :param x: one row, [x_dim] or [1, x_dim], in the units of the data.
+    :param r: revenues [r_dim] of a `GCM` in the units of the data, to which the revenue map is
+        applied. If every revenue has its own cost, r may be the one revenue of this cost.
+    :param cost: index of the cost, or (alternative, index); an index alone is of alternative 0.
     :param draws: draws of this cost [S], or of all costs of the row [S, 1, (G,) K], such as those
         of `cost_posterior` given y, in the units of `model.cost(x)`; shown as a histogram.
-    :param num_samples: draws of z that are averaged over, the model's own number by default.
+    :param num_samples: number of draws of z, by default that of the model.
     :param label: name of the cost with its unit, for the axis.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for several rows of x, a cost that is not there, or r for an `IGCM`, whose
-        costs are not compared with r itself.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for several rows of x, a cost index out of range, or r with an `IGCM`, whose
+        costs are not compared with r directly.
 
     >>> from matplotlib.figure import Figure
     >>> import torch
@@ -65,7 +66,7 @@ def plot_cost_density(
     'c[0], cost of r[0] (units of the data)'
     """
     index = cost_index("cost", cost, model.cost_shape)
-    mixture = model.cost(one_row(model, x), num_samples=num_samples)
+    mixture = model.cost(single_row(model, x), num_samples=num_samples)
     limit = None if r is None else thresholds(model, r, [index])[0]
     drawn = None if draws is None else draws_of(draws, mixture, [index])[:, 0]
     ax = axes_or_new(ax)
@@ -74,7 +75,7 @@ def plot_cost_density(
     weights = marginal.weights * marginal.finite
     points = _points(marginal, limit, 401)
     shown = limit is not None and float(points[0]) <= limit <= float(points[-1])
-    if shown:  # the shaded region ends there, not at the point before
+    if shown:  # the shaded region ends exactly at the limit
         points = torch.cat([points, points.new_tensor([limit])]).unique()
     density = _host(marginal.density(points) @ weights)
     if drawn is not None:
@@ -93,7 +94,7 @@ def plot_cost_density(
         )
         if shown:
             ax.axvline(limit, color=_EVENT, linestyle="--", linewidth=1.0)
-    _note_atom(ax, name, 1.0 - float(weights.sum()))
+    _note_infinite(ax, name, 1.0 - float(weights.sum()))
     legend_above(ax, bottom=0.0)
     ax.set_xlabel(label or cost_label(model, index))
     ax.set_ylabel("probability density (per unit)")
@@ -113,25 +114,26 @@ def plot_cost_pairs(
     labels: tuple[str, str] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Contours of the joint density of two costs given x, for one row: the paper's Figure 3.
+    """Contours of the joint density of two costs given x: the paper's Figure 3.
 
-    The quadrant in which both costs stay below their revenues is shaded, with its probability in
-    the legend. For the only two costs of a model it is Pr(y = 1) of a binary response. A contour
-    is the edge of the smallest region of that mass, for costs that may be infinite of their mass
-    where they are finite.
+    The quadrant in which both costs are below their revenues is shaded, with its probability in the
+    legend. If the model has only these two costs and a binary response, it is Pr(y = 1). A contour
+    encloses the smallest region with the given probability mass, conditionally on finite costs.
 
     :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
-    :param x: one row, [x_dim] or [1, x_dim], in data units.
-    :param r: revenues [r_dim] of a `GCM` in data units; a revenue map is applied to them.
-    :param pair: the two costs, each a number or (alternative, number).
-    :param masses: of the regions, in (0, 1).
+    :param x: one row, [x_dim] or [1, x_dim], in the units of the data.
+    :param r: revenues [r_dim] of a `GCM` in the units of the data, to which the revenue map is
+        applied.
+    :param pair: the two costs, each an index or (alternative, index).
+    :param masses: probability masses of the regions, in (0, 1).
     :param draws: draws of the two costs [S, 2], or of all costs of the row [S, 1, (G,) K], in the
         units of `model.cost(x)`.
-    :param num_samples: draws of z that are averaged over, the model's own number by default.
+    :param num_samples: number of draws of z, by default that of the model.
     :param labels: names of the two costs with their units.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for several rows of x, costs that are not there or the same twice, masses
-        outside of (0, 1), or r for an `IGCM`.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for several rows of x, cost indices that are equal or out of range, masses
+        outside (0, 1), or r with an `IGCM`.
 
     >>> from matplotlib.figure import Figure
     >>> import torch
@@ -149,14 +151,14 @@ def plot_cost_pairs(
         raise ValueError(f"masses must lie in (0, 1), got {masses!r}")
     if labels is not None and len(labels) != 2:
         raise ValueError(f"labels must be two names, got {labels!r}")
-    mixture = model.cost(one_row(model, x), num_samples=num_samples)
+    mixture = model.cost(single_row(model, x), num_samples=num_samples)
     limits = None if r is None else thresholds(model, r, indices)
     drawn = None if draws is None else draws_of(draws, mixture, indices)
     ax = axes_or_new(ax)
 
     first, second = (Marginal(mixture, index) for index in indices)
     weights = first.weights * first.finite
-    if indices[0][:-1] != indices[1][:-1]:  # alternatives are infinite one by one
+    if indices[0][:-1] != indices[1][:-1]:  # alternatives are infinite independently
         weights = weights * second.finite
     grids = [
         _points(marginal, None if limits is None else limits[side], 241)
@@ -168,7 +170,7 @@ def plot_cost_pairs(
             drawn[:, 0], drawn[:, 1], s=6, color=_DRAWS, alpha=0.5, linewidths=0, label="draws"
         )
     names = [cost_name(index) for index in indices]
-    levels = _levels(density, grids, float(weights.sum()), masses)
+    levels = _contour_levels(density, grids, float(weights.sum()), masses)
     contours = ax.contour(*map(_host, grids), _host(density), list(levels), colors=_CURVE)
     ax.plot([], [], color=_CURVE, label=f"p({', '.join(names)} | x), mass inside")
     ax.clabel(contours, fmt={level: f"{100 * mass:g}%" for level, mass in levels.items()})
@@ -179,7 +181,7 @@ def plot_cost_pairs(
         ]
         event = ", ".join(f"{n} < {limit:.4g}" for n, limit in zip(names, limits, strict=True))
         _quadrant(ax, limits, grids, f"Pr({event}) = {float(below[0] * below[1] @ weights):.3f}")
-    _note_atom(ax, " or ".join(names), 1.0 - float(weights.sum()))
+    _note_infinite(ax, " or ".join(names), 1.0 - float(weights.sum()))
     ax.set_xlabel(labels[0] if labels else cost_label(model, indices[0]))
     ax.set_ylabel(labels[1] if labels else cost_label(model, indices[1]))
     legend_above(ax)
@@ -187,7 +189,7 @@ def plot_cost_pairs(
 
 
 def _points(marginal: Marginal, limit: float | None, count: int) -> Tensor:
-    """Values of a cost that hold almost all of it, and its limit unless that is far away."""
+    """Grid points that cover almost all mass of a cost, and its limit if that is not far away."""
     low, high = marginal.range(5e-4)
     width = high - low
     if limit is not None and low - width <= limit <= high + width:
@@ -195,10 +197,10 @@ def _points(marginal: Marginal, limit: float | None, count: int) -> Tensor:
     return torch.linspace(low, high, count, dtype=torch.float64, device=marginal.weights.device)
 
 
-def _levels(
+def _contour_levels(
     density: Tensor, grids: list[Tensor], total: float, masses: tuple[float, ...]
 ) -> dict[float, float]:
-    """The density at the edge of the smallest region that holds each share of the total mass."""
+    """Densities at the boundary of the smallest region with each fraction of the total mass."""
     cell = float((grids[0][1] - grids[0][0]) * (grids[1][1] - grids[1][0]))
     descending = density.flatten().sort(descending=True).values
     held = descending.cumsum(0) * cell / total
@@ -210,7 +212,7 @@ def _levels(
 
 
 def _quadrant(ax: Axes, limits: list[float], grids: list[Tensor], label: str) -> None:
-    """Shade what is below both limits; as an artist that leaves the range of the axes alone."""
+    """Shade the region below both limits without changing the range of the axes."""
     corner = [
         min(limit, float(grid[0])) - 9.0 * float(grid[-1] - grid[0])
         for limit, grid in zip(limits, grids, strict=True)
@@ -223,7 +225,7 @@ def _quadrant(ax: Axes, limits: list[float], grids: list[Tensor], label: str) ->
 
 
 def _histogram(ax: Axes, draws: Array) -> None:
-    """Draws as a density whose area is the share of finite ones."""
+    """Histogram of draws whose area is the fraction of finite draws."""
     finite = draws[np.isfinite(draws)]
     label = "draws"
     if len(finite) < len(draws):
@@ -233,8 +235,8 @@ def _histogram(ax: Axes, draws: Array) -> None:
     ax.hist(finite, edges.tolist(), weights=weights, color=_DRAWS, alpha=0.4, label=label)
 
 
-def _note_atom(ax: Axes, what: str, probability: float) -> None:
-    """The probability of an infinite cost in the legend, where there is one."""
+def _note_infinite(ax: Axes, what: str, probability: float) -> None:
+    """Add the probability of an infinite cost to the legend, if it is positive."""
     if probability > 1e-12:
         ax.plot([], [], " ", label=f"Pr({what} infinite) = {probability:.3f}")
 

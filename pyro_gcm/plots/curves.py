@@ -1,4 +1,4 @@
-"""How a prediction runs with one revenue, and how much of it the latent variable leaves open."""
+"""Predictions as a function of one revenue, with a band for the uncertainty about z."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, vector
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.models.responses import Binary, Continuous, Quantile
 from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, is_index, legend_above
 
 
@@ -23,7 +22,7 @@ def plot_response_curves(
     revenue: int = 0,
     grid: ArrayLike | None = None,
     r: ArrayLike | None = None,
-    level: float = 0.9,
+    probability: float = 0.9,
     band: bool = True,
     num_samples: int | None = None,
     labels: Sequence[str] | None = None,
@@ -31,29 +30,30 @@ def plot_response_curves(
     outcome_name: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Predictions for a few rows of x as one revenue runs and the others are held.
+    """Predictions for a few rows of x as a function of one revenue, with the others fixed.
 
     A line is `model.surface`, the average over z: Pr(y = 1 | x, r), the mean or the quantile of y.
-    The band around it is the central interval of the predictions given each draw of z (for an
-    `IGCM` that draws k, of z and k): what would be predicted if z were known. Curves of a `GCM`
-    rise, those of an `IGCM` need not.
+    The band is the central interval of the predictions given each draw of z (and of k, for an
+    `IGCM` that draws k), so it shows the variation of predictions if z were known. Curves of a
+    `GCM` are increasing, those of an `IGCM` need not be.
 
     :param model: a `GCM` or an `IGCM`.
-    :param x: [B, x_dim] in data units, at most seven rows.
-    :param revenue: number of the revenue that runs.
-    :param grid: its values, [P], increasing, in data units; by default its mean in the training
-        rows ± 2.5 standard deviations, for quantile levels 0.02 to 0.98.
-    :param r: all revenues, [r_dim], or [B, r_dim] for rows with revenues of their own, of which
-        the others are held; by default their means in the training rows.
-    :param level: probability of the band, in (0, 1).
-    :param band: whether there is one.
-    :param num_samples: draws of z, the model's own number by default.
+    :param x: [B, x_dim] in the units of the data, at most seven rows.
+    :param revenue: index of the revenue that is varied.
+    :param grid: its increasing values [P] in the units of the data; by default its mean in the
+        training rows ± 2.5 standard deviations, or 0.02 to 0.98 for quantile levels.
+    :param r: all revenues, [r_dim], or [B, r_dim] for different revenues by row, of which the
+        others are used; by default their means in the training rows.
+    :param probability: probability of the band, in (0, 1).
+    :param band: whether to draw the band.
+    :param num_samples: number of draws of z, by default that of the model.
     :param labels: names of the rows, [B].
     :param revenue_name: name of the revenue, with its unit.
     :param outcome_name: name of y, with its unit if it has one.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for a revenue that is not there, shapes that do not fit together, or a grid
-        that does not increase.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for a revenue index out of range, shapes that do not match, or a grid that
+        is not increasing.
 
     >>> from matplotlib.figure import Figure
     >>> import torch
@@ -66,11 +66,11 @@ def plot_response_curves(
     x = matrix("x", x[None] if x.dim() == 1 else x, model.x_dim, "x_dim", model.device)
     rows = _checked_rows(x, labels)
     if not is_index(revenue, model.r_dim):
-        raise ValueError(f"revenue must be a number in 0..{model.r_dim - 1}, got {revenue!r}")
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"level must lie in (0, 1), got {level!r}")
+        raise ValueError(f"revenue must be an index in 0..{model.r_dim - 1}, got {revenue!r}")
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f"probability must lie in (0, 1), got {probability!r}")
     values = _values(model, revenue, grid)
-    revenues = _held(model, r, rows).repeat(len(values), 1, 1)  # [P, B or 1, m]
+    revenues = _fixed_revenues(model, r, rows).repeat(len(values), 1, 1)  # [P, B or 1, m]
     revenues[..., revenue] = values[:, None]
     model.response.check_revenue(revenues.flatten(0, 1))
     if num_samples is not None:
@@ -87,24 +87,24 @@ def plot_response_curves(
         if band:
             draws = model.surface_draws(one, own, num_samples=num_samples)
             weights = None if draws.weights is None else draws.weights[:, 0]
-            tail = 0.5 * (1.0 - level)
+            tail = 0.5 * (1.0 - probability)
             low, high = (
                 _weighted_quantile(draws.values[:, 0], weights, p).cpu().numpy()
                 for p in (tail, 1.0 - tail)
             )
             ax.fill_between(points, low, high, color=PALETTE[row], alpha=0.18, linewidth=0)
-    if band:  # one entry in the legend for all of them
-        ax.fill_between([], [], color=GREY, alpha=0.3, label=f"{100 * level:g}% over z")
+    if band:  # one entry in the legend for all bands
+        ax.fill_between([], [], color=GREY, alpha=0.3, label=f"{100 * probability:g}% over z")
     ax.set_xlabel(revenue_name or _revenue_label(model, revenue))
     ax.set_ylabel(_prediction_label(model, outcome_name))
-    if isinstance(model.response, Binary):
+    if model.response.is_probability:
         ax.yaxis.set_major_locator(_Probabilities())
     legend_above(ax)
     return ax
 
 
 class _Probabilities(AutoLocator):
-    """Ticks in [0, 1], also where the axis goes on to hold the legend."""
+    """Ticks in [0, 1] on an axis that extends further for the legend."""
 
     def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
         ticks = np.asarray(super().tick_values(vmin, vmax))
@@ -115,7 +115,7 @@ def _checked_rows(x: Tensor, labels: Sequence[str] | None) -> int:
     rows = len(x)
     if rows > len(PALETTE):
         raise ValueError(
-            f"x has {rows} rows, at most {len(PALETTE)} can be told apart by colour: pass fewer"
+            f"x has {rows} rows, but colours distinguish at most {len(PALETTE)}: pass fewer rows"
         )
     if labels is not None and (isinstance(labels, str) or len(labels) != rows):
         raise ValueError(f"labels must name each of the {rows} rows of x, got {labels!r}")
@@ -123,7 +123,7 @@ def _checked_rows(x: Tensor, labels: Sequence[str] | None) -> int:
 
 
 def _values(model: GCM | IGCM, revenue: int, grid: ArrayLike | None) -> Tensor:
-    """The values of the revenue that runs, float64 [P]."""
+    """The values of the varied revenue, float64 [P]."""
     if grid is None and not model.response.standardizes_revenue:
         low, high = 0.02, 0.98
     elif grid is None:
@@ -134,35 +134,35 @@ def _values(model: GCM | IGCM, revenue: int, grid: ArrayLike | None) -> Tensor:
     else:
         values = vector("grid", grid, model.device).double()
         if len(values) < 2 or not (values[1:] > values[:-1]).all():
-            raise ValueError("grid must have two values or more, each above the one before")
+            raise ValueError("grid must have at least two values, in increasing order")
         return values
     return torch.linspace(low, high, 101, dtype=torch.float64, device=model.device)
 
 
-def _held(model: GCM | IGCM, r: ArrayLike | None, rows: int) -> Tensor:
-    """The revenues that are held, float64 [B or 1, m]."""
+def _fixed_revenues(model: GCM | IGCM, r: ArrayLike | None, rows: int) -> Tensor:
+    """The revenues of the rows, float64 [B or 1, m]."""
     if r is None:
         return model.r_standardizer.loc.double()[None]
     r = as_tensor("r", r, model.device)
     r = matrix("r", r[None] if r.dim() == 1 else r, model.r_dim, "r_dim", model.device)
     if len(r) not in (1, rows):
-        raise ValueError(f"r must be one row, or one for each of the {rows} of x, got {len(r)}")
+        raise ValueError(f"r must have one row or, like x, {rows} rows, got {len(r)}")
     return r.double()
 
 
 def _weighted_quantile(values: Tensor, weights: Tensor | None, probability: float) -> Tensor:
-    """The smallest of the values over dimension 0 whose share of weight at or below it suffices.
+    """The smallest value, over dimension 0, whose cumulative weight reaches the probability.
 
-    No interpolation: the draws may be all values there are, as those of a categorical z are.
+    There is no interpolation, since the draws may be all possible values, as for a categorical z.
     """
     values, order = values.double().sort(0)
     if weights is None:
-        held = torch.arange(1, len(values) + 1, device=values.device) / len(values)
-        held = held.reshape(-1, *(1,) * (values.dim() - 1)).expand_as(values)
+        cumulative = torch.arange(1, len(values) + 1, device=values.device) / len(values)
+        cumulative = cumulative.reshape(-1, *(1,) * (values.dim() - 1)).expand_as(values)
     else:
-        held = weights.double().gather(0, order).cumsum(0)
+        cumulative = weights.double().gather(0, order).cumsum(0)
     # Weights are rounded to the dtype of the model.
-    first = (held < probability - 1e-6).sum(0, keepdim=True).clamp(max=len(values) - 1)
+    first = (cumulative < probability - 1e-6).sum(0, keepdim=True).clamp(max=len(values) - 1)
     return values.gather(0, first)[0]
 
 
@@ -173,8 +173,6 @@ def _revenue_label(model: GCM | IGCM, revenue: int) -> str:
 
 
 def _prediction_label(model: GCM | IGCM, outcome: str | None) -> str:
-    if isinstance(model.response, Binary):
+    if model.response.is_probability:
         return f"Pr({outcome or 'y'} = 1 | x, r)"
-    kinds = {Continuous: "mean", Quantile: "quantile"}
-    kind = next((k for cls, k in kinds.items() if isinstance(model.response, cls)), "prediction")
-    return f"{kind} of {outcome or 'y (units of the data)'}"
+    return f"{model.response.predicts} of {outcome or 'y (units of the data)'}"

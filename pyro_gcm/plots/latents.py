@@ -1,4 +1,4 @@
-"""What the latent variable knows: its posterior, coloured by the outcome."""
+"""The posterior of the latent variable, coloured by the outcome."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pyro_gcm.plots._axes import (
     numbers,
 )
 
-#: Draws that are shown at most, of all rows together: more would be a blot, and slow.
-_MOST_DRAWS = 20_000
+#: Maximum number of draws of all rows together; more would be slow and unreadable.
+_MAX_DRAWS = 20_000
 
 
 def plot_latent(
@@ -33,20 +33,21 @@ def plot_latent(
     outcome_name: str = "y",
     ax: Axes | None = None,
 ) -> Axes:
-    """Two dimensions of z, a point a row at its posterior mean, coloured by the outcome.
+    """Posterior means of two dimensions of z, one point per row, coloured by the outcome.
 
-    Draws of z are shown faintly behind their means: where they are wide against the distance of
-    the means, z is known badly. An outcome of zeros and ones has two colours and a legend, another
-    one a colour bar.
+    Draws of z are shown faintly behind the means; if they are spread widely relative to the
+    distances between the means, z is uncertain. An outcome of zeros and ones has two colours and a
+    legend, another outcome a colour bar.
 
     :param z: draws [S, B, D], such as those of `cost_posterior`, or means [B, D].
-    :param y: [B].
+    :param y: outcomes, [B].
     :param dims: the two dimensions of z.
-    :param num_draws: draws that are shown of each row, at most.
+    :param num_draws: maximum number of draws that are shown for each row.
     :param latent_name: name of z, which has no unit.
     :param outcome_name: name of y, with its unit.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for shapes that do not fit together, or dimensions that are not there.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for shapes that do not match, or dimensions out of range.
 
     >>> from matplotlib.figure import Figure
     >>> import torch
@@ -59,7 +60,7 @@ def plot_latent(
         raise ValueError(f"z must have shape [S, B, D] or [B, D], got {draws.shape}")
     if outcome.shape != draws.shape[-2:-1]:
         raise ValueError(
-            f"y must have shape {draws.shape[-2:-1]}, one outcome a row of z, got {outcome.shape}"
+            f"y must have shape {draws.shape[-2:-1]}, one outcome per row of z, got {outcome.shape}"
         )
     for name, values in (("z", draws), ("y", outcome)):
         if not np.isfinite(values).all():
@@ -70,7 +71,7 @@ def plot_latent(
 
     means = draws if draws.ndim == 2 else draws.mean(0)
     several = draws[None] if draws.ndim == 2 else draws
-    shown = min(num_draws, _MOST_DRAWS // len(outcome), len(several)) if draws.ndim == 3 else 0
+    shown = min(num_draws, _MAX_DRAWS // len(outcome), len(several)) if draws.ndim == 3 else 0
     chosen = several[np.linspace(0, len(several) - 1, shown).astype(int)]  # [shown, B, D]
 
     if np.isin(outcome, (0.0, 1.0)).all():
@@ -95,12 +96,12 @@ def plot_latent(
 
 
 def _means(ax: Axes, first: Array, second: Array, **style: Any) -> Any:
-    """A point a row, on top."""
+    """One point per row, in front of the draws."""
     return ax.scatter(first, second, s=22, edgecolors="white", linewidths=0.4, zorder=3, **style)
 
 
 def _draws(ax: Axes, first: Array, second: Array, **style: Any) -> None:
-    """Draws, small and faint; as an image in vector graphics, which would be large otherwise."""
+    """Small and faint draws, rasterised to keep vector graphics small."""
     if first.size:
         points = first.ravel(), second.ravel()
         ax.scatter(*points, s=4, alpha=0.15, linewidths=0, rasterized=True, **style)
@@ -115,6 +116,6 @@ def _two_dims(dims: Any, size: int) -> tuple[int, int]:
         or dims[0] == dims[1]
     ):
         raise ValueError(
-            f"dims must be two different dimensions in 0..{size - 1}, those of z, got {dims!r}"
+            f"dims must be two different dimensions of z, in 0..{size - 1}, got {dims!r}"
         )
     return int(dims[0]), int(dims[1])

@@ -1,4 +1,4 @@
-"""The course of training, and what more particles gain."""
+"""Losses during training, and bounds for different numbers of particles."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from pyro_gcm.inference import FitResult
 from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, columns, next_color, two_errors
+from pyro_gcm.training import FitResult
 
 
 def plot_history(
     result: FitResult | pd.DataFrame,
     *,
-    loss_name: str = "minus the bound, nats a row",
+    loss_name: str = "minus the bound (nats per row)",
     ax: Axes | None = None,
 ) -> Axes:
-    """Loss of every epoch on the training rows and, where there is one, on the validation part.
+    """Loss by epoch on the training rows and, if there is one, on the validation part.
 
-    :param result: what `fit` returned, or its `history`: a DataFrame with columns epoch, loss and
-        perhaps validation_loss. Of a result with a validation part the epoch whose weights were
-        kept is marked.
+    :param result: the result of `fit`, or its `history`, a DataFrame with the columns epoch, loss
+        and optionally validation_loss. For a result with a validation part, the epoch whose weights
+        were kept is marked.
     :param loss_name: label of the loss.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for a frame without these columns.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for missing columns.
 
     >>> from matplotlib.figure import Figure
     >>> import pandas as pd
     >>> history = pd.DataFrame({"epoch": [1, 2, 3], "loss": [0.7, 0.6, 0.55]})
     >>> plot_history(history, ax=Figure().subplots()).get_ylabel()
-    'minus the bound, nats a row'
+    'minus the bound (nats per row)'
     """
     frame = result.history if isinstance(result, FitResult) else result
     epoch, loss = columns("result", frame, ("epoch", "loss"))
     ax = axes_or_new(ax)
-    # One epoch is a point, which a line would not show.
+    # A line would not show a single epoch.
     marker = "o" if len(epoch) == 1 else None
     ax.plot(epoch, loss, color=PALETTE[0], marker=marker, label="training rows")
     if "validation_loss" in frame:
@@ -52,16 +53,17 @@ def plot_history(
 
 
 def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None = None) -> Axes:
-    """A bound on the log-evidence against the number of particles, with two standard errors.
+    """A bound on the log evidence against the number of particles, with two standard errors.
 
-    The importance-weighted bound rises with the number of particles (Burda et al. 2016); where it
-    has become flat, more of them gain nothing. Several calls on the same axes compare guides.
+    The importance-weighted bound increases with the number of particles (Burda et al. 2016); once
+    it is flat, more particles do not help. Several calls on the same axes compare guides.
 
-    :param frame: columns num_particles, bound (nats a row) and standard_error, one row a number of
-        particles; NaN draws no error bar.
-    :param label: name of this curve in the legend.
-    :returns: the axes, `ax` or new ones.
-    :raises ValueError: for a frame without these columns, or numbers of particles below 1.
+    :param frame: one row per number of particles with the columns num_particles, bound (nats per
+        row) and standard_error; a NaN standard error draws no bar.
+    :param label: name of the curve in the legend.
+    :param ax: axes to draw on; by default new ones.
+    :returns: the axes.
+    :raises ValueError: for missing columns, or numbers of particles below 1.
 
     >>> from matplotlib.figure import Figure
     >>> import pandas as pd
@@ -89,13 +91,13 @@ def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None
         label=label,
     )
     ax.set_xscale("log", base=2)
-    # Those of earlier curves as well.
+    # Ticks of all curves on these axes.
     ticks = np.concatenate([np.asarray(line.get_xdata(), np.float64) for line in ax.lines])
     ax.xaxis.set_major_locator(FixedLocator(np.unique(ticks).tolist(), nbins=12))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.set_xlabel("number of particles")
-    ax.set_ylabel("bound, nats a row (± 2 standard errors)")
+    ax.set_ylabel("bound (nats per row, ± 2 standard errors)")
     if label is not None:
         ax.legend(loc="lower right")
     return ax

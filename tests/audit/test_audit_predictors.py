@@ -1,4 +1,4 @@
-"""Every kind of predictor is called the right way, and what cannot be called is refused."""
+"""Every kind of predictor is called correctly, and other objects are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MATRIX = np.concatenate([X, R], 1)
 
 
 class Booster:
-    """The methods of XGBoost's and LightGBM's classifiers, with weights for each column."""
+    """A linear classifier with the methods of those of XGBoost and LightGBM."""
 
     def __init__(self, *weights: float) -> None:
         self.weights = np.array(weights)
@@ -49,7 +49,7 @@ class Model:
 
 
 class Net(nn.Module):
-    """A module of x and r with dropout, which only evaluation turns off."""
+    """A module of x and r with dropout, which is inactive in evaluation mode only."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class AnyDtype(Net):
 
 
 class Scorer(Net):
-    """A module whose `forward` is a score, and its `predict` a probability without gradient."""
+    """A module whose `forward` is a score and whose `predict` is a probability without gradient."""
 
     @torch.no_grad()
     def predict(self, x: Tensor, r: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def sigmoid(x: Any, r: Any) -> Any:
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_the_way_to_call_is_told_from_the_parameters(predictor: Any, adapter: str) -> None:
+def test_adapter_is_determined_from_the_parameters(predictor: Any, adapter: str) -> None:
     assert adapter_of(predictor) == adapter
     assert adapter in ADAPTERS
 
@@ -115,7 +115,9 @@ def test_the_way_to_call_is_told_from_the_parameters(predictor: Any, adapter: st
     ],
     ids=["gcm", "score", "score64", "net", "any", "torch", "numpy", "object", "boosting"],
 )
-def test_each_gets_what_it_takes(predictor: Any, dtype: str, output: Any, slopes: bool) -> None:
+def test_predictors_receive_suitable_inputs(
+    predictor: Any, dtype: str, output: Any, slopes: bool
+) -> None:
     if isinstance(predictor, nn.Module):
         predictor.eval()
     found = as_predictor(predictor, X, R)
@@ -127,14 +129,14 @@ def test_each_gets_what_it_takes(predictor: Any, dtype: str, output: Any, slopes
     if found.derivative is not None:  # central differences
         step = np.array([1e-2, 0.0])
         difference = (found(X, R + step) - found(X, R - step)) / 2e-2
-        with torch.no_grad():  # as a caller may have it
+        with torch.no_grad():  # which a caller may use
             slope = found.derivative(X, R)[:, 0]
         if isinstance(predictor, Scorer):  # the slope of the score
             slope *= values * (1.0 - values)
         np.testing.assert_allclose(slope, difference, rtol=1e-3, atol=1e-4)
 
 
-def test_columns_say_where_r_is_in_the_matrix() -> None:
+def test_columns_are_the_positions_of_r_in_the_matrix() -> None:
     weights = np.array([1.0, 10.0, 100.0, 1000.0])
 
     def linear(matrix: Any) -> Any:
@@ -149,11 +151,11 @@ def test_columns_say_where_r_is_in_the_matrix() -> None:
     for columns in ([0], [0, 0], [2, 4], [-1, 0]):
         with pytest.raises(ValueError, match=r"columns must be the 2 different positions of r in"):
             as_predictor(linear, x, r, columns=columns)
-    with pytest.raises(ValueError, match="columns is for predictors of one matrix"):
+    with pytest.raises(ValueError, match="columns requires a predictor of one matrix"):
         as_predictor(Model(), x, r, columns=[0, 1])
 
 
-def test_columns_are_found_by_name_where_both_sides_have_names() -> None:
+def test_columns_are_found_by_name_if_both_sides_have_names() -> None:
     rows = pd.DataFrame(_rng.random((200, 3)), columns=["bid", "age", "price"])
     model = LinearRegression().fit(rows, -5.0 * rows.bid + 9.0 * rows.age + rows.price)
     audited: dict[str, Any] = {"pairs": 300, "progress": False}
@@ -162,7 +164,7 @@ def test_columns_are_found_by_name_where_both_sides_have_names() -> None:
     assert audit_monotonicity(model, x, bid, increasing=False, columns=[0], **audited).passed
     found = as_predictor(model, x.to_numpy(), bid.to_numpy(), names=["price", "age", "bid"])
     np.testing.assert_allclose(found(x.to_numpy(), bid.to_numpy()), model.predict(rows))
-    with pytest.raises(ValueError, match=r"columns must be \[0\], where .*, got \[2\]"):
+    with pytest.raises(ValueError, match=r"columns must be \[0\], the positions .*, got \[2\]"):
         audit_monotonicity(model, x, bid, columns=[2], **audited)
     with pytest.raises(ValueError, match=r"predictor takes the columns \['bid', .* x and r have"):
         audit_monotonicity(model, x.rename(columns={"age": "years"}), bid, **audited)
@@ -193,10 +195,8 @@ def test_boosting_passes_with_constraints_and_fails_without() -> None:
     assert not audit_monotonicity(model, x, r, increasing=[-1, -1], **audited).passed
 
 
-def test_a_module_is_audited_in_evaluation_and_put_back() -> None:
+def test_module_is_audited_in_evaluation_mode_and_restored() -> None:
     net = Net().train()
-    net.dropout.eval()
-    net.dropout.train()
     net.weight.requires_grad_(False)
     assert audit_monotonicity(net, X, R, pairs=3000, progress=False).passed
     assert net.training
@@ -206,14 +206,14 @@ def test_a_module_is_audited_in_evaluation_and_put_back() -> None:
     assert not net.training
 
 
-def test_an_adapter_can_be_given() -> None:
+def test_adapter_can_be_given() -> None:
     labels = as_predictor(Booster(0, 0, 1, 1), X, R, adapter="predict(matrix)")
     assert set(labels(X, R)) <= {0.0, 1.0}
 
     def anything(*arguments: Any) -> Any:
         return arguments[-1][:, 0]
 
-    with pytest.raises(ValueError, match="cannot tell from its parameters how function is called"):
+    with pytest.raises(ValueError, match=r"cannot determine from .* how to call function"):
         as_predictor(anything, X, R)
     np.testing.assert_array_equal(as_predictor(anything, X, R, adapter="call(x, r)")(X, R), R[:, 0])
     with pytest.raises(TypeError, match=r"Model cannot be called as predict_proba\(matrix\)"):
@@ -226,37 +226,36 @@ def failing(x: Any, r: Any) -> Any:
     raise KeyError("missing part")
 
 
-def three_classes(X: Any) -> Any:
-    return np.ones((len(X), 3)) / 3.0
+def three_classes() -> Booster:
+    predictor = Booster()
+    predictor.predict_proba = lambda X: np.ones((len(X), 3)) / 3.0  # type: ignore[method-assign]
+    return predictor
 
 
 @pytest.mark.parametrize(
     ("predictor", "error", "message"),
     [
-        (3.0, TypeError, "predictor must be a function of .* or have a method predict, got float"),
-        (MLP, TypeError, "predictor is the class MLP, pass an object of it"),
+        (3.0, TypeError, "predictor must be callable or have a method predict, got float"),
+        (MLP, TypeError, "predictor is the class MLP, pass an instance of it"),
         (failing, ValueError, r"called as call\(x, r\) with 3 rows .* KeyError: 'missing part'"),
-        (lambda x, r: r, ValueError, r"must give shape \(3,\), got \(3, 2\)"),
-        (lambda x, r: np.array(["a"] * len(r)), ValueError, "predictor must give numbers"),
-        (lambda x, r: torch.zeros(3) * 1j, ValueError, "predictor must give real numbers"),
+        (lambda x, r: r, ValueError, r"must return shape \(3,\), got \(3, 2\)"),
+        (lambda x, r: np.array(["a"] * len(r)), ValueError, "predictor must return numbers"),
+        (lambda x, r: torch.zeros(3) * 1j, ValueError, "predictor must return real numbers"),
         (HistGradientBoostingClassifier(), ValueError, "NotFittedError"),
+        (three_classes(), ValueError, r"must return two columns, got shape \(3, 3\)"),
+        (
+            lambda x, r: np.where(r[:, 0] > 0.9, np.nan, 1.0),
+            ValueError,
+            r"must return finite values, got nan at x = \[",
+        ),
     ],
-    ids=["number", "class", "failing", "matrix", "text", "complex", "not fitted"],
+    ids=[
+        *("number", "class", "failing", "matrix", "text", "complex", "not fitted"),
+        *("three classes", "not finite"),
+    ],
 )
-def test_what_cannot_be_called_is_refused(
+def test_invalid_predictors_are_refused(
     predictor: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
-        audit_monotonicity(predictor, X, R, pairs=30, progress=False)
-
-
-def test_three_classes_are_refused() -> None:
-    predictor = Booster()
-    predictor.predict_proba = three_classes  # type: ignore[method-assign, assignment]
-    with pytest.raises(ValueError, match=r"must give two columns, got shape \(3, 3\)"):
-        as_predictor(predictor, X, R)
-
-
-def test_predictions_that_are_not_finite_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"predictor must give finite values, got nan at x = \["):
-        audit_monotonicity(lambda x, r: np.where(r[:, 0] > 0.9, np.nan, 1.0), X, R, progress=False)
+        audit_monotonicity(predictor, X, R, pairs=3000, progress=False)

@@ -1,4 +1,4 @@
-"""What the searches visit, what they find, and what counts as a violation."""
+"""The searches: the pairs they visit, what they find, and what counts as a violation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def audit(predictor: Any, x: Any = X, r: Any = R, **options: Any) -> Monotonicit
 
 
 class Recorder:
-    """An increasing function of arrays or tensors that keeps the batches it is given."""
+    """A linear function of arrays or tensors that records its batches."""
 
     def __init__(self, tensors: bool = False, weights: tuple[float, ...] = (1.0, 1.0, 1.0)) -> None:
         self.tensors, self.weights = tensors, weights
@@ -33,7 +33,7 @@ class Recorder:
 
     def __call__(self, x: Any, r: Any) -> Any:
         if isinstance(r, torch.Tensor) != self.tensors:
-            raise TypeError("the other kind")
+            raise TypeError("wrong type of array")
         if not (self.tensors and r.requires_grad):
             self.x.append(np.asarray(x))
             self.r.append(np.asarray(r))
@@ -41,7 +41,7 @@ class Recorder:
         return sum(terms[1:], terms[0])
 
     def ends(self, start: int, stop: int | None = None) -> tuple[Any, Any, Any]:
-        """x, low and high ends of the pairs in the calls from `start` on."""
+        """x and the two elements of the pairs in the calls from `start` on."""
         x, r = self.x[start:stop], self.r[start:stop]
         assert [len(low) for low in r[::2]] == [len(high) for high in r[1::2]]
         for one, other in zip(x[::2], x[1::2], strict=True):
@@ -51,15 +51,15 @@ class Recorder:
 
 @pytest.mark.parametrize("search", ["random", "grid", "gradient"])
 @pytest.mark.parametrize("tensors", [False, True], ids=["arrays", "tensors"])
-def test_pairs_are_ordered_inside_the_data_and_of_real_x(search: str, tensors: bool) -> None:
+def test_pairs_are_ordered_within_bounds_and_have_x_of_a_row(search: str, tensors: bool) -> None:
     recorder = Recorder(tensors, (1.0, -1.0, 5.0))
     found = audit(recorder, increasing=[1, -1, 0], searches=[search], margin=0.5, batch_size=512)
     assert found.passed
-    x, low, high = recorder.ends(1)  # after the probe
+    x, low, high = recorder.ends(1)  # after the first call with a few rows
     assert (high[:, 0] >= low[:, 0]).all()
     assert (high[:, 1] <= low[:, 1]).all()
     rows = [int(np.flatnonzero((row == X).all(1))[0]) for row in x]
-    for end in (low, high):  # what is not checked stays with its row
+    for end in (low, high):  # columns that are not checked are those of the row
         np.testing.assert_array_equal(end[:, 2], R[rows, 2])
     both = np.concatenate([low, high])[:, :2]
     beyond = 0.5 * np.ptp(R[:, :2], axis=0)
@@ -71,7 +71,7 @@ def test_pairs_are_ordered_inside_the_data_and_of_real_x(search: str, tensors: b
 
 
 @pytest.mark.parametrize("tensors", [False, True], ids=["arrays", "tensors"])
-def test_without_margin_no_pair_leaves_the_range(tensors: bool) -> None:
+def test_pairs_stay_in_the_range_without_a_margin(tensors: bool) -> None:
     recorder = Recorder(tensors)
     audit(recorder)
     both = np.concatenate(recorder.r)
@@ -80,7 +80,7 @@ def test_without_margin_no_pair_leaves_the_range(tensors: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_random_steps_go_from_one_ulp_to_the_range(dtype: str) -> None:
+def test_random_steps_range_from_one_ulp_to_the_whole_range(dtype: str) -> None:
     recorder = Recorder(tensors=True)
     audit(recorder, r=TENTHS.repeat(3, 1), x=NO_X, searches=["random"], dtype=dtype)
     _, low, high = recorder.ends(1)
@@ -90,8 +90,8 @@ def test_random_steps_go_from_one_ulp_to_the_range(dtype: str) -> None:
     assert 0.9 < (high - low).max() <= 1.0
 
 
-def test_the_rate_of_random_pairs_is_that_of_brute_force() -> None:
-    """The prediction |r - 1/2| falls between low and high by more than 1e-6 or it does not."""
+def test_rate_of_random_pairs_agrees_with_numerical_integration() -> None:
+    """For the prediction |r - 1/2| and drops of more than 1e-6."""
     found = audit(
         lambda x, r: abs(r[:, 0] - 0.5),
         NO_X,
@@ -105,17 +105,17 @@ def test_the_rate_of_random_pairs_is_that_of_brute_force() -> None:
     for r in TENTHS[:, 0]:
         step = np.exp((1.0 - share) * np.log(np.spacing(max(r, 2.0**-20))))
         up, down = np.minimum(r + step, 1.0), np.maximum(r - step, 0.0)
-        falls_up = (abs(r - 0.5) - abs(up - 0.5) > 1e-6).mean()
-        falls_down = (abs(down - 0.5) - abs(r - 0.5) > 1e-6).mean()
-        rates.append({0.0: falls_up, 1.0: falls_down}.get(r, (falls_up + falls_down) / 2.0))
+        drops_up = (abs(r - 0.5) - abs(up - 0.5) > 1e-6).mean()
+        drops_down = (abs(down - 0.5) - abs(r - 0.5) > 1e-6).mean()
+        rates.append({0.0: drops_up, 1.0: drops_down}.get(r, (drops_up + drops_down) / 2.0))
     expected = np.mean(rates)
     assert 0.1 < expected < 0.4
     assert abs(found.rate - expected) < 4.0 * np.sqrt(expected * (1.0 - expected) / 40_000)
     assert found.violations == found.frame["violations"].sum() == found.drops["violations"].sum()
 
 
-def test_every_column_takes_part_alone_and_with_others() -> None:
-    """Of two columns one moves with probability 1/2, or alone (1/4) in half of what is left."""
+def test_columns_are_varied_alone_and_together() -> None:
+    """Each of two columns is varied with probability 1/2, or alone (1/4) if neither is."""
     r = R[:, :2]
     found = audit(lambda x, r: -r[:, 1], r=r, searches=["random"], pairs=20_000, tolerance=0.0)
     assert abs(found.rate - 5 / 8) < 4.0 * np.sqrt(5 / 8 * 3 / 8 / 20_000)
@@ -126,7 +126,7 @@ def test_every_column_takes_part_alone_and_with_others() -> None:
 
 
 def dip(x: Any, r: Any) -> Any:
-    """r, and a narrow dip between two rows of the data."""
+    """The identity with a narrow dip between two rows of the data."""
     exp = torch.exp if isinstance(r, torch.Tensor) else np.exp
     return r[:, 0] - 0.01 * exp(-(((r[:, 0] - 0.5537) / 5e-4) ** 2))
 
@@ -138,7 +138,7 @@ def dip_of_arrays(x: Any, r: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [dip, dip_of_arrays])
-def test_a_narrow_dip_that_random_pairs_miss_is_found_whole(function: Any) -> None:
+def test_narrow_dip_that_random_pairs_miss_is_found_with_its_full_depth(function: Any) -> None:
     assert audit(function, NO_X, TENTHS, searches=["random"], pairs=30_000).passed
     found = audit(function, NO_X, TENTHS, pairs=90_000)
     rate = found.frame.set_index("search")["rate"]
@@ -151,63 +151,63 @@ def test_a_narrow_dip_that_random_pairs_miss_is_found_whole(function: Any) -> No
     assert found.witness.search == "gradient"
 
 
-def test_the_gradient_search_needs_no_other() -> None:
+def test_gradient_search_works_alone() -> None:
     found = audit(dip, NO_X, TENTHS, searches="gradient", pairs=30_000)
     assert found.largest_drop > 0.0085
     local = audit(lambda x, r: np.sin(4.0 * np.asarray(r)[:, 0]), NO_X, TENTHS, searches="gradient")
     assert local.largest_drop == pytest.approx(1.0 - np.sin(4.0), rel=1e-3)
 
 
-def test_rounding_is_counted_and_is_no_violation() -> None:
-    def rises(x: Any, r: Any) -> Any:  # 2 r / 3 + 1 / 9
+def test_rounding_is_counted_and_is_not_a_violation() -> None:
+    def increasing(x: Any, r: Any) -> Any:  # 2 r / 3 + 1 / 9
         r = r.float()[:, 0]
         return (r + 1 / 3) ** 2 - r**2
 
-    found = audit(rises, NO_X, TENTHS)
+    found = audit(increasing, NO_X, TENTHS)
     assert found.passed
     assert found.rounding == found.drops["rounding"].sum() > 20
     assert 0.0 < found.largest_drop <= found.tolerance == 2.0**-20
     assert found.witness is None
-    strict = audit(rises, NO_X, TENTHS, tolerance=0.0)
+    strict = audit(increasing, NO_X, TENTHS, tolerance=0.0)
     assert strict.rounding == 0
     assert strict.violations > 20
 
 
-def test_the_tolerance_grows_with_predictions_beyond_one() -> None:
+def test_tolerance_is_relative_for_predictions_above_one() -> None:
     options: dict[str, Any] = {"x": NO_X, "r": TENTHS, "searches": "grid", "tolerance": 1e-3}
     assert audit(lambda x, r: 1000.0 - r[:, 0], **options).passed
     assert not audit(lambda x, r: 1.0 - r[:, 0], **options).passed
 
 
-def test_small_units_that_hide_a_fall_are_told() -> None:
-    with pytest.warns(UserWarning, match="predictions go from .* in larger units, or pass a small"):
+def test_small_units_that_hide_a_violation_cause_a_warning() -> None:
+    with pytest.warns(UserWarning, match="predictions range from .* use larger units"):
         assert audit(lambda x, r: -1e-13 * r[:, 0], NO_X, TENTHS).passed
     assert not audit(lambda x, r: -1e-13 * r[:, 0], NO_X, TENTHS, tolerance=0.0).passed
 
 
-def test_predictions_near_the_largest_number_are_counted() -> None:
+def test_overflowing_drops_are_counted() -> None:
     found = audit(lambda x, r: np.where(np.asarray(r)[:, 0] > 0.5, -1.7e308, 1.7e308), NO_X, TENTHS)
     assert found.drops["violations"].sum() == found.violations > 0
 
 
 @pytest.mark.parametrize("tensors", [False, True], ids=["arrays", "tensors"])
-def test_no_call_is_longer_and_no_search_has_more_pairs_than_asked(tensors: bool) -> None:
+def test_batch_size_and_number_of_pairs_are_not_exceeded(tensors: bool) -> None:
     longest = 0
 
-    def falls(x: Any, r: Any) -> Any:
+    def decreasing(x: Any, r: Any) -> Any:
         nonlocal longest
         if isinstance(r, torch.Tensor) != tensors:
-            raise TypeError("the other kind")
+            raise TypeError("wrong type of array")
         longest = max(longest, len(r))
         return -r[:, 0]
 
-    assert audit(falls, pairs=5000, batch_size=7).pairs <= 5000
+    assert audit(decreasing, pairs=5000, batch_size=7).pairs <= 5000
     assert longest == 7
-    assert audit(falls, pairs=2, searches=["gradient", "random"]).pairs <= 2
+    assert audit(decreasing, pairs=2, searches=["gradient", "random"]).pairs <= 2
 
 
-def test_ties_of_steps_between_whole_numbers_are_counted() -> None:
-    """0 to 9 in steps of one, of which only 3 to 4 and 7 to 8 change floor(r / 4)."""
+def test_ties_of_steps_between_integers_are_counted() -> None:
+    """Of the steps of one from 0 to 9, only 3 to 4 and 7 to 8 change floor(r / 4)."""
     r = np.arange(10.0)[:, None]
     found = audit(lambda x, r: r[:, 0] // 4, NO_X[:10], r, searches=["grid"])
     assert found.passed
@@ -219,7 +219,7 @@ def test_ties_of_steps_between_whole_numbers_are_counted() -> None:
     assert set(zip(low[:, 0], high[:, 0], strict=True)) == {(0, 1), (1, 5), (5, 20)}
 
 
-def test_decreasing_columns_fall_and_unchecked_ones_may_do_anything() -> None:
+def test_direction_of_each_column_can_be_chosen() -> None:
     def mixed(x: Any, r: Any) -> Any:
         return r[:, 0] - 2.0 * r[:, 1] + 10.0 * (r[:, 2] - 0.5) ** 2
 
@@ -231,7 +231,7 @@ def test_decreasing_columns_fall_and_unchecked_ones_may_do_anything() -> None:
     assert found.by_column.set_index("column")["violations_alone"]["r[0]"] == 0
 
 
-def test_the_witness_is_a_violation_that_can_be_checked() -> None:
+def test_witness_is_a_reproducible_violation() -> None:
     def wave(x: Any, r: Any) -> Any:
         sin = torch.sin if isinstance(r, torch.Tensor) else np.sin
         return sin(9.0 * r[:, 0] + x[:, 0]) - r[:, 1]
@@ -250,7 +250,7 @@ def test_the_witness_is_a_violation_that_can_be_checked() -> None:
     np.testing.assert_allclose(w.segment, wave(w.x[None].repeat(101, 0), line), atol=1e-13)
 
 
-def test_a_witness_that_does_not_fall_alone_is_not_confirmed() -> None:
+def test_witness_that_is_no_violation_in_calls_with_one_row_is_not_confirmed() -> None:
     def by_batch(x: Any, r: Any) -> Any:
         return r[:, 0] if len(r) == 1 else -r[:, 0]
 
@@ -261,7 +261,7 @@ def test_a_witness_that_does_not_fall_alone_is_not_confirmed() -> None:
     assert "NOT confirmed" in audit(by_batch).summary()
 
 
-def test_the_same_seed_gives_the_same_result_and_global_generators_are_untouched() -> None:
+def test_result_depends_on_the_seed_and_global_random_states_are_unchanged() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = MLP(2, 3)
@@ -277,7 +277,7 @@ def test_the_same_seed_gives_the_same_result_and_global_generators_are_untouched
     np.testing.assert_array_equal(first.witness.r_high, again.witness.r_high)
 
 
-def test_a_gcm_passes() -> None:
+def test_gcm_passes() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(1)
         model = GCM(2, 3, num_samples=16)
@@ -287,13 +287,13 @@ def test_a_gcm_passes() -> None:
     assert not audit(model, pairs=3000, increasing=False).passed
 
 
-def test_the_summary_names_columns_of_data_frames() -> None:
+def test_summary_names_the_columns_of_data_frames() -> None:
     x = pd.DataFrame(X, columns=["age", "income"])
     r = pd.DataFrame(R, columns=["bid", "price", "quality"])
     found = audit(lambda x, r: r[:, 0] + r[:, 1], x, r, increasing=[1, -1, 1])
     text = found.summary()
     assert text.startswith(f"monotonicity FAILED: {found.violations} violations")
-    assert "confirmed by rows alone" in text
+    assert "confirmed in calls with one row" in text
     assert "(decreasing)" in text
     assert "income = " in text
     assert found.by_column["column"].tolist() == ["bid", "price", "quality"]
@@ -307,12 +307,12 @@ def test_the_summary_names_columns_of_data_frames() -> None:
         ({"r": R[:, 0]}, r"r must have shape \[rows"),
         ({"r": np.where(R > 0.7, np.nan, R)}, "r must be finite"),
         ({"r": np.ones_like(R)}, "r must vary in a column that is checked"),
-        ({"increasing": [1, 2, 0]}, "increasing must be True, False or 3 of"),
-        ({"increasing": [1, 1]}, "increasing must be True, False or 3 of"),
-        ({"increasing": [0, 0, 0]}, r"increasing=\[0, 0, 0\] leaves them out"),
+        ({"increasing": [1, 2, 0]}, "increasing must be True, False, or .* each of the 3"),
+        ({"increasing": [1, 1]}, "increasing must be True, False, or .* each of the 3"),
+        ({"increasing": [0, 0, 0]}, r"increasing=\[0, 0, 0\] excludes them"),
         ({"searches": ["random", "brute"]}, "searches must be one of"),
-        ({"searches": []}, "searches must be different ones"),
-        ({"searches": 3}, "searches must be some of .*, got 3"),
+        ({"searches": []}, "searches must be different, from"),
+        ({"searches": 3}, "searches must be a sequence from .*, got 3"),
         ({"pairs": 2}, "pairs must be an integer of at least 3, got 2"),
         ({"margin": -0.1}, "margin must be a number of at least 0"),
         ({"margin": None}, "margin must be a number of at least 0, got None"),
@@ -322,6 +322,6 @@ def test_the_summary_names_columns_of_data_frames() -> None:
     ],
     ids=lambda value: "" if isinstance(value, str) else "-".join(value),
 )
-def test_bad_input_is_named(options: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         audit(lambda x, r: r[:, 0], **options)

@@ -15,93 +15,44 @@ def linear_pieces(model: MM, x: Array, r: Array) -> Array:
     return np.asarray(x @ w["x_layer.weight"].T + w["x_layer.bias"] + r @ np.exp(w["log_weight"]).T)
 
 
-def smooth_maximum(values: list[float], beta: float) -> float:
-    return float(np.log(sum(np.exp(beta * value) for value in values)) / beta)
+def maximum(values: Array, beta: float | None) -> Array:
+    """The maximum over the last axis, or LSE(beta v) / beta."""
+    return values.max(-1) if beta is None else np.log(np.exp(beta * values).sum(-1)) / beta
 
 
-def smooth_minimum(values: list[float], beta: float) -> float:
-    return -smooth_maximum([-value for value in values], beta)
+def minimum(values: Array, beta: float | None) -> Array:
+    return -maximum(-values, beta)
 
 
-def in_groups(pieces: Array, groups: int, units: int) -> list[list[list[float]]]:
-    return [
-        [[float(row[k * units + j]) for j in range(units)] for k in range(groups)] for row in pieces
-    ]
-
-
-def test_paper_form_of_mm_is_the_maximum_of_minima() -> None:
-    model = made(MM, hidden=5)
-
-    def reference(x: Array, r: Array) -> Array:
-        rows = in_groups(two_stream(model.pieces, x, r), 3, 3)
-        return np.array([max(min(group) for group in row) for row in rows])
-
-    assert_score_is(model, reference)
-
-
-def test_canonical_form_of_mm_is_the_minimum_of_maxima_of_linear_pieces() -> None:
-    model = made(MM, form="canonical")
-
-    def reference(x: Array, r: Array) -> Array:
-        rows = in_groups(linear_pieces(model, x, r), 6, 6)
-        return np.array([min(max(group) for group in row) for row in rows])
-
-    assert_score_is(model, reference)
-
-
-def test_paper_form_of_smm_has_beta_four() -> None:
-    model = made(SMM, hidden=5)
+@pytest.mark.parametrize("sizes", [{}, {"groups": 2, "units": 4}], ids=["default", "2 x 4"])
+@pytest.mark.parametrize(
+    ("method", "form", "beta"),
+    [
+        (MM, "paper", None),
+        (MM, "canonical", None),
+        (SMM, "paper", 4.0),
+        (SMM, "canonical", np.exp(-1.0)),
+        (SMM, "canonical", np.exp(0.7)),
+    ],
+    ids=["MM paper", "MM canonical", "SMM paper", "SMM canonical", "SMM learned"],
+)
+def test_score_is_the_extremum_over_groups_of_pieces(
+    method: type[MM], form: str, beta: float | None, sizes: dict[str, int]
+) -> None:
+    model = made(method, hidden=5, form=form, **sizes)
+    assert ("log_beta" in dict(model.named_parameters())) == (method is SMM and form != "paper")
+    if "log_beta" in dict(model.named_parameters()):
+        assert model.log_beta == -1.0
+        model.log_beta.data.fill_(np.log(beta))
+    default = 3 if form == "paper" else 6
+    shape = (-1, sizes.get("groups", default), sizes.get("units", default))
 
     def reference(x: Array, r: Array) -> Array:
-        rows = in_groups(two_stream(model.pieces, x, r), 3, 3)
-        return np.array(
-            [smooth_maximum([smooth_minimum(g, 4.0) for g in row], 4.0) for row in rows]
-        )
+        if form == "paper":
+            return maximum(minimum(two_stream(model.pieces, x, r).reshape(shape), beta), beta)
+        return minimum(maximum(linear_pieces(model, x, r).reshape(shape), beta), beta)
 
     assert_score_is(model, reference)
-    assert "log_beta" not in dict(model.named_parameters())
-
-
-@pytest.mark.parametrize("log_beta", [None, 0.7], ids=["start", "learned"])
-def test_canonical_form_of_smm_learns_beta(log_beta: float | None) -> None:
-    model = made(SMM, form="canonical")
-    if log_beta is not None:
-        model.log_beta.data.fill_(log_beta)
-    beta = np.exp(-1.0 if log_beta is None else log_beta)
-
-    def reference(x: Array, r: Array) -> Array:
-        rows = in_groups(linear_pieces(model, x, r), 6, 6)
-        return np.array(
-            [smooth_minimum([smooth_maximum(g, beta) for g in row], beta) for row in rows]
-        )
-
-    assert_score_is(model, reference)
-
-
-@pytest.mark.parametrize("form", ["paper", "canonical"])
-@pytest.mark.parametrize("method", [MM, SMM])
-def test_groups_and_units_are_the_requested_ones(method: type[MM], form: str) -> None:
-    model = made(method, form=form, groups=2, units=4)
-    values = torch.arange(8.0).double()
-    model.pieces = _Constant(values)
-    beta = 4.0 if form == "paper" else float(np.exp(-1.0))
-    groups = [list(map(float, range(4))), list(map(float, range(4, 8)))]
-    if method is MM:
-        wanted = 4.0 if form == "paper" else 3.0
-    elif form == "paper":
-        wanted = smooth_maximum([smooth_minimum(group, beta) for group in groups], beta)
-    else:
-        wanted = smooth_minimum([smooth_maximum(group, beta) for group in groups], beta)
-    assert model.decode((), torch.zeros(1)).item() == pytest.approx(wanted, abs=1e-12)
-
-
-class _Constant(torch.nn.Module):
-    def __init__(self, values: torch.Tensor) -> None:
-        super().__init__()
-        self.values = values
-
-    def decode(self, encoded: tuple[torch.Tensor, ...], r: torch.Tensor) -> torch.Tensor:
-        return self.values
 
 
 def test_smooth_extrema_converge_to_the_exact_ones() -> None:

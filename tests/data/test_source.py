@@ -13,6 +13,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pooch
 import pytest
@@ -21,6 +22,11 @@ from pyro_gcm.data.source import RawFile, read_raw, unzip
 
 CONTENT = b"1, 2\n3, 4\n" * 50
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
+# MANIFEST is the output of `sha256sum a.csv b.csv | sha256sum` for these two files.
+MEMBERS = {"a.csv": b"1\n", "b.csv": b"2\n"}
+MANIFEST = "ffa316d1dfc28adc171ad727498624f20943b24bd0fc8f3bf6a3ffa9e227104c"
+ZIP: dict[str, Any] = {"member": "table.csv"}
+ARCHIVE: dict[str, Any] = {"sha256": MANIFEST, "archive": True}
 
 
 def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -92,38 +98,59 @@ def cached(tmp_path: Path) -> list[str]:
     return sorted(p.relative_to(cache).as_posix() for p in cache.rglob("*") if p.is_file())
 
 
-@pytest.mark.parametrize("member", [None, "table.csv"], ids=["plain", "zip"])
-def test_download_happens_once(site: Site, tmp_path: Path, member: str | None) -> None:
-    site.files["/some+file"] = CONTENT if member is None else zipped(CONTENT)
-    file = RawFile("toy/table.csv", SHA256, f"{site.url}/some+file", member)
-    assert read_raw(file) == CONTENT
-    assert read_raw(file) == CONTENT
-    assert site.asked == ["/some+file"]
-    assert cached(tmp_path) == ["toy/some+file"]
+@pytest.mark.parametrize(
+    ("url", "served", "options"),
+    [
+        ("/some+file", CONTENT, {}),
+        ("/some+file", zipped(CONTENT), ZIP),
+        ("/table.csv.gz", gzip.compress(CONTENT), {}),
+        ("/both", archive(MEMBERS), ARCHIVE),
+        ("/both", archive(dict(reversed(MEMBERS.items())), zipfile.ZIP_STORED), ARCHIVE),
+        ("/file", b"anything", {"sha256": None}),
+    ],
+    ids=["plain", "zip", "gzip", "archive", "other order and compression", "unknown digest"],
+)
+def test_file_is_downloaded_once(
+    site: Site, tmp_path: Path, url: str, served: bytes, options: dict[str, Any]
+) -> None:
+    site.files[url] = served
+    file = RawFile("toy/table.csv", url=f"{site.url}{url}", **{"sha256": SHA256, **options})
+    wanted = served if options.keys() & {"archive", "sha256"} else CONTENT
+    assert read_raw(file) == wanted
+    assert read_raw(file) == wanted
+    assert site.asked == [url]
+    assert cached(tmp_path) == [f"toy{url}"]
 
 
 @pytest.mark.parametrize(
-    ("served", "member", "message"),
+    ("url", "served", "options", "message"),
     [
-        (CONTENT[:-1], None, rf"has sha256 \w+, expected {SHA256} for toy/table.csv"),
-        (zipped(CONTENT[:-1]), "table.csv", rf"has sha256 \w+, expected {SHA256}"),
-        (zipped(CONTENT)[:-30], "table.csv", "is not a complete zip file"),
-        (flipped(zipped(CONTENT), 45), "table.csv", "is not a complete zip file"),
-        (flipped(zipped(CONTENT), -71), "table.csv", r"not a complete zip file: zip file version"),
-        (zipped(CONTENT, "other.csv"), "table.csv", "has no member 'table.csv'"),
+        ("/file", CONTENT[:-1], {}, rf"has sha256 \w+, expected {SHA256} for toy/table.csv"),
+        ("/cut.gz", gzip.compress(CONTENT)[:-9], {}, "is not a complete gzip file"),
+        ("/file", zipped(CONTENT[:-1]), ZIP, rf"has sha256 \w+, expected {SHA256}"),
+        ("/file", zipped(CONTENT)[:-30], ZIP, "is not a complete zip file"),
+        ("/file", flipped(zipped(CONTENT), 45), ZIP, "is not a complete zip file"),
+        ("/file", flipped(zipped(CONTENT), -71), ZIP, "not a complete zip file: zip file version"),
+        ("/file", zipped(CONTENT, "other.csv"), ZIP, "has no member 'table.csv'"),
+        ("/file", archive({"a.csv": b"2\n", "b.csv": b"1\n"}), ARCHIVE, f"expected {MANIFEST}"),
+        ("/file", archive({"a.csv": b"1\n2\n", "b.csv": b""}), ARCHIVE, f"expected {MANIFEST}"),
+        ("/file", archive({"a.csv": b"1\n", "c.csv": b"2\n"}), ARCHIVE, f"expected {MANIFEST}"),
+        ("/file", archive({"a.csv": b"1\n"}), ARCHIVE, f"expected {MANIFEST}"),
+        ("/file", archive(MEMBERS)[:-30], ARCHIVE, "is not a complete zip file"),
     ],
-    ids=["plain", "zip_member", "cut_zip", "bad_data", "bad_version", "wrong_zip"],
+    ids=[
+        *("plain", "cut gzip", "zip member", "cut zip", "bad data", "bad version", "wrong zip"),
+        *("swapped", "shifted", "renamed", "lost", "cut archive"),
+    ],
 )
 def test_damaged_download_is_refused_and_removed(
-    site: Site, tmp_path: Path, served: bytes, member: str | None, message: str
+    site: Site, tmp_path: Path, url: str, served: bytes, options: dict[str, Any], message: str
 ) -> None:
-    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file", member)
-    site.files["/file"] = served
-    with pytest.raises(ValueError, match=message):
+    file = RawFile("toy/table.csv", url=f"{site.url}{url}", **{"sha256": SHA256, **options})
+    site.files[url] = served
+    with pytest.raises(ValueError, match=f"{message}.* removed, the next call downloads it again"):
         read_raw(file)
     assert cached(tmp_path) == []
-    site.files["/file"] = CONTENT if member is None else zipped(CONTENT)
-    assert read_raw(file) == CONTENT
 
 
 def test_damaged_copy_in_the_cache_is_refused_and_removed(site: Site, tmp_path: Path) -> None:
@@ -188,51 +215,6 @@ def test_missing_file_names_the_variable_and_the_path(
     assert site.asked == []
 
 
-def test_download_that_is_gzipped_is_unpacked(site: Site) -> None:
-    site.files["/table.csv.gz"] = gzip.compress(CONTENT)
-    assert read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/table.csv.gz")) == CONTENT
-    site.files["/cut.csv.gz"] = gzip.compress(CONTENT)[:-9]
-    with pytest.raises(ValueError, match=r"is not a complete gzip file.*removed, the next call"):
-        read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/cut.csv.gz"))
-
-
-def test_file_without_a_known_digest_is_not_verified(site: Site) -> None:
-    site.files["/file"] = b"anything"
-    assert read_raw(RawFile("toy/table.csv", None, f"{site.url}/file")) == b"anything"
-
-
-# The output of `sha256sum a.csv b.csv | sha256sum` for b"1\n" and b"2\n".
-MEMBERS = {"a.csv": b"1\n", "b.csv": b"2\n"}
-MANIFEST = "ffa316d1dfc28adc171ad727498624f20943b24bd0fc8f3bf6a3ffa9e227104c"
-
-
-@pytest.mark.parametrize("order", [1, -1])
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_archive_is_verified_by_its_members_however_compressed(
-    site: Site, order: int, compression: int
-) -> None:
-    site.files["/file"] = archive(dict(list(MEMBERS.items())[::order]), compression)
-    file = RawFile("toy/both.zip", MANIFEST, f"{site.url}/file", archive=True)
-    content = read_raw(file)
-    assert content == site.files["/file"]
+def test_members_of_an_archive_are_sorted() -> None:
+    content = archive(dict(reversed(MEMBERS.items())))
     assert list(unzip(content, "toy").items()) == list(MEMBERS.items())
-
-
-@pytest.mark.parametrize(
-    ("served", "message"),
-    [
-        (archive({"a.csv": b"2\n", "b.csv": b"1\n"}), rf"sha256 \w+, expected {MANIFEST}"),
-        (archive({"a.csv": b"1\n2\n", "b.csv": b""}), rf"sha256 \w+, expected {MANIFEST}"),
-        (archive({"a.csv": b"1\n", "c.csv": b"2\n"}), rf"sha256 \w+, expected {MANIFEST}"),
-        (archive({"a.csv": b"1\n"}), rf"sha256 \w+, expected {MANIFEST}"),
-        (archive(MEMBERS)[:-30], "is not a complete zip file"),
-    ],
-    ids=["swapped", "shifted", "renamed", "lost", "cut"],
-)
-def test_changed_archive_is_refused_and_removed(
-    site: Site, tmp_path: Path, served: bytes, message: str
-) -> None:
-    site.files["/file"] = served
-    with pytest.raises(ValueError, match=message):
-        read_raw(RawFile("toy/both.zip", MANIFEST, f"{site.url}/file", archive=True))
-    assert cached(tmp_path) == []

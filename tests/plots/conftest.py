@@ -1,4 +1,4 @@
-"""Figures without a screen that are closed after each test, and settings that none may change."""
+"""Tests of figures: no display, no open figures, unchanged settings, the same draws."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-# A second conftest.py cannot be collected for doctests: the module name is taken.
-collect_ignore = ["conftest.py"]
-
 
 @pytest.fixture(autouse=True)
 def figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No figure is shown or left open, no setting is changed, draws are the same at every run."""
+    """No figure is shown or stays open, no setting changes, and draws are the same in every run."""
 
     def show(*args: object, **kwargs: object) -> None:
         raise AssertionError("a figure was shown")

@@ -1,4 +1,4 @@
-"""Small models on toy rows, and what figures show of them."""
+"""Small models trained on toy data, and helpers that read figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X = torch.randn(200, 3, generator=_g)
 R = 50.0 + 20.0 * torch.rand(200, 2, generator=_g)
 _NOISE = torch.randn(200, generator=_g)
 MARGIN = X[:, 0] + (R.sum(1) - 120.0) / 5.0 + _NOISE
-#: Revenues at which costs are neither certain to be lower nor certain to be higher.
+#: Revenues at which both outcomes have a considerable probability.
 MIDDLE = [57.0, 58.0]
 
 
@@ -31,7 +31,7 @@ def trained(
     dtype: torch.dtype = torch.float32,
     **options: Any,
 ) -> Any:
-    """A model of ten short epochs on the toy rows; `kind` is "gcm" or "igcm"."""
+    """A model trained for ten short epochs; `kind` is "gcm" or "igcm"."""
     r = (R[:, :1] - 50.0) / 20.0 if response == "quantile" else R
     y = (MARGIN > 0).float() if response == "binary" else 300.0 + 50.0 * MARGIN
     objective = options.pop("objective", "conditional")
@@ -48,7 +48,7 @@ def legend(ax: Axes) -> list[str]:
 
 
 def band(collection: Any) -> tuple[Any, Any, Any]:
-    """x, lower and upper edge of what `fill_between` has drawn."""
+    """x, lower and upper edge of a region drawn by `fill_between`."""
     (path,) = collection.get_paths()
     # Start, one edge, turn, the other edge backwards, end.
     count = (len(path.vertices) - 3) // 2
@@ -59,7 +59,7 @@ def band(collection: Any) -> tuple[Any, Any, Any]:
     return one[:, 0], edges[0], edges[1]
 
 
-#: Models whose two costs are compared with one revenue each, or with its map.
+#: Models with two costs, each compared with a revenue or with the map of the revenues.
 of_two_costs = pytest.mark.parametrize(
     "options",
     [
@@ -78,13 +78,13 @@ of_two_costs = pytest.mark.parametrize(
 
 
 def quoted(ax: Axes, start: str = r"Pr\(.*<") -> float:
-    """The probability that the legend states."""
+    """The probability in the legend."""
     (text,) = [text for text in legend(ax) if re.match(start, text)]
     return float(text.split("= ")[1])
 
 
 def at(model: Any, limits: Any) -> Any:
-    """Pr(c < limits | x) of the first toy row, for limits in the units of the costs."""
+    """Pr(c < limits | x) for the first row, with limits in the units of the costs."""
     with torch.no_grad():
         return float(model.cost(X[:1]).cdf(torch.as_tensor(limits, dtype=torch.float64)))
 

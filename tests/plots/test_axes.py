@@ -1,4 +1,4 @@
-"""What all figures share: axes, colours and the place of the legend."""
+"""Helpers of all figures: axes, colours and the position of the legend."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _luminance(color: str) -> float:
     return float(np.dot([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)], [0.21, 0.72, 0.07]))
 
 
-def test_a_figure_of_its_own_where_none_is_given() -> None:
+def test_new_axes_are_made_if_none_are_given() -> None:
     ax = axes_or_new(None)
     assert isinstance(ax, Axes)
     assert axes_or_new(ax) is ax
@@ -23,12 +23,12 @@ def test_a_figure_of_its_own_where_none_is_given() -> None:
     assert plt.get_fignums() == [1, 2]
 
 
-def test_no_colour_is_faint_on_white_and_none_comes_twice() -> None:
+def test_colours_are_different_and_visible_on_white() -> None:
     assert len(set(PALETTE)) == len(PALETTE)
     assert max(map(_luminance, PALETTE)) < 0.75
 
 
-def test_colours_of_curves_begin_again_after_the_last() -> None:
+def test_colours_of_curves_repeat_after_the_last() -> None:
     ax = axes_or_new(None)
     seen = []
     for _ in range(len(PALETTE) + 1):
@@ -39,7 +39,7 @@ def test_colours_of_curves_begin_again_after_the_last() -> None:
 
 @pytest.mark.parametrize("labels", [["a"], ["a", "b", "c", "d"], ["a label of some length"] * 4])
 @pytest.mark.parametrize("bottom", [None, 0.0])
-def test_the_legend_is_above_what_is_drawn(labels: list[str], bottom: float | None) -> None:
+def test_legend_is_above_the_data(labels: list[str], bottom: float | None) -> None:
     fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
     for label in labels:
         ax.plot([0, 1], [2, 5], label=label)
@@ -52,7 +52,7 @@ def test_the_legend_is_above_what_is_drawn(labels: list[str], bottom: float | No
     assert low == 0.0 if bottom == 0.0 else low < 2.0
 
 
-def test_room_for_the_legend_is_made_anew_for_a_higher_curve() -> None:
+def test_limits_for_the_legend_are_updated_for_a_higher_curve() -> None:
     ax = axes_or_new(None)
     ax.plot([0, 1], [0, 1], label="low")
     legend_above(ax)
@@ -64,14 +64,14 @@ def test_room_for_the_legend_is_made_anew_for_a_higher_curve() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -3.0, 1e4])
-def test_room_for_the_legend_of_a_level_curve(value: float) -> None:
+def test_limits_for_the_legend_of_a_constant_curve(value: float) -> None:
     ax = axes_or_new(None)
-    ax.plot([0, 1], [value, value], label="level")
+    ax.plot([0, 1], [value, value], label="constant")
     legend_above(ax)
     low, high = ax.get_ylim()
     assert low < value < high
 
 
-def test_every_function_is_handed_on() -> None:
+def test_all_names_are_exported() -> None:
     assert all(callable(getattr(plots, name)) for name in plots.__all__)
     assert sorted(plots.__all__) == plots.__all__

@@ -33,7 +33,7 @@ def ranks(n: int, num_draws: int, seed: int = 0) -> torch.Tensor:
 
 
 def steps(ax: Axes) -> tuple[Any, Any]:
-    """The band and the expectation."""
+    """The data of the band and of the expectation."""
     band, expected = [patch for patch in ax.patches if isinstance(patch, StepPatch)]
     return band.get_data(), expected.get_data()
 
@@ -45,7 +45,7 @@ def heights(ax: Axes) -> list[float]:
 # Reliability
 
 
-def test_the_curve_has_bars_of_two_standard_errors_and_points_by_count() -> None:
+def test_curve_has_bars_of_two_standard_errors_and_areas_by_count() -> None:
     ax = plot_reliability(CURVE, label="GCM")
     line, _, (segments,) = ax.containers[0]
     assert line.get_xdata().tolist() == [0.1, 0.4, 0.8]
@@ -69,7 +69,7 @@ def test_models_share_one_diagonal() -> None:
     assert ax.containers[0][0].get_color() != ax.containers[1][0].get_color()
 
 
-def test_empty_bins_are_left_out() -> None:
+def test_empty_bins_are_omitted() -> None:
     empty = pd.DataFrame(
         {"predicted": [np.nan], "observed": np.nan, "count": 0, "standard_error": np.nan}
     )
@@ -86,15 +86,15 @@ def test_empty_bins_are_left_out() -> None:
             r"frame has no columns \['observed', 'count'\]",
         ),
         (CURVE.to_dict(), "frame must be a DataFrame, got dict"),
-        (CURVE.assign(count=0), "frame must count rows"),
-        (CURVE.assign(count=[-1, 2, 3]), "frame must count rows"),
+        (CURVE.assign(count=0), "frame must have no count below 0"),
+        (CURVE.assign(count=[-1, 2, 3]), "frame must have no count below 0"),
         (CURVE.assign(predicted=1.5), r"predicted in \[0, 1\], got values from 1.5 to 1.5"),
         (CURVE.assign(observed=np.nan), r"observed in \[0, 1\]"),
         (CURVE.assign(standard_error=-0.1), "standard_error below 0"),
     ],
     ids=["columns", "type", "no rows", "negative", "predicted", "observed", "error"],
 )
-def test_bad_curves_are_named(frame: Any, message: str) -> None:
+def test_invalid_curves_are_refused(frame: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plot_reliability(frame)
 
@@ -103,7 +103,7 @@ def test_bad_curves_are_named(frame: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(("num_draws", "bins"), [(99, 20), (63, 16), (1023, 16), (9, 10), (19, 20)])
-def test_bins_hold_equally_many_ranks_where_they_can(num_draws: int, bins: int) -> None:
+def test_bins_contain_equally_many_ranks_if_possible(num_draws: int, bins: int) -> None:
     values = torch.arange(num_draws + 1).repeat(3)
     ax = plot_ranks(values, num_draws=num_draws)
     assert heights(ax) == [3 * (num_draws + 1) / bins] * bins
@@ -112,7 +112,7 @@ def test_bins_hold_equally_many_ranks_where_they_can(num_draws: int, bins: int) 
 @pytest.mark.parametrize(
     ("num_draws", "bins"), [(99, None), (100, None), (100, 7), (99, 20), (12, 13), (5, 1)]
 )
-def test_the_band_is_the_binomial_interval_of_every_bin(num_draws: int, bins: int | None) -> None:
+def test_band_is_the_binomial_interval_of_every_bin(num_draws: int, bins: int | None) -> None:
     n = 400
     ax = plot_ranks(ranks(n, num_draws), num_draws=num_draws, bins=bins)
     band, expected = steps(ax)
@@ -138,7 +138,7 @@ def test_bars_count_the_ranks_between_their_edges() -> None:
     assert sum(wanted) == 300
 
 
-def test_uniform_ranks_are_inside_of_the_band_and_others_are_not() -> None:
+def test_uniform_ranks_are_inside_the_band_and_others_are_not() -> None:
     def outside(values: torch.Tensor) -> int:
         ax = plot_ranks(values, num_draws=99)
         band, _ = steps(ax)
@@ -148,8 +148,8 @@ def test_uniform_ranks_are_inside_of_the_band_and_others_are_not() -> None:
             for h, low, high in zip(heights(ax), band.baseline, band.values, strict=True)
         )
 
-    calm = sum(outside(ranks(500, 99, seed)) for seed in range(25))
-    assert calm <= 12  # of 500 bins; 5 expected at most
+    uniform = sum(outside(ranks(500, 99, seed)) for seed in range(25))
+    assert uniform <= 12  # of 500 bins; 5 expected at most
     narrow = (50 + 15 * torch.randn(500, generator=torch.Generator().manual_seed(0))).round()
     assert outside(narrow.clamp(0, 99)) > 10
 
@@ -162,7 +162,7 @@ def test_binomial_interval_is_that_of_scipy(n: int) -> None:
     np.testing.assert_array_equal(high, scipy.stats.binom.ppf(0.995, n, share))
 
 
-def test_axes_and_names_of_ranks() -> None:
+def test_axes_and_labels_of_ranks() -> None:
     ax = plt.subplots()[1]
     assert plot_ranks(ranks(50, 99), num_draws=99, label="z[0]", ax=ax) is ax
     assert ax.get_xlabel() == "rank of z[0] among 99 posterior draws"
@@ -189,6 +189,6 @@ def test_axes_and_names_of_ranks() -> None:
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_bad_ranks_are_named(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_ranks_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         plot_ranks(**{"ranks": [1, 2], "num_draws": 9, **wrong})

@@ -1,4 +1,4 @@
-"""Figures of two costs: contours, the quadrant below the revenues and draws."""
+"""Figures of two costs: contours, the shaded quadrant and draws."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
 
 
 @of_two_costs
-def test_contours_enclose_the_mass_they_state(options: dict[str, Any]) -> None:
+def test_contours_enclose_the_stated_mass(options: dict[str, Any]) -> None:
     model = trained(**options)
     ax = plot_cost_pairs(model, X[0])
     draws = model.cost(X[:1]).sample((20_000,))[:, 0].numpy()
     draws = draws[np.isfinite(draws).all(1)]
-    # From the lowest level, the largest region, to the highest.
+    # From the largest region, with the lowest density at its boundary, to the smallest.
     for path, mass in zip(contour_paths(ax), (0.95, 0.8, 0.5), strict=True):
         inside = path.contains_points(draws).mean()
         assert inside == pytest.approx(mass, abs=0.015)
@@ -37,19 +37,19 @@ def test_regions_are_the_smallest_of_their_mass() -> None:
     log_p = cost.log_prob(points[:, None])[:, 0].numpy()
     inside = path.contains_points(points.numpy())
     assert 20 < inside.sum() < 3900
-    # The joint density is above the level inside and below it outside, but for the grid.
+    # Up to the grid, the joint density is higher inside the contour than outside.
     assert log_p[inside].min() > log_p[~inside].max() - 0.05
 
 
 @of_two_costs
-def test_the_quadrant_has_the_probability_of_the_event(options: dict[str, Any]) -> None:
+def test_quadrant_is_labelled_with_the_probability_of_the_event(options: dict[str, Any]) -> None:
     model = trained(**options)
     ax = plot_cost_pairs(model, X[:1], MIDDLE)
     limits = mapped(model, MIDDLE)
     wanted = at(model, limits)
     assert 0.02 < wanted < 0.98
     assert quoted(ax) == pytest.approx(wanted, abs=6e-4)
-    if model.response.__class__.__name__ == "Binary":
+    if model.response.is_probability:
         prediction = float(model.predict(X[:1], torch.tensor([MIDDLE])))
         assert quoted(ax) == pytest.approx(prediction, abs=6e-4)
     (area,) = [patch for patch in ax.get_children() if patch.get_label() in legend(ax)[1:2]]
@@ -60,7 +60,7 @@ def test_the_quadrant_has_the_probability_of_the_event(options: dict[str, Any]) 
     assert area.get_y() < ax.get_ylim()[0]
 
 
-def test_the_probability_rises_with_the_revenues() -> None:
+def test_probability_increases_in_the_revenues() -> None:
     low, high = (quoted(plot_cost_pairs(trained(), X[0], r)) for r in ([60, 58], [63, 61]))
     assert low < high
 
@@ -71,15 +71,15 @@ def test_pairs_within_and_between_alternatives(pair: Any) -> None:
     ax = plot_cost_pairs(model, X[0], MIDDLE, pair=pair)
     limits = mapped(model, MIDDLE)
     first, second = ((0, p) if isinstance(p, int) else p for p in pair)
-    draws = model.cost(X[:1]).sample((100_000,))[:, 0]
+    draws = model.cost(X[:1]).sample((40_000,))[:, 0]
     one, other = draws[(slice(None), *first)], draws[(slice(None), *second)]
     wanted = float(((one < limits[first]) & (other < limits[second])).double().mean())
-    assert quoted(ax) == pytest.approx(wanted, abs=0.006)
+    assert quoted(ax) == pytest.approx(wanted, abs=0.01)
     either = one.isinf() | other.isinf()
-    assert quoted(ax, r"Pr\(.*infinite") == pytest.approx(float(either.double().mean()), abs=0.006)
+    assert quoted(ax, r"Pr\(.*infinite") == pytest.approx(float(either.double().mean()), abs=0.01)
 
 
-def test_half_of_the_costs_infinite_halves_the_density_and_leaves_the_regions() -> None:
+def test_infinite_costs_scale_the_density_and_do_not_change_the_regions() -> None:
     logits = ConstantLogits()
     torch.nn.init.zeros_(logits.logits)
     always, half = (GCM(3, 2, num_samples=16, p0=p0) for p0 in (None, logits))

@@ -1,4 +1,4 @@
-"""Figures of one cost: density, shaded mass and draws; what figures of costs have in common."""
+"""Figures of one cost: density, shaded mass and draws; arguments of all figures of costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
 
 @of_two_costs
 @pytest.mark.parametrize("cost", [0, 1])
-def test_the_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(
+def test_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(
     cost: int, options: dict[str, Any]
 ) -> None:
     model = trained(**options)
@@ -46,7 +46,7 @@ def test_the_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(
 
 
 @of_two_costs
-def test_the_area_under_the_density_is_the_probability_of_a_finite_cost(
+def test_area_under_the_density_is_the_probability_of_a_finite_cost(
     options: dict[str, Any],
 ) -> None:
     model = trained(**options)
@@ -61,7 +61,7 @@ def test_the_area_under_the_density_is_the_probability_of_a_finite_cost(
         assert legend(ax) == ["p(c[0] | x)"]
 
 
-def test_the_density_is_the_weighted_mixture_of_normal_densities() -> None:
+def test_density_is_the_weighted_mixture_of_normal_densities() -> None:
     model = trained(prior="standard", objective="joint")
     line = plot_cost_density(model, X[0], cost=1).lines[0]
     cost = model.cost(X[:1])
@@ -77,14 +77,14 @@ def test_the_density_is_the_weighted_mixture_of_normal_densities() -> None:
     np.testing.assert_allclose(line.get_ydata(), each @ weights, rtol=1e-6)
 
 
-def test_one_number_is_the_revenue_of_the_cost_that_is_shown() -> None:
+def test_single_number_is_the_revenue_of_the_shown_cost() -> None:
     for cost in (0, 1):
         one = plot_cost_density(trained(), X[0], MIDDLE[cost], cost=cost)
         all_of_them = plot_cost_density(trained(), X[0], [MIDDLE], cost=cost)
         assert legend(one) == legend(all_of_them)
 
 
-def test_a_quantile_level_is_compared_through_the_probit_map() -> None:
+def test_quantile_level_is_mapped_by_the_probit() -> None:
     model = trained(response="quantile")
     ax = plot_cost_density(model, X[0], 0.3)
     limit = scipy.stats.norm.ppf(0.3)
@@ -93,7 +93,7 @@ def test_a_quantile_level_is_compared_through_the_probit_map() -> None:
 
 
 @pytest.mark.parametrize(("limit", "mass"), [(-1e5, 0.0), (1e5, 1.0)])
-def test_a_revenue_far_away_is_not_drawn_but_its_mass_is(limit: float, mass: float) -> None:
+def test_distant_revenue_is_not_drawn_but_its_mass_is_stated(limit: float, mass: float) -> None:
     near, far = plot_cost_density(trained(), X[0], 60.0), plot_cost_density(trained(), X[0], limit)
     assert quoted(far) == mass
     assert far.get_xlim()[1] - far.get_xlim()[0] < 2 * (near.get_xlim()[1] - near.get_xlim()[0])
@@ -106,7 +106,7 @@ def test_alternatives_are_named_by_pairs() -> None:
     assert ax.get_xlabel() == "c[1, 2] (units of the mapped r)"
     limits = torch.full((2, 3), torch.inf, dtype=torch.float64)
     limits[1, 2] = mapped(model, MIDDLE)[1, 2]
-    # cdf is the probability that all costs are below, those of alternative 0 among them.
+    # The cdf is the probability that all costs, also those of alternative 0, are below the limits.
     component = model.cost(X[:1]).component
     finite = (1.0 - component.p0[:, 0, 0]).double()
     base = component.cost.base_dist
@@ -117,18 +117,18 @@ def test_alternatives_are_named_by_pairs() -> None:
     assert legend(plot_cost_density(model, X[0], MIDDLE, cost=2))[0] == "p(c[0, 2] | x)"
 
 
-def test_an_implicit_model_is_drawn_in_the_units_of_its_kernel() -> None:
+def test_implicit_model_is_drawn_in_the_units_of_its_kernel() -> None:
     model = trained("igcm")
     ax = plot_cost_density(model, X[0], cost=1)
     assert ax.get_xlabel() == "c[1], cost of k[1] (units of k)"
     x, p = ax.lines[0].get_data()
     mean = np.trapezoid(x * p, x)
     assert mean == pytest.approx(float(model.cost(X[:1]).mean[0, 1]), abs=0.01)
-    with pytest.raises(ValueError, match="r must be left out for an IGCM"):
+    with pytest.raises(ValueError, match="r must be omitted for an IGCM"):
         plot_cost_density(model, X[0], MIDDLE)
 
 
-def test_a_family_on_the_positive_numbers_is_0_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_density_of_a_positive_family_is_zero_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyro.distributions as dist
 
     from pyro_gcm.distributions import families, register_cost_family
@@ -145,14 +145,14 @@ def test_a_family_on_the_positive_numbers_is_0_elsewhere(monkeypatch: pytest.Mon
 
     register_cost_family(dist.LogNormal, tail(0), tail(1))
     model = GCM(3, 2, cost_family=dist.LogNormal, num_samples=16)
-    ax = plot_cost_density(model, X[0], [-0.2, 0.0])  # what is left of 0 is drawn as well
+    ax = plot_cost_density(model, X[0], [-0.2, 0.0])  # the range includes negative values
     x, density = ax.lines[0].get_data()
     assert x[0] < -0.2
     assert (density[x <= 0] == 0).all()
     assert np.trapezoid(density, x) == pytest.approx(1.0, abs=5e-3)
 
 
-def test_draws_are_a_histogram_of_the_same_area() -> None:
+def test_draws_are_a_histogram_with_the_same_area() -> None:
     model = trained(p0="constant")
     draws = model.cost(X[:1]).sample((4000,))  # [4000, 1, 2]
     infinite = float(draws[:, 0, 1].isinf().double().mean())
@@ -172,7 +172,7 @@ def test_draws_are_a_histogram_of_the_same_area() -> None:
 
 
 @pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs])
-def test_axes_and_names(plot: Any) -> None:
+def test_axes_and_labels(plot: Any) -> None:
     ax = plt.subplots()[1]
     assert plot(trained(), X[0], MIDDLE, ax=ax) is ax
     assert ax.get_xlabel() == "c[0], cost of r[0] (units of the data)"
@@ -186,7 +186,7 @@ def test_axes_and_names(plot: Any) -> None:
 
 
 @pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs])
-def test_the_legend_covers_no_curve(plot: Any) -> None:
+def test_legend_does_not_cover_curves(plot: Any) -> None:
     fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
     plot(trained(p0="constant"), X[0], MIDDLE, ax=ax)
     fig.canvas.draw()
@@ -214,21 +214,21 @@ def test_the_legend_covers_no_curve(plot: Any) -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_bad_arguments_are_named(plot: Any, wrong: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(plot: Any, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plot(**{"model": trained(), "x": X[0], **wrong})
     assert not plt.get_fignums(), "a figure was made before the arguments were checked"
 
 
 @pytest.mark.parametrize("cost", [2, -1, 0.0, True, (0, 0), "0"])
-def test_costs_that_are_not_there_are_refused(cost: Any) -> None:
-    with pytest.raises(ValueError, match=r"cost must be a number of a cost, 0\.\.1, got"):
+def test_cost_indices_out_of_range_are_refused(cost: Any) -> None:
+    with pytest.raises(ValueError, match=r"cost must be the index of a cost, in 0\.\.1, got"):
         plot_cost_density(trained(), X[0], cost=cost)
-    with pytest.raises(ValueError, match="pair must be a number of a cost"):
+    with pytest.raises(ValueError, match="pair must be the index of a cost"):
         plot_cost_pairs(trained(), X[0], pair=(0, cost))
 
 
-def test_what_two_costs_cannot_be_is_refused() -> None:
+def test_invalid_pairs_masses_labels_and_revenues_are_refused() -> None:
     for wrong, message in (
         ({"pair": (1, 1)}, "pair must be two different costs"),
         ({"pair": (0,)}, "pair must be two costs"),
@@ -247,7 +247,7 @@ def test_what_two_costs_cannot_be_is_refused() -> None:
         plot_cost_density(trained(response="quantile"), X[0], 1.5)
 
 
-def test_a_figure_leaves_the_model_and_the_generator_as_they_were() -> None:
+def test_figures_do_not_change_the_model_and_the_random_state() -> None:
     model = GCM(3, 2, num_samples=8)
     fit(model, X, R, (R[:, 0] > 60).float(), epochs=1, progress=False)
     before = {name: value.clone() for name, value in model.state_dict().items()}

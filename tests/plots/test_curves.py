@@ -32,7 +32,7 @@ models = pytest.mark.parametrize(
 
 
 def brute_force(values: Any, weights: Any, probability: float) -> float:
-    """The smallest value whose share of weight at or below it suffices, in exact arithmetic."""
+    """The smallest value whose cumulative weight reaches the probability, in exact arithmetic."""
     wanted = Fraction(probability).limit_denominator(1000)
     shares = [Fraction(float(w)).limit_denominator(10**6) for w in weights]
     for value in sorted(values):
@@ -43,7 +43,7 @@ def brute_force(values: Any, weights: Any, probability: float) -> float:
 
 
 @models
-def test_the_line_is_the_prediction_as_one_revenue_runs(options: dict[str, Any]) -> None:
+def test_line_is_the_prediction(options: dict[str, Any]) -> None:
     model, grid = trained(**options), torch.linspace(48.0, 75.0, 9, dtype=torch.float64)
     ax = plot_response_curves(model, X[:3], revenue=1, r=MIDDLE, grid=grid)
     revenues = torch.stack([torch.full((9,), MIDDLE[0], dtype=torch.float64), grid], 1)
@@ -54,9 +54,9 @@ def test_the_line_is_the_prediction_as_one_revenue_runs(options: dict[str, Any])
 
 
 @models
-def test_the_band_is_an_interval_of_the_predictions_given_z(options: dict[str, Any]) -> None:
+def test_band_is_an_interval_of_the_predictions_given_z(options: dict[str, Any]) -> None:
     model, grid = trained(**options), torch.linspace(48.0, 75.0, 5)
-    ax = plot_response_curves(model, X[:2], r=MIDDLE, grid=grid, level=0.8)
+    ax = plot_response_curves(model, X[:2], r=MIDDLE, grid=grid, probability=0.8)
     revenues = torch.stack([grid, torch.full((5,), MIDDLE[1])], 1)
     draws = model.surface_draws(X[:2], revenues)
     weights = torch.ones_like(draws.values) if draws.weights is None else draws.weights
@@ -70,8 +70,8 @@ def test_the_band_is_an_interval_of_the_predictions_given_z(options: dict[str, A
 
 
 @models
-def test_a_band_of_almost_all_draws_holds_the_line(options: dict[str, Any]) -> None:
-    ax = plot_response_curves(trained(**options), X[:3], r=MIDDLE, level=0.99999)
+def test_band_of_almost_all_draws_contains_the_line(options: dict[str, Any]) -> None:
+    ax = plot_response_curves(trained(**options), X[:3], r=MIDDLE, probability=0.99999)
     for line, area in zip(ax.lines, ax.collections, strict=False):
         _, low, high = band(area)
         assert (low <= line.get_ydata() + 1e-5 * abs(line.get_ydata())).all()
@@ -79,7 +79,7 @@ def test_a_band_of_almost_all_draws_holds_the_line(options: dict[str, Any]) -> N
         assert (low < high).any()
 
 
-def test_line_and_band_of_a_strict_model_rise() -> None:
+def test_line_and_band_of_a_strict_model_are_increasing() -> None:
     ax = plot_response_curves(trained(), X[:4])
     for line, area in zip(ax.lines, ax.collections, strict=False):
         _, *edges = band(area)
@@ -88,7 +88,7 @@ def test_line_and_band_of_a_strict_model_rise() -> None:
             assert curve[-1] > curve[0]
 
 
-def test_without_a_grid_the_revenue_runs_where_the_training_rows_are() -> None:
+def test_default_grid_covers_the_training_rows() -> None:
     model = trained()
     loc, scale = model.r_standardizer.loc, model.r_standardizer.scale
     ax = plot_response_curves(model, X[:1], revenue=1)
@@ -98,7 +98,7 @@ def test_without_a_grid_the_revenue_runs_where_the_training_rows_are() -> None:
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.surface(X[:1], held)[0])
 
 
-def test_levels_run_from_0_02_to_0_98() -> None:
+def test_default_grid_of_quantile_levels_is_0_02_to_0_98() -> None:
     model = trained(response="quantile")
     ax = plot_response_curves(model, X[:2])
     levels = ax.lines[1].get_xdata()
@@ -109,7 +109,7 @@ def test_levels_run_from_0_02_to_0_98() -> None:
     assert ax.get_ylabel() == "quantile of y (units of the data)"
 
 
-def test_rows_may_hold_revenues_of_their_own() -> None:
+def test_rows_may_have_different_revenues() -> None:
     model, own = trained(), np.array([[60.0, 52.0], [60.0, 68.0]])
     ax = plot_response_curves(model, X[[0, 0]], r=own, grid=[55.0, 60.0, 65.0])
     for line, second in zip(ax.lines, own[:, 1], strict=True):
@@ -118,7 +118,7 @@ def test_rows_may_hold_revenues_of_their_own() -> None:
     assert own[0, 0] == 60.0, "the argument was changed"
 
 
-def test_more_draws_of_z_can_be_asked_for() -> None:
+def test_number_of_draws_of_z_can_be_chosen() -> None:
     model = trained()
     line = plot_response_curves(model, X[0], grid=[60.0, 61.0], num_samples=256, band=False).lines[
         0
@@ -130,7 +130,7 @@ def test_more_draws_of_z_can_be_asked_for() -> None:
     assert not np.array_equal(line.get_ydata(), model.surface(X[:1], revenues)[0])
 
 
-def test_axes_and_names() -> None:
+def test_axes_and_labels() -> None:
     ax = plt.subplots()[1]
     names = {"labels": ["young", "old"], "revenue_name": "bid (EUR)", "outcome_name": "won"}
     assert plot_response_curves(trained(), X[:2], ax=ax, **names) is ax
@@ -143,7 +143,7 @@ def test_axes_and_names() -> None:
     assert not ax.collections
 
 
-def test_the_legend_covers_no_curve_and_adds_no_ticks_above_1() -> None:
+def test_legend_does_not_cover_curves_and_adds_no_ticks_above_1() -> None:
     fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
     plot_response_curves(trained(), X[:7], r=[75.0, 75.0], ax=ax)
     fig.canvas.draw()
@@ -157,16 +157,16 @@ def test_the_legend_covers_no_curve_and_adds_no_ticks_above_1() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"revenue": 2}, r"revenue must be a number in 0\.\.1, got 2"),
+        ({"revenue": 2}, r"revenue must be an index in 0\.\.1, got 2"),
         ({"revenue": -1}, "revenue"),
         ({"revenue": 0.5}, "revenue"),
-        ({"level": 1.0}, r"level must lie in \(0, 1\), got 1.0"),
-        ({"grid": [1.0]}, "grid must have two values"),
-        ({"grid": [1.0, 1.0]}, "grid must have two values"),
+        ({"probability": 1.0}, r"probability must lie in \(0, 1\), got 1.0"),
+        ({"grid": [1.0]}, "grid must have at least two values"),
+        ({"grid": [1.0, 1.0]}, "grid must have at least two values"),
         ({"grid": [[1.0, 2.0]]}, "grid must have shape"),
         ({"grid": [0.0, float("nan")]}, "grid must be finite"),
         ({"r": [1.0]}, "r has 1 columns"),
-        ({"r": [[1.0, 2.0]] * 3}, "r must be one row, or one for each of the 2 of x, got 3"),
+        ({"r": [[1.0, 2.0]] * 3}, "r must have one row or, like x, 2 rows, got 3"),
         ({"labels": ["one"]}, "labels must name each of the 2 rows"),
         ({"labels": "ab"}, "labels"),
         ({"ax": np.array([1])}, "ax must be one matplotlib Axes, got ndarray"),
@@ -174,14 +174,14 @@ def test_the_legend_covers_no_curve_and_adds_no_ticks_above_1() -> None:
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_bad_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plot_response_curves(trained(), X[:2], **wrong)
     assert not plt.get_fignums(), "a figure was made before the arguments were checked"
 
 
-def test_rows_that_cannot_be_drawn_are_refused() -> None:
-    with pytest.raises(ValueError, match="x has 8 rows, at most 7"):
+def test_invalid_rows_are_refused() -> None:
+    with pytest.raises(ValueError, match="x has 8 rows, but colours distinguish at most 7"):
         plot_response_curves(trained(), X[:8])
     with pytest.raises(ValueError, match="x has no rows"):
         plot_response_curves(trained(), X[:0])
@@ -195,7 +195,7 @@ def test_rows_that_cannot_be_drawn_are_refused() -> None:
 
 
 @pytest.mark.parametrize("probability", [0.0, 0.05, 0.25, 0.5, 0.9, 1.0])
-def test_weighted_quantile_is_that_of_a_loop(probability: float) -> None:
+def test_weighted_quantile_agrees_with_a_loop(probability: float) -> None:
     g = torch.Generator().manual_seed(1)
     values = torch.randn(12, 3, 2, generator=g).round(decimals=1)  # ties
     weights = torch.randint(0, 5, values.shape, generator=g).double() + 0.25

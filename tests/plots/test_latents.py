@@ -1,4 +1,4 @@
-"""The latent variable coloured by the outcome."""
+"""Posterior means and draws of z, coloured by the outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def points(ax: Any) -> tuple[list[Any], list[Any]]:
     return [c for c in ax.collections if c not in faint and len(c.get_offsets())], faint
 
 
-def test_means_of_binary_outcomes_have_the_colour_of_their_outcome() -> None:
+def test_binary_outcomes_have_two_colours() -> None:
     ax = plot_latent(DRAWS, BINARY, dims=(2, 0))
     means = DRAWS.mean(0)[:, [2, 0]]
     for value, shown in enumerate(points(ax)[0]):
@@ -41,7 +41,7 @@ def test_means_of_binary_outcomes_have_the_colour_of_their_outcome() -> None:
     assert ax.get_ylabel() == "posterior mean of z[0] (no unit)"
 
 
-def test_a_continuous_outcome_has_a_colour_bar() -> None:
+def test_continuous_outcome_has_a_colour_bar() -> None:
     ax = plot_latent(DRAWS, CONTINUOUS, outcome_name="consumption (mpg)", latent_name="u")
     (shown,), _ = points(ax)
     np.testing.assert_allclose(offsets(shown), DRAWS.mean(0)[:, :2], atol=1e-6)
@@ -69,7 +69,7 @@ def test_draws_are_faint_and_have_the_colour_of_their_row() -> None:
     assert all(offset in ones for offset in offsets(faint[1]).tolist())
 
 
-def test_not_more_draws_than_there_are_and_than_can_be_told_apart() -> None:
+def test_number_of_draws_is_limited() -> None:
     _, (faint,) = points(plot_latent(DRAWS, CONTINUOUS, num_draws=500))
     assert sorted(offsets(faint).tolist()) == sorted(DRAWS[..., :2].flatten(0, 1).double().tolist())
     assert not points(plot_latent(DRAWS, CONTINUOUS, num_draws=0))[1]
@@ -78,19 +78,19 @@ def test_not_more_draws_than_there_are_and_than_can_be_told_apart() -> None:
     assert len(offsets(faint)) <= 20_000
 
 
-def test_means_need_no_draws() -> None:
+def test_means_can_be_given_without_draws() -> None:
     means = DRAWS.mean(0)
     (shown, _), faint = points(plot_latent(means, BINARY))
     np.testing.assert_allclose(offsets(shown), means[BINARY == 0][:, :2])
     assert not faint
 
 
-def test_outcomes_of_one_kind_have_one_entry() -> None:
+def test_legend_has_only_the_outcomes_that_occur() -> None:
     assert legend(plot_latent(DRAWS, torch.ones(12))) == ["y = 1"]
     assert legend(plot_latent(DRAWS, BINARY.bool(), outcome_name="won")) == ["won = 0", "won = 1"]
 
 
-def test_axes_that_are_passed_are_returned() -> None:
+def test_given_axes_are_returned() -> None:
     ax = plt.subplots()[1]
     assert plot_latent(DRAWS, BINARY, ax=ax) is ax
     assert plot_latent(DRAWS, CONTINUOUS, ax=ax) is ax
@@ -101,11 +101,11 @@ def test_axes_that_are_passed_are_returned() -> None:
     [
         ({"z": DRAWS[0, 0]}, r"z must have shape \[S, B, D\] or \[B, D\], got \(3,\)"),
         ({"z": DRAWS[:0]}, "z must have shape"),
-        ({"y": BINARY[:5]}, r"y must have shape \(12,\), one outcome a row of z, got \(5,\)"),
+        ({"y": BINARY[:5]}, r"y must have shape \(12,\), one outcome per row of z, got \(5,\)"),
         ({"y": BINARY[:, None]}, "y must have shape"),
         ({"z": DRAWS * torch.inf}, "z must be finite"),
         ({"y": CONTINUOUS.log() * torch.nan}, "y must be finite"),
-        ({"dims": (0, 3)}, r"dims must be two different dimensions in 0\.\.2, those of z"),
+        ({"dims": (0, 3)}, r"dims must be two different dimensions of z, in 0\.\.2"),
         ({"dims": (1, 1)}, "dims"),
         ({"dims": (0, 1, 2)}, "dims"),
         ({"dims": 1}, "dims"),
@@ -115,6 +115,6 @@ def test_axes_that_are_passed_are_returned() -> None:
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_bad_arguments_are_named(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plot_latent(**{"z": DRAWS, "y": BINARY, **wrong})

@@ -1,4 +1,4 @@
-"""Losses over epochs, and bounds over numbers of particles."""
+"""Losses by epoch, and bounds by number of particles."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_losses_of_a_result_and_its_best_epoch() -> None:
     lowest = result.history.set_index("epoch")["validation_loss"].idxmin()
     assert best.get_xdata() == [lowest, lowest]
     assert legend(ax) == ["training rows", "validation rows", f"best epoch, {lowest}"]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("epoch", "minus the bound, nats a row")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("epoch", "minus the bound (nats per row)")
 
 
 def test_without_validation_there_is_one_curve() -> None:
@@ -51,17 +51,17 @@ def test_without_validation_there_is_one_curve() -> None:
         assert ax.get_ylabel() == "pinball loss, a row"
 
 
-def test_a_frame_alone_knows_no_best_epoch() -> None:
+def test_frame_has_no_best_epoch() -> None:
     frame = pd.DataFrame({"epoch": [1, 2], "loss": [0.7, 0.6], "validation_loss": [0.8, 0.7]})
     assert legend(plot_history(frame)) == ["training rows", "validation rows"]
 
 
-def test_one_epoch_is_a_point() -> None:
+def test_single_epoch_is_a_point() -> None:
     line = plot_history(pd.DataFrame({"epoch": [1], "loss": [0.7]})).lines[0]
     assert line.get_marker() == "o"
 
 
-def test_the_bound_over_particles_with_two_standard_errors() -> None:
+def test_bound_has_bars_of_two_standard_errors() -> None:
     ax = plot_bound(BOUND, label="prior")
     line = ax.containers[0][0]
     assert line.get_xdata().tolist() == [1, 4, 16]
@@ -72,10 +72,10 @@ def test_the_bound_over_particles_with_two_standard_errors() -> None:
     ax.figure.canvas.draw()
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1", "4", "16"]
     assert ax.get_xlabel() == "number of particles"
-    assert ax.get_ylabel() == "bound, nats a row (± 2 standard errors)"
+    assert ax.get_ylabel() == "bound (nats per row, ± 2 standard errors)"
 
 
-def test_bounds_on_the_same_axes_have_colours_and_ticks_of_their_own() -> None:
+def test_bounds_on_the_same_axes_have_different_colours_and_all_ticks() -> None:
     ax = plt.subplots()[1]
     assert plot_bound(BOUND, label="prior", ax=ax) is ax
     assert plot_bound(BOUND.assign(num_particles=[64, 1, 2]), label="posterior", ax=ax) is ax
@@ -85,14 +85,14 @@ def test_bounds_on_the_same_axes_have_colours_and_ticks_of_their_own() -> None:
     assert plot_bound(BOUND).get_legend() is None
 
 
-def test_no_standard_error_is_no_bar() -> None:
+def test_missing_standard_error_draws_no_bar() -> None:
     ax = plot_bound(BOUND.assign(standard_error=[np.nan, 0.1, 0.1]))
     ax.figure.canvas.draw()
     np.testing.assert_allclose(bars(ax), [[-0.9, -0.5], [-0.8, -0.4]])
 
 
 @pytest.mark.parametrize("column", BOUND.columns)
-def test_columns_that_are_not_there_are_named(column: str) -> None:
+def test_missing_columns_are_named(column: str) -> None:
     with pytest.raises(ValueError, match=rf"frame has no columns \['{column}'\], it has \['"):
         plot_bound(BOUND.drop(columns=column))
 
@@ -104,16 +104,16 @@ def test_columns_that_are_not_there_are_named(column: str) -> None:
         (BOUND[:0], "frame has no rows"),
         (BOUND.assign(num_particles=[0, 1, 2]), "frame has num_particles below 1: 0"),
         (BOUND.assign(standard_error=-1.0), "frame has a standard_error below 0: -1"),
-        (BOUND.assign(bound="low"), "frame must have numbers in"),
+        (BOUND.assign(bound="low"), "frame must be numeric in"),
     ],
     ids=["list", "empty", "no particles", "negative error", "text"],
 )
-def test_bad_frames_are_named(frame: Any, message: str) -> None:
+def test_invalid_frames_are_refused(frame: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plot_bound(frame)
 
 
-def test_histories_without_losses_are_refused() -> None:
+def test_invalid_histories_are_refused() -> None:
     with pytest.raises(ValueError, match=r"result has no columns \['loss'\], it has \['epoch'\]"):
         plot_history(pd.DataFrame({"epoch": [1]}))
     with pytest.raises(ValueError, match="result must be a DataFrame, got dict"):

@@ -1,28 +1,16 @@
-"""The figure of an audit shows its counts and its worst pair."""
+"""The figure of an audit shows its counts and the worst pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
 from pyro_gcm.plots import plot_audit
 
-matplotlib.use("Agg")
-
 X, R = np.zeros((50, 1)), np.random.default_rng(1).random((50, 2))
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    """No figure is left open."""
-    yield
-    plt.close("all")
 
 
 def audit(function: Any, **options: Any) -> MonotonicityAudit:
@@ -37,15 +25,16 @@ def test_bars_add_up_to_the_drops_of_each_search() -> None:
         containers: Any = ax.containers
         heights = [sum(bar.get_height() for bar in bars) for bars in containers]
         assert heights == [row["rounding"], row["violations"]]
-        falls = row["rounding"] + row["violations"]
-        assert ax.get_title(loc="left") == f"{row['search']}: {falls:,} of {row['pairs']:,} fall"
+        drops = row["rounding"] + row["violations"]
+        title = f"{row['search']}: {drops:,} drops in {row['pairs']:,} pairs"
+        assert ax.get_title(loc="left") == title
     shown: Any = figure.axes[0].containers
     edges = [[bar.get_x() for bar in bars if bar.get_height()] for bars in shown]
     assert max(edges[0]) < 1e-8 < min(edges[1]) * 10**0.25
     figure.canvas.draw()
 
 
-def test_the_prediction_along_the_worst_pair() -> None:
+def test_prediction_is_drawn_along_the_worst_pair() -> None:
     found = audit(lambda x, r: r[:, 0] + r[:, 1], increasing=[0, -1])
     w = found.witness
     assert w is not None
@@ -61,7 +50,7 @@ def test_the_prediction_along_the_worst_pair() -> None:
     assert both.get_xlabel() == "from r_low (0) to r_high (1), moving r[0], r[1]"
 
 
-def test_an_audit_without_violations_has_a_figure() -> None:
+def test_figure_of_an_audit_without_violations() -> None:
     figure = plot_audit(audit(lambda x, r: r[:, 0], searches=["random"]))
     figure.canvas.draw()
     assert [text.get_text() for text in figure.axes[-1].texts] == ["no violation found"]
@@ -69,6 +58,6 @@ def test_an_audit_without_violations_has_a_figure() -> None:
     strict.canvas.draw()
 
 
-def test_something_else_is_refused() -> None:
+def test_other_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="audit must be a MonotonicityAudit, got dict"):
         plot_audit({})  # type: ignore[arg-type]

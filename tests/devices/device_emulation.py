@@ -1,6 +1,6 @@
 """A second device that needs no GPU: CPU tensors that report another device.
 
-Inside `emulated()` the device `DEVICE` follows the rules of CUDA that concern where tensors are:
+Inside `emulated()` that device follows the rules of CUDA that concern where tensors are:
 operations on tensors of both devices raise an error, except for copies, indexing with CPU indices
 and CPU tensors without dimensions; conversion to NumPy needs `.cpu()`; a CPU generator cannot draw
 on the device; a tensor is made on the CPU unless its device is given. This finds tensors that are
@@ -60,9 +60,7 @@ class EmulatedTensor(Tensor):
 
     def numpy(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Refuse the conversion, as CUDA tensors do."""
-        raise TypeError(
-            f"can't convert {self.device} device type tensor to numpy: use .cpu() first"
-        )
+        raise TypeError(f"a tensor on {self.device} has no numpy array: use .cpu() first")
 
     __array__ = numpy
 

@@ -217,7 +217,8 @@ def test_uncollapsed_program_draws_costs_that_agree_with_all_that_was_seen(
     assert (happened == y)[:, known].all()
     # Without its outcome a row has the costs of p(c | z).
     for row in (6, 9):
-        prior = model._cost(z, model.x_standardizer(x)).sample((4000,))[:, row]
+        with pyro.plate("draws", 4000, dim=-2):
+            prior = sites(model.model, z, x, r)["c"]["value"][:, row]
         if seen[row].any():  # and is finite
             prior = model.cost_net(z).sample((4000,))[:, row]
         for column in (~seen[row]).nonzero()[:, 0]:

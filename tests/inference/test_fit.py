@@ -31,10 +31,7 @@ def bound_object(kind: Any) -> Any:
         bound_object(k)
         for k in (ImportanceWeightedELBO, Trace_ELBO, TraceMeanField_ELBO, RenyiELBO)
     ]
-    + [
-        ImportanceWeightedELBO(4, alpha=0.5, max_plate_nesting=1),
-        Trace_ELBO(num_particles=2),
-    ],
+    + [ImportanceWeightedELBO(4, alpha=0.5, max_plate_nesting=1), Trace_ELBO(num_particles=2)],
     ids=lambda elbo: elbo if isinstance(elbo, str) else f"{type(elbo).__name__} object",
 )
 def test_every_bound_trains_every_parameter(elbo: Any, guide: str, toy: Rows) -> None:
@@ -211,11 +208,7 @@ def test_units_are_learned_from_the_training_rows(toy: Rows) -> None:
 def test_units_are_left_alone_without_standardisation(toy: Rows) -> None:
     model = GCM(3, 2, response="continuous")
     fit(model, *toy, **QUICK, standardize=False)
-    for part in (
-        model.x_standardizer,
-        model.r_standardizer,
-        model.response.standardizer,
-    ):
+    for part in (model.x_standardizer, model.r_standardizer, model.response.standardizer):
         assert (part.loc == 0).all()
         assert (part.scale == 1).all()
 
@@ -322,9 +315,7 @@ def test_loss_that_is_not_finite_is_an_error(toy: Rows) -> None:
 # Nothing stays behind
 
 
-def test_training_leaves_the_global_generators_and_the_parameter_store_alone(
-    toy: Rows,
-) -> None:
+def test_training_leaves_the_global_generators_and_the_parameter_store_alone(toy: Rows) -> None:
     pyro.param("mine", torch.tensor(3.0))
     torch.manual_seed(11)
     np_state = np.random.get_state()[1].copy()

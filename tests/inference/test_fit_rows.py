@@ -42,43 +42,19 @@ BAD_OPTIONS = {
         "num_particles must be an integer of at least 1, got 0",
     ),
     "epochs": ({"epochs": 0}, "epochs must be an integer of at least 1, got 0"),
-    "epochs type": (
-        {"epochs": 1.5},
-        "epochs must be an integer of at least 1, got 1.5",
-    ),
-    "batch_size": (
-        {"batch_size": -4},
-        "batch_size must be an integer of at least 1, got -4",
-    ),
-    "learning_rate": (
-        {"learning_rate": 0.0},
-        "learning_rate must be a number above 0, got 0.0",
-    ),
+    "epochs type": ({"epochs": 1.5}, "epochs must be an integer of at least 1, got 1.5"),
+    "batch_size": ({"batch_size": -4}, "batch_size must be an integer of at least 1, got -4"),
+    "learning_rate": ({"learning_rate": 0.0}, "learning_rate must be a number above 0, got 0.0"),
     "clip_norm": ({"clip_norm": -1.0}, "clip_norm must be a number above 0, got -1.0"),
-    "validation": (
-        {"validation": 1.0},
-        r"validation must be a share in \[0, 1\), got 1.0",
-    ),
-    "validation low": (
-        {"validation": -0.1},
-        r"validation must be a share in \[0, 1\), got -0.1",
-    ),
+    "validation": ({"validation": 1.0}, r"validation must be a share in \[0, 1\), got 1.0"),
+    "validation low": ({"validation": -0.1}, r"validation must be a share in \[0, 1\), got -0.1"),
     "validation rows": (
         {"validation": 1e-3},
         "validation=0.001 leaves no rows in one of the parts",
     ),
-    "patience alone": (
-        {"patience": 3},
-        "patience needs a validation part: pass validation=0.1",
-    ),
-    "patience": (
-        {"patience": 0, "validation": 0.1},
-        "patience must be an integer of at least 1",
-    ),
-    "schedule": (
-        {"schedule": "linear"},
-        r"schedule must be one of \['cosine'\], got 'linear'",
-    ),
+    "patience alone": ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
+    "patience": ({"patience": 0, "validation": 0.1}, "patience must be an integer of at least 1"),
+    "schedule": ({"schedule": "linear"}, r"schedule must be one of \['cosine'\], got 'linear'"),
     "optimizer": ({"optimizer": "adam"}, "optimizer must be a function .*, got 'adam'"),
     "device": ({"device": "abacus"}, "device='abacus' is not a device of torch"),
     "seed": ({"seed": "today"}, "seed must be an integer of at least 0, got 'today'"),

@@ -198,9 +198,7 @@ def test_rounding_does_not_move_a_price_across_its_bid(spread: float, dtype: tor
 
 @p0s
 @torch.no_grad()
-def test_uncollapsed_program_draws_costs_that_agree_with_all_that_was_seen(
-    p0: str | None,
-) -> None:
+def test_uncollapsed_program_draws_costs_that_agree_with_all_that_was_seen(p0: str | None) -> None:
     model = model_of(p0=p0)
     x, r, y, c = rows()
     z = torch.randn(len(x), 2, dtype=torch.float64)

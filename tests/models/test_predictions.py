@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import igcm_toys
 import numpy as np
 import pandas as pd
 import pyro
@@ -18,7 +19,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import conditional
 from pyro_gcm.inference.common_noise import latent_draws
@@ -48,41 +49,60 @@ def trained(response: str = "binary", dtype: torch.dtype = torch.float32, **opti
     return model
 
 
-@responses
-@alternatives
+def implicit(objective: str, response: str, **options: Any) -> tuple[IGCM, Tensor, Tensor]:
+    return igcm_toys.trained(objective, response, **options), *igcm_toys.some(130, response)[:2]
+
+
+def explicit(response: str, **options: Any) -> tuple[GCM, Tensor, Tensor]:
+    return trained(response, **options, num_samples=32), *rows(130, response)
+
+
+REPEATED: dict[str, Callable[[], tuple[Any, Tensor, Tensor]]] = {
+    **{
+        f"GCM, {response}{name}": functools.partial(explicit, response, **options)
+        for response in ("binary", "continuous", "quantile")
+        for name, options in (("", {}), (", alternatives", {"alternatives": 2, "costs": 3}))
+    },
+    **{
+        f"IGCM, {name}": functools.partial(implicit, *options[:2], **options[2])
+        for name, options in {
+            "K=1": ("conditional", "binary", {"k_dim": 1}),
+            "K=2": ("conditional", "binary", {}),
+            "alternatives": ("conditional", "binary", {"alternatives": 2, "costs": 3}),
+            "categorical": ("conditional", "binary", {"prior": "categorical"}),
+            "continuous": ("conditional", "continuous", {}),
+            "paper": ("paper", "binary", {}),
+            "paper, K=1, infinite": ("paper", "binary", {"k_dim": 1, "p0": "conditional"}),
+            "joint": ("joint", "binary", {}),
+        }.items()
+    },
+}
+
+
 @dtypes
+@pytest.mark.parametrize("case", REPEATED)
 def test_a_row_has_one_prediction_whatever_is_predicted_with_it(
-    dtype: torch.dtype, options: dict[str, Any], response: str
+    case: str, dtype: torch.dtype
 ) -> None:
-    model = trained(response, dtype, **options, num_samples=32)
-    x, r = rows(130, response, dtype)
-    wanted = model.predict(x, r)
+    model, x, r = REPEATED[case]()
+    model, x, r = copy.deepcopy(model).to(dtype), x.to(dtype), r.to(dtype)
+    predict = functools.partial(model.predict, num_samples=16)
+    wanted = predict(x, r)
     assert wanted.shape == (130,)
-    assert torch.equal(model.predict(x, r), wanted)
+    torch.manual_seed(99)
+    assert torch.equal(predict(x.T.contiguous().T, r), wanted)
     for row in (0, 63, 64, 129):
-        assert torch.equal(model.predict(x[row : row + 1], r[row : row + 1]), wanted[row : row + 1])
+        assert torch.equal(predict(x[row : row + 1], r[row : row + 1]), wanted[row : row + 1])
     for size in (7, 65, 128):
         parts = zip(x.split(size), r.split(size), strict=True)
-        assert torch.equal(torch.cat([model.predict(*part) for part in parts]), wanted)
+        assert torch.equal(torch.cat([predict(*part) for part in parts]), wanted)
     order = torch.randperm(130)
-    assert torch.equal(model.predict(x[order], r[order]), wanted[order])
-    torch.manual_seed(99)
-    assert torch.equal(model.predict(x.T.contiguous().T, r), wanted)
-
-
-@responses
-@alternatives
-@dtypes
-def test_surface_is_the_prediction_of_every_pair_of_rows(
-    dtype: torch.dtype, options: dict[str, Any], response: str
-) -> None:
-    model = trained(response, dtype, **options, num_samples=32)
-    x, _ = rows(67, response, dtype)
-    _, r = rows(41, response, dtype)
-    wanted = model.predict(x.repeat_interleave(41, 0), r.repeat(67, 1)).reshape(67, 41)
-    assert torch.equal(model.surface(x, r), wanted)
-    for count in (1, 7, 8, 9):  # whole and partial blocks of revenues
-        assert torch.equal(model.surface(x[:3], r[:count]), wanted[:3, :count])
+    assert torch.equal(predict(x[order], r[order]), wanted[order])
+    # On all pairs of some x and some r, in whole and partial blocks of revenues.
+    pairs = predict(x[:67].repeat_interleave(41, 0), r[:41].repeat(67, 1)).reshape(67, 41)
+    assert torch.equal(model.surface(x[:67], r[:41], num_samples=16), pairs)
+    for count in (1, 7, 8, 9):
+        assert torch.equal(model.surface(x[:3], r[:count], num_samples=16), pairs[:3, :count])
 
 
 @responses
@@ -99,24 +119,27 @@ def test_surface_rises_across_separate_calls(options: dict[str, Any], response: 
     assert (wanted[:, -1] > wanted[:, 0]).all()
 
 
-@pytest.mark.parametrize(
-    "clone",
-    [
-        copy.deepcopy,
-        lambda m: pickle.loads(pickle.dumps(m)),
-        lambda m: loaded(m, GCM(3, 2, seed=8)),
-    ],
-    ids=["copy", "pickle", "state_dict"],
-)
-def test_prediction_survives_being_saved(clone: Callable[[GCM], GCM]) -> None:
-    model = trained()
-    x, r = rows(70)
-    assert torch.equal(clone(model).predict(x, r), model.predict(x, r))
-
-
-def loaded(source: GCM, target: GCM) -> GCM:
+def loaded(source: Any) -> Any:
+    options = {} if isinstance(source, GCM) else {"kernel_guide": "amortised", "num_samples": 64}
+    target = type(source)(3, 2, seed=8, **options).to(source.cost_net.net[0].weight.dtype)
     target.load_state_dict(source.state_dict())
     return target
+
+
+@pytest.mark.parametrize(
+    "clone",
+    [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model)), loaded],
+    ids=["copy", "pickle", "state_dict"],
+)
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_prediction_survives_being_saved(kind: type, clone: Callable[[Any], Any]) -> None:
+    model, x, r = explicit("binary") if kind is GCM else implicit("paper", "binary")
+    y, model = torch.arange(130) % 2.0, trained() if kind is GCM else model
+    twin = clone(model)
+    assert twin.objective == model.objective
+    assert torch.equal(twin.predict(x, r), model.predict(x, r))
+    assert torch.equal(twin.log_prob(x, r, y), model.log_prob(x, r, y))
+    assert twin.name != model.name
 
 
 def binary_reference(model: GCM, x: Tensor, r: Tensor, draws: int) -> Tensor:

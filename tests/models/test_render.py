@@ -170,6 +170,13 @@ def test_arrows_between_sites_are_those_that_pyro_finds() -> None:
     assert len(found) == 5
 
 
+def test_pyro_finds_what_the_order_event_reads() -> None:
+    rows = torch.zeros(4, 3), torch.zeros(4, 2)
+    relations = get_model_relations(GCM(3, 2).model, rows)["sample_sample"]
+    assert set(relations["c"]) == {"z"}
+    assert set(relations["y"]) - {"z"} == {"r", "c"}
+
+
 def test_an_input_stands_in_the_plates_that_all_its_readers_share() -> None:
     def program(of_rows: Tensor, of_both: Tensor) -> None:
         with pyro.plate("rows", 2):

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from posterior_toys import informative, rows
@@ -81,19 +80,6 @@ def test_draws_have_the_type_of_the_model(
     assert {value.dtype for value in draws.quality().values()} == {own}
     likelihood = model.log_likelihood(x, r, y, sites=draws)
     assert likelihood.dtype == own
-
-
-@pytest.mark.parametrize(
-    "form",
-    [lambda t: t.numpy(), lambda t: t.tolist(), lambda t: pd.DataFrame(t.numpy())],
-    ids=["numpy", "lists", "frame"],
-)
-def test_rows_come_in_any_form(form: Any) -> None:
-    model, (x, r, y) = model_of(), data(4)
-    wanted = model.posterior(x, r, y, **QUIET)
-    found = model.posterior(form(x), form(r), form(y), **QUIET)
-    for name in wanted:
-        assert torch.equal(found[name], wanted[name])
 
 
 def test_draws_are_a_mapping_that_keeps_its_quality() -> None:

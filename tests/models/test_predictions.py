@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import igcm_toys
-import numpy as np
-import pandas as pd
 import pyro
 import pyro.distributions as dist
 import pyro.poutine as poutine
@@ -256,32 +254,6 @@ def test_revenues_a_million_times_outside_give_finite_predictions(
         assert (low == 0.0).all()
         assert (high == 1.0).all()
     assert model.predict(1e6 * x, ends[0]).isfinite().all()
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda t: t.double(),
-        lambda t: t.numpy(),
-        lambda t: t.tolist(),
-        lambda t: pd.DataFrame(t.numpy()),
-        lambda t: np.asfortranarray(t.numpy())[::-1][::-1],
-        lambda t: t.clone().requires_grad_(),
-        lambda t: torch.stack([t, t], -1).flatten(1)[:, ::2],
-    ],
-    ids=["float64", "numpy", "lists", "frame", "strided numpy", "requires_grad", "strided"],
-)
-def test_the_same_rows_in_another_form_have_the_same_predictions(
-    form: Callable[[Tensor], Any],
-) -> None:
-    model = trained()
-    x, r = rows(20)
-    torch.testing.assert_close(
-        model.predict(form(x), form(r)), model.predict(x, r), rtol=0, atol=1e-6
-    )
-    assert not model.predict(form(x), form(r)).requires_grad
-    torch.testing.assert_close(model.surface(form(x), form(r)), model.surface(x, r))
-    torch.testing.assert_close(model.cost(form(x)).mean, model.cost(x).mean)
 
 
 def test_integers_are_numbers() -> None:

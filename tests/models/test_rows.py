@@ -1,4 +1,4 @@
-"""Every call refuses rows that it cannot use, by the name of the argument, and changes nothing."""
+"""Every call takes rows in any form, and refuses what it cannot use by the name of the argument."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -71,3 +73,33 @@ def test_rows_that_cannot_be_used_are_refused_by_name(
     with pytest.raises((ValueError, TypeError), match=message):
         function(model, *rows.values())
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+FORMS: dict[str, Callable[[Tensor], Any]] = {
+    "float64": lambda t: t.double(),
+    "numpy": lambda t: t.numpy(),
+    "lists": lambda t: t.tolist(),
+    "frame": lambda t: pd.DataFrame(t.numpy()),
+    "strided numpy": lambda t: np.asfortranarray(t.numpy())[::-1][::-1],
+    "strided": lambda t: torch.stack([t, t], 1)[:, 0],
+    "requires_grad": lambda t: t.clone().requires_grad_(),
+}
+NUMBERS: dict[str, Callable[..., Tensor]] = {
+    "predict": lambda m, x, r, y, c: m.predict(x, r),
+    "surface": lambda m, x, r, y, c: m.surface(x, r),
+    "cost": lambda m, x, r, y, c: m.cost(x).mean,
+    "log_prob": lambda m, x, r, y, c: m.log_prob(x, r, y, c),
+    "posterior": lambda m, x, r, y, c: m.posterior(x, r, y, num_samples=9, progress=False)["c"],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("call", NUMBERS)
+def test_the_same_rows_in_another_form_give_the_same_numbers(call: str, form: str) -> None:
+    model = GCM(3, 2)
+    x, r, y = torch.randn(12, 3), torch.randn(12, 2), torch.arange(12) % 2.0
+    c = torch.where(y[:, None] == 1.0, r - 0.1, math.nan)
+    wanted = NUMBERS[call](model, x, r, y, c)
+    found = NUMBERS[call](model, *(FORMS[form](t) for t in (x, r, y, c)))
+    assert not found.requires_grad
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)

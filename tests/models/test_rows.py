@@ -75,6 +75,61 @@ def test_rows_that_cannot_be_used_are_refused_by_name(
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
+# Costs that were seen
+
+TAKES_COSTS = [
+    *("fit", "log_prob", "log_likelihood", "posterior", "cost_posterior"),
+    *("importance_diagnostics", "bound_by_particles", "to_arviz"),
+]
+UNSUITED: dict[str, tuple[type, dict[str, Any], str]] = {
+    "continuous": (GCM, {"response": "continuous"}, "c needs response='binary', got 'continuous'"),
+    "alternatives": (GCM, {"alternatives": 2}, "c needs revenue_map='identity', .*PositiveLinear"),
+    "map": (GCM, {"revenue_map": "sigmoid"}, "c needs revenue_map='identity'.*Sigmoid"),
+    "IGCM": (IGCM, {}, "c cannot be given to IGCM.*use GCM"),
+}
+GUIDED = {"guide": "posterior"}
+WRONG_COSTS: dict[str, tuple[Callable[[Tensor, Tensor], Any], dict[str, Any], str]] = {
+    "columns": (lambda y, c: (y, c[:, :1]), {}, "c has 1 columns, the model was .* r_dim=2"),
+    "rows": (lambda y, c: (y, c[:4]), {}, "row counts differ: c has 4"),
+    "infinite": (lambda y, c: (y, c / 0.0), {}, "c must be finite, got .* first in row 1"),
+    "strings": (lambda y, c: (y, [["a", "b"]]), {}, "c must be a numeric array"),
+    "contradiction": (
+        lambda y, c: (y, c + 1.0),
+        {},
+        "c contradicts y in 6 rows, the first in row 1",
+    ),
+    "y": (lambda y, c: (2.0 * y, c), {}, "y must be 0 or 1 for response='binary'"),
+    "infinite y": (lambda y, c: (y / 0.0, c), {}, "y must be finite"),
+    "no costs": (lambda y, c: (y * math.nan, None), {}, "y must be finite"),
+    "guide": (lambda y, c: (y * math.nan, c), GUIDED, "the guide reads y: use guide='prior'"),
+}
+
+
+def with_costs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """x, r and y, and the costs of rows with y = 1."""
+    x, r, y = torch.randn(12, 3), torch.randn(12, 2), torch.arange(12) % 2.0
+    return x, r, y, torch.where(y[:, None] == 1.0, r - 0.1, math.nan)
+
+
+@pytest.mark.parametrize("call", TAKES_COSTS)
+@pytest.mark.parametrize("case", UNSUITED)
+def test_model_whose_costs_have_no_units_is_refused(case: str, call: str) -> None:
+    kind, options, message = UNSUITED[case]
+    with pytest.raises(ValueError, match=message):
+        CALLS[call][2](kind(3, 2, **options), *with_costs())
+
+
+@pytest.mark.parametrize("call", TAKES_COSTS)
+@pytest.mark.parametrize("case", WRONG_COSTS)
+def test_wrong_costs_are_refused(case: str, call: str) -> None:
+    change, options, message = WRONG_COSTS[case]
+    x, r, y, c = with_costs()
+    with pytest.raises((ValueError, TypeError), match=message):
+        CALLS[call][2](GCM(3, 2, **options), x, r, *change(y, c))
+
+
+# Other forms
+
 FORMS: dict[str, Callable[[Tensor], Any]] = {
     "float64": lambda t: t.double(),
     "numpy": lambda t: t.numpy(),
@@ -90,16 +145,17 @@ NUMBERS: dict[str, Callable[..., Tensor]] = {
     "cost": lambda m, x, r, y, c: m.cost(x).mean,
     "log_prob": lambda m, x, r, y, c: m.log_prob(x, r, y, c),
     "posterior": lambda m, x, r, y, c: m.posterior(x, r, y, num_samples=9, progress=False)["c"],
+    "to_arviz": lambda m, x, r, y, c: torch.tensor(
+        to_arviz(m, x, r, y, c, num_samples=9, progress=False)["posterior"]["c"].values
+    ),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("call", NUMBERS)
 def test_the_same_rows_in_another_form_give_the_same_numbers(call: str, form: str) -> None:
-    model = GCM(3, 2)
-    x, r, y = torch.randn(12, 3), torch.randn(12, 2), torch.arange(12) % 2.0
-    c = torch.where(y[:, None] == 1.0, r - 0.1, math.nan)
-    wanted = NUMBERS[call](model, x, r, y, c)
-    found = NUMBERS[call](model, *(FORMS[form](t) for t in (x, r, y, c)))
+    model, rows = GCM(3, 2), with_costs()
+    wanted = NUMBERS[call](model, *rows)
+    found = NUMBERS[call](model, *(FORMS[form](t) for t in rows))
     assert not found.requires_grad
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)

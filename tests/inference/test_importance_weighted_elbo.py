@@ -11,7 +11,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from pyro.infer import SVI, RenyiELBO, Trace_ELBO
+from pyro.infer import RenyiELBO, Trace_ELBO
 from torch import Tensor
 
 from pyro_gcm.inference import ImportanceWeightedELBO
@@ -275,24 +275,3 @@ def test_guide_site_that_cannot_be_reparametrised_is_named() -> None:
 def test_option_that_cannot_be_used_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ImportanceWeightedELBO(**options)
-
-
-def test_svi_and_elbo_module_take_it_as_any_bound_of_pyro() -> None:
-    toy = Toy(given_rows)
-    elbo = ImportanceWeightedELBO(4, max_plate_nesting=1)
-
-    def guide() -> None:
-        loc = pyro.param("loc", torch.tensor(2.0, dtype=torch.float64))
-        with toy.plate() as index:
-            pyro.sample("z", dist.Normal(loc + toy.y[index, None], torch.ones(DIM)).to_event(1))
-
-    svi = SVI(toy.model, guide, pyro.optim.Adam({"lr": 0.1}), elbo)
-    before = svi.evaluate_loss()
-    for _ in range(30):
-        svi.step()
-    assert pyro.param("loc").item() < 1.0
-    assert svi.evaluate_loss() < before
-    torch.manual_seed(0)
-    module_loss = elbo(toy.model, guide)()
-    torch.manual_seed(0)
-    assert module_loss.item() == elbo.loss(toy.model, guide).item()

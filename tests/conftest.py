@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread a process, the same draws at every run, a sample of long tests."""
+"""Shared by all tests: one thread a process, the same draws at every run, samples of long tests."""
 
 from __future__ import annotations
 

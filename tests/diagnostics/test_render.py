@@ -91,30 +91,27 @@ def test_what_is_observed_is_shaded_also_where_x_is_an_input(prior: str) -> None
         assert circles(model, None) == set(latent)
 
 
-def test_view_conditional_is_what_is_trained() -> None:
-    assert edges(GCM(3, 2), view="conditional") == {"x>z", "z>y", "r>y"}
-    assert edges(IGCM(3, 2), view="conditional") == {"x>z", "x>k", "r>k", "z>y", "k>y"}
-    assert circles(GCM(3, 2), "filled", view="conditional") == set("xry")
-
-
-def test_view_conditional_shows_that_the_literal_loss_never_reads_x() -> None:
-    assert edges(GCM(3, 2, prior="standard"), view="conditional") == {"z>y", "r>y"}
-    assert "x" not in circles(GCM(3, 2, prior="standard"), "filled", view="conditional")
-
-
 @pytest.mark.parametrize(
-    ("model", "wanted"),
+    ("model", "view", "wanted"),
     [
-        (GCM(3, 2), "x>z"),
-        (GCM(3, 2, guide="posterior_flow"), "x>z r>z y>z"),
-        (GCM(3, 2, prior="standard"), "x>z"),
-        (IGCM(3, 2), "x>z x>k r>k"),
-        (IGCM(3, 2, kernel_guide="posterior"), "x>z x>k r>k y>k"),
+        (GCM(3, 2), "conditional", "x>z z>y r>y"),
+        (IGCM(3, 2), "conditional", "x>z x>k r>k z>y k>y"),
+        (GCM(3, 2, prior="standard"), "conditional", "z>y r>y"),  # the literal loss never reads x
+        (GCM(3, 2), "guide", "x>z"),
+        (GCM(3, 2, guide="posterior_flow"), "guide", "x>z r>z y>z"),
+        (GCM(3, 2, prior="standard"), "guide", "x>z"),
+        (IGCM(3, 2), "guide", "x>z x>k r>k"),
+        (IGCM(3, 2, kernel_guide="posterior"), "guide", "x>z x>k r>k y>k"),
     ],
 )
-def test_view_guide_has_dashed_arrows_from_what_the_guide_reads(model: Any, wanted: str) -> None:
-    assert edges(model, "style=dashed", view="guide") == edges(model, view="guide")
-    assert edges(model, view="guide") == set(wanted.split())
+def test_view_shows_what_is_trained_and_what_the_guide_reads(
+    model: Any, view: str, wanted: str
+) -> None:
+    assert edges(model, view=view) == set(wanted.split())
+    dashed = edges(model, "style=dashed", view=view)
+    assert dashed == (set(wanted.split()) if view == "guide" else set())
+    if view == "conditional":
+        assert ("x" in circles(model, "filled", view=view)) == ("x>" in wanted)
 
 
 def plain(data: Tensor, spread: Tensor, unused: Tensor | None = None) -> None:
@@ -168,6 +165,13 @@ def test_arrows_between_sites_are_those_that_pyro_finds() -> None:
     drawn = edges(plain, model_args=arguments)
     assert {arrow for arrow in drawn if not arrow.startswith("spread>")} == found
     assert len(found) == 5
+
+
+def test_pyro_finds_what_the_order_event_reads() -> None:
+    rows = torch.zeros(4, 3), torch.zeros(4, 2)
+    relations = get_model_relations(GCM(3, 2).model, rows)["sample_sample"]
+    assert set(relations["c"]) == {"z"}
+    assert set(relations["y"]) - {"z"} == {"r", "c"}
 
 
 def test_an_input_stands_in_the_plates_that_all_its_readers_share() -> None:

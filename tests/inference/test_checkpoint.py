@@ -37,14 +37,13 @@ def halving(optimizer: torch.optim.Optimizer, steps: int) -> Any:
     return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 
 
-@pytest.mark.parametrize("step", [5, 9, 12], ids=lambda s: f"after step {s}")
 @pytest.mark.parametrize(
-    "options",
+    ("options", "step"),
     [
-        {},
-        {"validation": 0.3, "learning_rate": 0.3},
-        {"elbo": "renyi", "schedule": None},
-        {"optimizer": momentum, "schedule": halving},
+        ({}, 5),
+        ({"validation": 0.3, "learning_rate": 0.3}, 9),
+        ({"elbo": "renyi", "schedule": None}, 12),
+        ({"optimizer": momentum, "schedule": halving}, 5),
     ],
     ids=["default", "validation", "renyi", "own optimiser"],
 )

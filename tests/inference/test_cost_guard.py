@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from typing import Any
 
-import pyro
 import pyro.poutine as poutine
 import pytest
 import torch
 from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
-from pyro.infer.inspect import get_model_relations
 from torch import Tensor
 
 from pyro_gcm import GCM
@@ -53,27 +49,6 @@ def test_explicit_program_can_be_drawn_from_and_traced(response: str) -> None:
     assert trace.nodes["y"]["log_prob"].isfinite().all()
     trace = poutine.trace(model.model).get_trace(x, r, y)  # the shape of it, no density
     assert torch.equal(trace.nodes["y"]["value"], y)
-
-
-@responses
-@pytest.mark.parametrize("observed", [False, True], ids=["y drawn", "y observed"])
-def test_graph_of_the_explicit_program_is_that_of_the_paper(response: str, observed: bool) -> None:
-    model, *rows = pair(response)
-    relations = get_model_relations(model.model, tuple(rows if observed else rows[:2]))
-    parents = {site: set(of) for site, of in relations["sample_sample"].items()}
-    assert parents["c"] == {"z"}
-    # The quantile is a functional of the distribution of the costs: no draw of them enters y.
-    assert parents["y"] - {"z"} == ({"r"} if response == "quantile" else {"r", "c"})
-    assert ("y" in relations["observed"]) == observed
-    assert set(relations["plate_sample"]["data"]) == {"z", "x", "w", "r", "c", "y"}
-
-
-@pytest.mark.skipif(
-    not (importlib.util.find_spec("graphviz") and shutil.which("dot")), reason="needs graphviz"
-)
-def test_explicit_program_can_be_rendered() -> None:
-    model, *rows = pair("binary")
-    assert "c" in pyro.render_model(model.model, model_args=tuple(rows)).source
 
 
 def test_costs_that_the_user_gives_are_not_guarded() -> None:

@@ -11,7 +11,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from pyro.infer import SVI, RenyiELBO, Trace_ELBO
+from pyro.infer import RenyiELBO, Trace_ELBO
 from torch import Tensor
 
 from pyro_gcm.inference import ImportanceWeightedELBO
@@ -146,30 +146,6 @@ def test_one_particle_is_the_ordinary_bound() -> None:
     assert mine.item() == pytest.approx(theirs, rel=1e-12)
 
 
-def test_looped_and_vectorised_particles_have_one_mean() -> None:
-    def losses(vectorized: bool) -> Tensor:
-        toy = Toy(whole)
-        elbo = ImportanceWeightedELBO(8, max_plate_nesting=1, vectorize_particles=vectorized)
-        return torch.stack([elbo.loss(toy.model, toy.guide) for _ in range(60)])
-
-    a, b = losses(True), losses(False)
-    error = torch.sqrt((a.var() + b.var()) / 60)
-    assert error < 0.005 * a.mean()
-    assert (a.mean() - b.mean()).abs() < 4.0 * error
-
-
-def test_subsampled_bound_is_an_unbiased_estimate_of_the_whole_one() -> None:
-    def mean(plate: Callable[[], Any], count: int) -> tuple[float, float]:
-        toy = Toy(plate)
-        elbo = ImportanceWeightedELBO(4, max_plate_nesting=1)
-        losses = torch.stack([elbo.loss(toy.model, toy.guide) for _ in range(count)])
-        return losses.mean().item(), losses.std().item() / math.sqrt(count)
-
-    (part, error), (full, full_error) = mean(random_rows, 400), mean(whole, 40)
-    assert math.hypot(error, full_error) < 0.02 * full
-    assert abs(part - full) < 4.0 * math.hypot(error, full_error)
-
-
 @loops
 @particles
 def test_log_weights_have_a_row_for_each_particle(num_particles: int, vectorized: bool) -> None:
@@ -299,24 +275,3 @@ def test_guide_site_that_cannot_be_reparametrised_is_named() -> None:
 def test_option_that_cannot_be_used_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ImportanceWeightedELBO(**options)
-
-
-def test_svi_and_elbo_module_take_it_as_any_bound_of_pyro() -> None:
-    toy = Toy(given_rows)
-    elbo = ImportanceWeightedELBO(4, max_plate_nesting=1)
-
-    def guide() -> None:
-        loc = pyro.param("loc", torch.tensor(2.0, dtype=torch.float64))
-        with toy.plate() as index:
-            pyro.sample("z", dist.Normal(loc + toy.y[index, None], torch.ones(DIM)).to_event(1))
-
-    svi = SVI(toy.model, guide, pyro.optim.Adam({"lr": 0.1}), elbo)
-    before = svi.evaluate_loss()
-    for _ in range(30):
-        svi.step()
-    assert pyro.param("loc").item() < 1.0
-    assert svi.evaluate_loss() < before
-    torch.manual_seed(0)
-    module_loss = elbo(toy.model, guide)()
-    torch.manual_seed(0)
-    assert module_loss.item() == elbo.loss(toy.model, guide).item()

@@ -14,81 +14,16 @@ from toy_rows import QUICK, Rows, same, weights
 
 from pyro_gcm import GCM, fit
 
-
-def broken_rows(**changes: Any) -> Callable[[Rows], dict[str, Any]]:
-    return lambda toy: {**toy._asdict(), **changes}
-
-
-def spoilt(name: str, value: float) -> Callable[[Rows], dict[str, Any]]:
-    def make(toy: Rows) -> dict[str, Any]:
-        rows = {key: tensor.clone() for key, tensor in toy._asdict().items()}
-        rows[name][7] = value
-        return rows
-
-    return make
-
-
-def columns(name: str, count: int) -> Callable[[Rows], dict[str, Any]]:
-    return broken_rows(**{name: torch.zeros(200, count)})
-
-
-BAD_ROWS = {
-    "x columns": (columns("x", 4), "x has 4 columns, the model was built for x_dim=3"),
-    "r columns": (columns("r", 1), "r has 1 columns, the model was built for r_dim=2"),
-    "y columns": (columns("y", 2), r"y must have shape \[rows\], got shape \(200, 2\)"),
-    "x flat": (
-        broken_rows(x=torch.zeros(200)),
-        r"x must have shape \[rows, 3\], got shape \(200,",
-    ),
-    "x NaN": (
-        spoilt("x", math.nan),
-        "x must be finite, got 3 NaN.* the first in row 7",
-    ),
-    "r inf": (
-        spoilt("r", math.inf),
-        "r must be finite, got 2 NaN or infinite.* in row 7",
-    ),
-    "y NaN": (
-        spoilt("y", math.nan),
-        "y must be finite, got 1 NaN.* the first in row 7",
-    ),
-    "y value": (
-        spoilt("y", 2.0),
-        r"y must be 0 or 1 for response='binary', got \[2.0\]",
-    ),
-    "rows": (
-        broken_rows(r=torch.zeros(9, 2)),
-        "row counts differ: x has 200, r has 9, y has 200",
-    ),
+BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "y columns": ({"y": torch.zeros(200, 2)}, r"y must have shape \[rows\], got shape \(200, 2\)"),
+    "r inf": ({"r": torch.full((200, 2), math.inf)}, "r must be finite, got 400 NaN or infinite"),
     "no rows": (
-        broken_rows(x=torch.zeros(0, 3), r=torch.zeros(0, 2), y=torch.zeros(0)),
+        {"x": torch.zeros(0, 3), "r": torch.zeros(0, 2), "y": torch.zeros(0)},
         "x has no rows, at least one is needed",
     ),
-    "x meta": (
-        broken_rows(x=torch.zeros(200, 3, device="meta")),
-        "x is on device meta",
-    ),
-    "y meta": (broken_rows(y=torch.zeros(200, device="meta")), "y is on device meta"),
-    "x string": (
-        broken_rows(x="rows.csv"),
-        "x must be a numeric array or tensor, got str",
-    ),
-    "y strings": (
-        broken_rows(y=np.array(["a"] * 200)),
-        "y must be a numeric array .* got ndarray",
-    ),
-    "y missing": (
-        broken_rows(y=None),
-        "y must be a numeric array or tensor, got NoneType",
-    ),
-    "x complex": (
-        broken_rows(x=torch.zeros(200, 3) * 1j),
-        "x must be real, got dtype torch.compl",
-    ),
-    "x sparse": (
-        broken_rows(x=torch.zeros(200, 3).to_sparse()),
-        "x must be dense, got layout",
-    ),
+    "x meta": ({"x": torch.zeros(200, 3, device="meta")}, "x is on device meta"),
+    "y meta": ({"y": torch.zeros(200, device="meta")}, "y is on device meta"),
+    "y missing": ({"y": None}, "y must be a numeric array or tensor, got NoneType"),
 }
 
 BAD_OPTIONS = {
@@ -107,43 +42,19 @@ BAD_OPTIONS = {
         "num_particles must be an integer of at least 1, got 0",
     ),
     "epochs": ({"epochs": 0}, "epochs must be an integer of at least 1, got 0"),
-    "epochs type": (
-        {"epochs": 1.5},
-        "epochs must be an integer of at least 1, got 1.5",
-    ),
-    "batch_size": (
-        {"batch_size": -4},
-        "batch_size must be an integer of at least 1, got -4",
-    ),
-    "learning_rate": (
-        {"learning_rate": 0.0},
-        "learning_rate must be a number above 0, got 0.0",
-    ),
+    "epochs type": ({"epochs": 1.5}, "epochs must be an integer of at least 1, got 1.5"),
+    "batch_size": ({"batch_size": -4}, "batch_size must be an integer of at least 1, got -4"),
+    "learning_rate": ({"learning_rate": 0.0}, "learning_rate must be a number above 0, got 0.0"),
     "clip_norm": ({"clip_norm": -1.0}, "clip_norm must be a number above 0, got -1.0"),
-    "validation": (
-        {"validation": 1.0},
-        r"validation must be a share in \[0, 1\), got 1.0",
-    ),
-    "validation low": (
-        {"validation": -0.1},
-        r"validation must be a share in \[0, 1\), got -0.1",
-    ),
+    "validation": ({"validation": 1.0}, r"validation must be a share in \[0, 1\), got 1.0"),
+    "validation low": ({"validation": -0.1}, r"validation must be a share in \[0, 1\), got -0.1"),
     "validation rows": (
         {"validation": 1e-3},
         "validation=0.001 leaves no rows in one of the parts",
     ),
-    "patience alone": (
-        {"patience": 3},
-        "patience needs a validation part: pass validation=0.1",
-    ),
-    "patience": (
-        {"patience": 0, "validation": 0.1},
-        "patience must be an integer of at least 1",
-    ),
-    "schedule": (
-        {"schedule": "linear"},
-        r"schedule must be one of \['cosine'\], got 'linear'",
-    ),
+    "patience alone": ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
+    "patience": ({"patience": 0, "validation": 0.1}, "patience must be an integer of at least 1"),
+    "schedule": ({"schedule": "linear"}, r"schedule must be one of \['cosine'\], got 'linear'"),
     "optimizer": ({"optimizer": "adam"}, "optimizer must be a function .*, got 'adam'"),
     "device": ({"device": "abacus"}, "device='abacus' is not a device of torch"),
     "seed": ({"seed": "today"}, "seed must be an integer of at least 0, got 'today'"),
@@ -152,8 +63,8 @@ BAD_OPTIONS = {
 
 @pytest.mark.parametrize("case", BAD_ROWS)
 def test_rows_that_cannot_be_learned_from_are_refused_by_name(case: str, toy: Rows) -> None:
-    make, message = BAD_ROWS[case]
-    refuses(GCM(3, 2), message, **make(toy))
+    rows, message = BAD_ROWS[case]
+    refuses(GCM(3, 2), message, **{**toy._asdict(), **rows})
 
 
 @pytest.mark.parametrize("case", BAD_OPTIONS)

@@ -32,9 +32,7 @@ def trained_accuracy(prior: str, follows_x: tuple[Rows, Rows], **options: Any) -
     return ((model.predict(test.x, test.r) > 0.5).float() == test.y).float().mean().item()
 
 
-def test_literal_loss_of_the_paper_learns_nothing_from_x(
-    follows_x: tuple[Rows, Rows],
-) -> None:
+def test_literal_loss_of_the_paper_learns_nothing_from_x(follows_x: tuple[Rows, Rows]) -> None:
     test = follows_x[1]
     by_r_alone = ((test.r[:, 0] > 0.5).float() == test.y).float().mean().item()
     with pytest.warns(UserWarning, match="literal loss: its optimum ignores x") as caught:

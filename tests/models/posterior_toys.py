@@ -126,7 +126,7 @@ def brute_force(model: Any, x: Tensor, r: Tensor, y: Tensor, draws: int) -> Brut
     program = model.model
     with pyro.plate("draws", draws, dim=-2):
         if model.objective == "conditional" and not model.reads_x:
-            z = model._guide_distribution(x, None, None).sample((draws,))
+            z = poutine.trace(model.guide).get_trace(x).nodes["z"]["value"]
             program = poutine.condition(program, {"z": z})
         trace = poutine.trace(program).get_trace(x, r)
     trace.compute_log_prob(lambda name, site: name in ("x", "r"))

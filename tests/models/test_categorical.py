@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable
 from typing import Any
 
-import pyro.distributions as dist
 import pytest
 import torch
-from pyro.distributions.torch_distribution import TorchDistributionMixin
-from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit
@@ -41,6 +38,7 @@ models = pytest.mark.parametrize("kind", [gcm, igcm])
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 
 
+@functools.cache  # no test changes a model
 def trained(kind: Callable[[], Model], dtype: torch.dtype = torch.float64) -> Model:
     model = kind().to(dtype)
     fit(model, *rows(dtype), epochs=10, learning_rate=0.05, progress=False)
@@ -74,56 +72,9 @@ def kernel_by_hand(model: IGCM, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
     return pull / precision, 1.0 / precision
 
 
-class Drawn(Exception):
-    """Something random was asked for."""
-
-
-@contextmanager
-def nothing_drawn() -> Iterator[None]:
-    """Every sampler of torch, and so of Pyro, raises."""
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise Drawn
-
-    functions = [
-        *("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm"),
-        *("normal", "bernoulli", "multinomial", "poisson", "binomial", "manual_seed"),
-        *("_standard_gamma", "_sample_dirichlet"),
-    ]
-    methods = [
-        *("normal_", "uniform_", "exponential_", "bernoulli_", "random_", "cauchy_"),
-        *("log_normal_", "geometric_", "bernoulli", "multinomial"),
-    ]
-    state = torch.get_rng_state()
-    with pytest.MonkeyPatch.context() as patch:
-        for place, names in ((torch, functions), (torch.Tensor, methods)):
-            for name in names:
-                patch.setattr(place, name, refuse)
-        patch.setattr(TorchDistributionMixin, "__call__", refuse)
-        yield
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda: dist.Normal(0.0, 1.0).sample(),
-        lambda: dist.OneHotCategorical(torch.ones(3)).sample(),
-        lambda: dist.OneHotCategorical(torch.ones(3))(),
-        lambda: dist.Laplace(0.0, 1.0).rsample(),
-        lambda: torch.quasirandom.SobolEngine(2, scramble=True),
-        lambda: torch.empty(3).uniform_(),
-    ],
-    ids=["normal", "one-hot", "call", "laplace", "sobol", "in place"],
-)
-def test_a_draw_would_be_noticed(draw: Callable[[], Any]) -> None:
-    with nothing_drawn(), pytest.raises(Drawn):
-        draw()
-
-
 @models
 @dtypes
-def test_prediction_has_the_same_bits_at_every_call_and_draws_nothing(
+def test_prediction_has_the_same_bits_at_every_call_and_moves_no_generator(
     dtype: torch.dtype, kind: Callable[[], Model]
 ) -> None:
     model = trained(kind, dtype)
@@ -135,11 +86,11 @@ def test_prediction_has_the_same_bits_at_every_call_and_draws_nothing(
     ]
     for call in calls:
         wanted = call()
-        for seed in range(3):
+        for seed in range(2):
             torch.manual_seed(seed)
-            with nothing_drawn():
-                assert torch.equal(call(), wanted)
-    torch.manual_seed(3)
+            state = torch.get_rng_state()
+            assert torch.equal(call(), wanted)
+            assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(copy.deepcopy(model).predict(x, r), model.predict(x, r))
 
 
@@ -167,23 +118,6 @@ def test_prediction_rises_in_every_revenue(dtype: torch.dtype, kind: Callable[[]
         curves = model.surface(x, r)
         assert (curves.diff(dim=1) >= 0).all()
         assert (curves[:, -1] > curves[:, 0]).all()
-
-
-@models
-def test_bound_is_the_exact_evidence(kind: Callable[[], Model]) -> None:
-    model = trained(kind)
-    x, r, y = rows()
-    p = by_hand(model, x, r)
-    wanted = -torch.where(y == 1.0, p, 1.0 - p).log().sum().item()
-    pair = model.training_pair("conditional")
-    for seed in range(3):
-        torch.manual_seed(seed)
-        bound = TraceEnum_ELBO(max_plate_nesting=1)
-        loss = bound.differentiable_loss(pair.program, pair.guide, x, r, y)
-        assert loss.item() == pytest.approx(wanted, rel=0.0, abs=1e-10)
-        if seed == 0:
-            first = loss
-        assert torch.equal(loss, first)
 
 
 @models

@@ -16,7 +16,6 @@ from igcm_toys import (
     drawn,
     dtypes,
     kernels,
-    priors,
     responses,
     sites,
     some,
@@ -24,7 +23,7 @@ from igcm_toys import (
     trained,
     weighted,
 )
-from pyro.infer import Predictive, TraceEnum_ELBO
+from pyro.infer import TraceEnum_ELBO
 from scipy.stats import ks_2samp
 from torch import Tensor, nn
 
@@ -32,41 +31,6 @@ from pyro_gcm import IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional, given_inputs, uncollapse
 
 # The program
-
-
-@priors
-@responses
-@pytest.mark.parametrize(
-    ("options", "kernels", "costs"),
-    [
-        ({}, 2, (2,)),
-        ({"k_dim": 1}, 1, (1,)),
-        ({"k_dim": 3}, 3, (3,)),
-        ({"k_dim": 1, "alternatives": 2, "costs": 3, "p0": "constant"}, 1, (2, 3)),
-    ],
-    ids=["plain", "one kernel", "three kernels", "alternatives"],
-)
-def test_program_shows_every_name_of_the_story(
-    options: dict[str, Any], kernels: int, costs: tuple[int, ...], response: str, prior: str
-) -> None:
-    x, r, y = data(12, response)
-    model = IGCM(3, 2, response=response, prior=prior, z_dim=5, **options)
-    shown = sites(model.model, x, r, y)
-    shapes = {name: tuple(node["value"].shape) for name, node in shown.items()}
-    assert shapes == {
-        "z": (12, 5),
-        "k": (12, kernels),
-        "x": (12, 3),
-        "r": (12, 2),
-        "c": (12, *costs),
-        "y": (12,),
-    }
-    assert [name for name, node in shown.items() if node["is_observed"]] == ["x", "r", "y"]
-    for name, value in (("x", x), ("r", r), ("y", y)):
-        assert torch.equal(shown[name]["value"], value)
-    assert all(node["cond_indep_stack"][0].name == "data" for node in shown.values())
-    guided = {"k"} if prior == "categorical" else {"z", "k"}
-    assert set(sites(model.guide, x, r, y)) == guided
 
 
 @pytest.mark.parametrize("objective", ["response_revenue", "joint"])
@@ -88,18 +52,6 @@ def test_draws_of_a_trained_program_are_in_the_units_of_the_data(
     # What r and y have in common.
     together = torch.corrcoef(torch.stack([shown["y"]["value"], shown["r"]["value"][:, 0]]))[0, 1]
     assert together > 0.3
-
-
-def test_prior_predictive_draws_come_in_any_number() -> None:
-    model = IGCM(3, 2, prior="standard")
-    assert model.model(size=7).shape == (7,)
-    draws = Predictive(model.model, num_samples=5)(size=7)
-    assert {name: tuple(draws[name].shape) for name in ("x", "r", "k", "y")} == {
-        "x": (5, 7, 3),
-        "r": (5, 7, 2),
-        "k": (5, 7, 2),
-        "y": (5, 7),
-    }
 
 
 @pytest.mark.parametrize("prior", ["conditional", "standard"])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import pickle
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pyro.distributions as dist
@@ -55,39 +53,6 @@ def test_paper_objective_predicts_with_draws_of_both_guides(case: str) -> None:
     assert ((prediction - y.mean(0)).abs() < 4.5 * y.std(0) / draws**0.5).all()
     model.objective = "response_revenue"  # the exact p(k | x, r) in place of the guide
     assert not torch.allclose(model.predict(x, r, num_samples=1024), prediction, rtol=1e-3)
-
-
-REPEATED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    **{name: ("conditional", "binary", options) for name, options in KERNELS.items()},
-    "categorical": ("conditional", "binary", {"prior": "categorical"}),
-    "continuous": ("conditional", "continuous", {}),
-    "paper": ("paper", "binary", {}),
-    "paper, K=1, infinite": ("paper", "binary", {"k_dim": 1, "p0": "conditional"}),
-    "joint": ("joint", "binary", {}),
-}
-
-
-@dtypes
-@pytest.mark.parametrize("case", REPEATED)
-def test_a_row_has_one_prediction_whatever_is_predicted_with_it(
-    case: str, dtype: torch.dtype
-) -> None:
-    objective, response, options = REPEATED[case]
-    model = copy.deepcopy(trained(objective, response, **options)).to(dtype)
-    x, r = (t.to(dtype) for t in some(130, response)[:2])
-    predict = functools.partial(model.predict, num_samples=16)
-    wanted = predict(x, r)
-    assert torch.equal(predict(x, r), wanted)
-    assert torch.equal(
-        torch.cat([predict(*(t[i : i + 1] for t in (x, r))) for i in range(9)]), wanted[:9]
-    )
-    assert torch.equal(torch.cat([predict(x[:65], r[:65]), predict(x[65:], r[65:])]), wanted)
-    order = torch.randperm(130)
-    assert torch.equal(predict(x[order], r[order]), wanted[order])
-    # On all pairs of some x and some r.
-    pairs = predict(x[:67].repeat_interleave(9, 0), r[:9].repeat(67, 1)).reshape(67, 9)
-    assert torch.equal(model.surface(x[:67], r[:9], num_samples=16), pairs)
-    assert torch.equal(model.surface(x[3:4], r[2:3], num_samples=16), pairs[3:4, 2:3])
 
 
 def kernel_chains(chains: int, length: int, k_dim: int, dtype: torch.dtype) -> Tensor:
@@ -151,30 +116,6 @@ def test_kernel_is_what_a_prediction_averages_over() -> None:
     assert exact.batch_shape == (20,)
     site = sites(conditional(model), x, r, y)["k"]
     torch.testing.assert_close(exact.log_prob(site["value"]), site["log_prob"])
-
-
-@pytest.mark.parametrize(
-    "clone",
-    [
-        copy.deepcopy,
-        lambda m: pickle.loads(pickle.dumps(m)),
-        lambda m: loaded(m, IGCM(3, 2, kernel_guide="amortised", num_samples=64, seed=8).double()),
-    ],
-    ids=["copy", "pickle", "state_dict"],
-)
-def test_prediction_survives_being_saved(clone: Callable[[IGCM], IGCM]) -> None:
-    model = trained("paper")
-    x, r, y = some(70)
-    twin = clone(model)
-    assert twin.objective == "paper"
-    assert torch.equal(twin.predict(x, r), model.predict(x, r))
-    assert torch.equal(twin.log_prob(x, r, y), model.log_prob(x, r, y))
-    assert twin.name != model.name
-
-
-def loaded(source: IGCM, target: IGCM) -> IGCM:
-    target.load_state_dict(source.state_dict())
-    return target
 
 
 # Parts of the user

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from posterior_toys import informative, rows
@@ -83,19 +82,6 @@ def test_draws_have_the_type_of_the_model(
     assert likelihood.dtype == own
 
 
-@pytest.mark.parametrize(
-    "form",
-    [lambda t: t.numpy(), lambda t: t.tolist(), lambda t: pd.DataFrame(t.numpy())],
-    ids=["numpy", "lists", "frame"],
-)
-def test_rows_come_in_any_form(form: Any) -> None:
-    model, (x, r, y) = model_of(), data(4)
-    wanted = model.posterior(x, r, y, **QUIET)
-    found = model.posterior(form(x), form(r), form(y), **QUIET)
-    for name in wanted:
-        assert torch.equal(found[name], wanted[name])
-
-
 def test_draws_are_a_mapping_that_keeps_its_quality() -> None:
     model, (x, r, y) = model_of(), data(4)
     draws: PosteriorDraws = model.posterior(x, r, y, **QUIET)
@@ -107,8 +93,9 @@ def test_draws_are_a_mapping_that_keeps_its_quality() -> None:
     part = draws.only("c", "k", "z")
     assert set(part) == {"c", "z"}
     assert part["c"] is draws["c"]
-    for mine, theirs in zip(part.quality(), draws.quality(), strict=True):
-        assert mine is theirs
+    mine, theirs = part.quality(), draws.quality()
+    assert mine.keys() == theirs.keys() >= {"ess", "pareto_k", "log_evidence"}
+    assert all(mine[name] is theirs[name] for name in theirs)
     with pytest.raises(KeyError):
         part["y"]
 
@@ -199,9 +186,11 @@ class Never(nn.Module):
 
 def test_outcome_that_the_model_excludes_is_an_error() -> None:
     model, (x, r, _) = model_of(p0=Never()), data(4)
+    state = torch.get_rng_state()
     for asked in ({}, {"method": "importance"}):
         with pytest.raises(RuntimeError, match="no proposal explains what was seen of 4 rows"):
             model.posterior(x, r, torch.ones(4), **asked, **QUIET)
+        assert torch.equal(torch.get_rng_state(), state)
     draws = model.posterior(x, r, torch.zeros(4), **QUIET)
     assert draws["c"].isposinf().all()
     assert (draws.log_evidence == 0.0).all()
@@ -254,14 +243,6 @@ def test_the_seed_decides_and_nothing_else(method: str) -> None:
         assert (draws[0][name] != draws[2][name]).any(-1).all()
 
 
-def test_global_generators_are_as_before_after_an_error() -> None:
-    model, (x, r, _) = model_of(p0=Never()), data(2)
-    state = torch.get_rng_state()
-    with pytest.raises(RuntimeError):
-        model.posterior(x, r, torch.ones(2), **QUIET)
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_draws_of_a_row_are_independent() -> None:
     model, (x, r, y) = model_of(), data(3)
     for method in ("rejection", "importance"):
@@ -281,13 +262,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"seed": -1}, "seed must be an integer of at least 0"),
     ({"method": "exact"}, r"method must be one of \['auto', 'rejection', 'importance'\]"),
     ({"units": "dollars"}, r"units must be one of \['standard', 'data'\]"),
-    ({"x": torch.zeros(4, 2)}, "x has 2 columns, the model was built for x_dim=3"),
-    ({"x": torch.full((4, 3), math.nan)}, "x must be finite"),
-    ({"r": torch.zeros(4, 1)}, "r has 1 columns, the model was built for r_dim=2"),
-    ({"r": torch.full((4, 2), math.nan)}, "r must be finite"),
     ({"r": torch.zeros(3, 2)}, "row counts differ: x has 4, r has 3"),
-    ({"y": torch.zeros(3)}, "row counts differ: .*y has 3"),
-    ({"y": torch.full((4,), 2.0)}, "y must be 0 or 1"),
     ({"y": torch.full((4,), math.nan)}, "y must be finite"),
 ]
 
@@ -301,7 +276,7 @@ def test_wrong_arguments_are_refused_before_any_work(
     def work(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("drawn before the check")
 
-    monkeypatch.setattr(type(model), "_encode", work)
+    monkeypatch.setattr(model.z_prior, "forward", work)
     for method in (model.posterior, model.cost_posterior):
         with pytest.raises(ValueError, match=message):
             method(**{"x": x, "r": r, "y": y, **change})

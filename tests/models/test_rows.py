@@ -1,0 +1,161 @@
+"""Every call takes rows in any form, and refuses what it cannot use by the name of the argument."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, fit, to_arviz
+from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
+
+LATENTS = {"z": torch.zeros(5, 12, 4), "k": torch.zeros(5, 12, 2)}
+CALLS: dict[str, tuple[type, str, Callable[..., Any]]] = {
+    "fit": (object, "x r y", lambda m, *rows: fit(m, *rows, progress=False)),
+    "model": (object, "x r y", lambda m, *rows: m.model(*rows)),
+    "guide": (object, "x r y", lambda m, *rows: m.guide(*rows)),
+    "predict": (object, "x r", lambda m, *rows: m.predict(*rows)),
+    "surface": (object, "x revenues", lambda m, *rows: m.surface(*rows)),
+    "surface_draws": (object, "x revenues", lambda m, *rows: m.surface_draws(*rows)),
+    "log_prob": (object, "x r y", lambda m, *rows: m.log_prob(*rows)),
+    "log_likelihood": (object, "x r y", lambda m, *rows: m.log_likelihood(*rows, sites=LATENTS)),
+    "posterior": (object, "x r y", lambda m, *rows: m.posterior(*rows)),
+    "cost_posterior": (object, "x r y", lambda m, *rows: m.cost_posterior(*rows)),
+    "importance_diagnostics": (object, "x r y", importance_diagnostics),
+    "bound_by_particles": (object, "x r y", bound_by_particles),
+    "to_arviz": (object, "x r y", to_arviz),
+    "cost": (object, "x", lambda m, *rows: m.cost(*rows)),
+    "required_revenue": (GCM, "x r", lambda m, x, r: m.required_revenue(x, r=r)),
+    "kernel": (IGCM, "x r", lambda m, *rows: m.kernel(*rows)),
+    "predict_given_kernel": (IGCM, "x k", lambda m, *rows: m.predict_given_kernel(*rows)),
+}
+WRONG: dict[str, tuple[Callable[[Tensor], Any], str]] = {
+    "columns": (lambda t: t[:, :1], "{} has 1 columns, the model was built for {}_dim="),
+    "finite": (lambda t: t * math.nan, "{} must be finite, got .* NaN"),
+    "numbers": (lambda t: "rows.csv", "{} must be a numeric array or tensor, got str"),
+    "rows": (lambda t: t[:4], "row counts differ: .* has 4"),
+    "value": (lambda t: t + 1.0, r"y must be 0 or 1 for response='binary', got \[2.0\]"),
+}
+
+
+def cases() -> list[Any]:
+    """Every model, call, argument and defect that can come together."""
+    found = []
+    for kind in (GCM, IGCM):
+        for call, (of, names, _) in CALLS.items():
+            for name in names.split() if issubclass(kind, of) else ():
+                wrong = set(WRONG) - ({"columns"} if name == "y" else {"value"})
+                if name in ("x", "revenues"):  # either sets the number of rows
+                    wrong -= {"rows"}
+                for defect in sorted(wrong):
+                    found.append(pytest.param(kind, call, name, defect))
+    return found
+
+
+@pytest.mark.parametrize(("kind", "call", "name", "defect"), cases())
+def test_rows_that_cannot_be_used_are_refused_by_name(
+    kind: type, call: str, name: str, defect: str
+) -> None:
+    model = kind(3, 2)
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    _, names, function = CALLS[call]
+    change, message = WRONG[defect]
+    good = {"x": torch.randn(12, 3), "y": torch.arange(12) % 2.0}
+    rows = {of: good.get(of, torch.zeros(12, 2)) for of in names.split()}
+    rows[name] = change(rows[name])
+    message = message.format(name, "r" if name == "revenues" else name)
+    with pytest.raises((ValueError, TypeError), match=message):
+        function(model, *rows.values())
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+# Costs that were seen
+
+TAKES_COSTS = [
+    *("fit", "log_prob", "log_likelihood", "posterior", "cost_posterior"),
+    *("importance_diagnostics", "bound_by_particles", "to_arviz"),
+]
+UNSUITED: dict[str, tuple[type, dict[str, Any], str]] = {
+    "continuous": (GCM, {"response": "continuous"}, "c needs response='binary', got 'continuous'"),
+    "alternatives": (GCM, {"alternatives": 2}, "c needs revenue_map='identity', .*PositiveLinear"),
+    "map": (GCM, {"revenue_map": "sigmoid"}, "c needs revenue_map='identity'.*Sigmoid"),
+    "IGCM": (IGCM, {}, "c cannot be given to IGCM.*use GCM"),
+}
+GUIDED = {"guide": "posterior"}
+WRONG_COSTS: dict[str, tuple[Callable[[Tensor, Tensor], Any], dict[str, Any], str]] = {
+    "columns": (lambda y, c: (y, c[:, :1]), {}, "c has 1 columns, the model was .* r_dim=2"),
+    "rows": (lambda y, c: (y, c[:4]), {}, "row counts differ: c has 4"),
+    "infinite": (lambda y, c: (y, c / 0.0), {}, "c must be finite, got .* first in row 1"),
+    "strings": (lambda y, c: (y, [["a", "b"]]), {}, "c must be a numeric array"),
+    "contradiction": (
+        lambda y, c: (y, c + 1.0),
+        {},
+        "c contradicts y in 6 rows, the first in row 1",
+    ),
+    "y": (lambda y, c: (2.0 * y, c), {}, "y must be 0 or 1 for response='binary'"),
+    "infinite y": (lambda y, c: (y / 0.0, c), {}, "y must be finite"),
+    "no costs": (lambda y, c: (y * math.nan, None), {}, "y must be finite"),
+    "guide": (lambda y, c: (y * math.nan, c), GUIDED, "the guide reads y: use guide='prior'"),
+}
+
+
+def with_costs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """x, r and y, and the costs of rows with y = 1."""
+    x, r, y = torch.randn(12, 3), torch.randn(12, 2), torch.arange(12) % 2.0
+    return x, r, y, torch.where(y[:, None] == 1.0, r - 0.1, math.nan)
+
+
+@pytest.mark.parametrize("call", TAKES_COSTS)
+@pytest.mark.parametrize("case", UNSUITED)
+def test_model_whose_costs_have_no_units_is_refused(case: str, call: str) -> None:
+    kind, options, message = UNSUITED[case]
+    with pytest.raises(ValueError, match=message):
+        CALLS[call][2](kind(3, 2, **options), *with_costs())
+
+
+@pytest.mark.parametrize("call", TAKES_COSTS)
+@pytest.mark.parametrize("case", WRONG_COSTS)
+def test_wrong_costs_are_refused(case: str, call: str) -> None:
+    change, options, message = WRONG_COSTS[case]
+    x, r, y, c = with_costs()
+    with pytest.raises((ValueError, TypeError), match=message):
+        CALLS[call][2](GCM(3, 2, **options), x, r, *change(y, c))
+
+
+# Other forms
+
+FORMS: dict[str, Callable[[Tensor], Any]] = {
+    "float64": lambda t: t.double(),
+    "numpy": lambda t: t.numpy(),
+    "lists": lambda t: t.tolist(),
+    "frame": lambda t: pd.DataFrame(t.numpy()),
+    "strided numpy": lambda t: np.asfortranarray(t.numpy())[::-1][::-1],
+    "strided": lambda t: torch.stack([t, t], 1)[:, 0],
+    "requires_grad": lambda t: t.clone().requires_grad_(),
+}
+NUMBERS: dict[str, Callable[..., Tensor]] = {
+    "predict": lambda m, x, r, y, c: m.predict(x, r),
+    "surface": lambda m, x, r, y, c: m.surface(x, r),
+    "cost": lambda m, x, r, y, c: m.cost(x).mean,
+    "log_prob": lambda m, x, r, y, c: m.log_prob(x, r, y, c),
+    "posterior": lambda m, x, r, y, c: m.posterior(x, r, y, num_samples=9, progress=False)["c"],
+    "to_arviz": lambda m, x, r, y, c: torch.tensor(
+        to_arviz(m, x, r, y, c, num_samples=9, progress=False)["posterior"]["c"].values
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("call", NUMBERS)
+def test_the_same_rows_in_another_form_give_the_same_numbers(call: str, form: str) -> None:
+    model, rows = GCM(3, 2), with_costs()
+    wanted = NUMBERS[call](model, *rows)
+    found = NUMBERS[call](model, *(FORMS[form](t) for t in rows))
+    assert not found.requires_grad
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-6)

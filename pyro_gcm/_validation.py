@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import Any
 
@@ -93,10 +93,41 @@ def vector(
 
 def same_rows(**tensors: Tensor) -> None:
     """Check that all tensors have the same number of rows."""
-    rows = {name: len(tensor) for name, tensor in tensors.items()}
-    if len(set(rows.values())) > 1:
-        counts = ", ".join(f"{name} has {count}" for name, count in rows.items())
+    if len(set(map(len, tensors.values()))) > 1:
+        counts = ", ".join(f"{name} has {len(tensor)}" for name, tensor in tensors.items())
         raise ValueError(f"row counts differ: {counts}")
+
+
+def checked_data(
+    model: Any,
+    x: ArrayLike | None,
+    r: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    c: ArrayLike | None = None,
+    *,
+    missing: Collection[str] = (),
+    device: torch.device | None = None,
+) -> dict[str, Tensor]:
+    """The columns that are given, as tensors, in the order in which programs take them.
+
+    :param model: has `x_dim`, `r_dim`, a `response` that checks r and y, and `check_costs`.
+    :param missing: which of "x" and "r" may be NaN where a value is missing.
+    :param device: where the columns are moved to; by default they stay where they are.
+    :raises ValueError: for wrong shapes or values.
+    """
+    data = {}
+    if x is not None:
+        data["x"] = matrix("x", x, model.x_dim, "x_dim", device, missing="x" in missing)
+    if r is not None:
+        data["r"] = matrix("r", r, model.r_dim, "r_dim", device, missing="r" in missing)
+        model.response.check_revenue(data["r"])
+    if y is not None:
+        data["y"] = vector("y", y, device, missing=c is not None)
+        model.response.check_outcome(data["y"])
+    same_rows(**data)
+    if c is not None:
+        data["c"] = model.check_costs(c, data.get("r"), data.get("y"))
+    return data
 
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:

@@ -14,11 +14,10 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import ArrayLike, positive_int
-from pyro_gcm.inference.checked_data import checked_data
+from pyro_gcm._validation import ArrayLike, checked_data, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.parameter_store import unannounced
 from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 

@@ -2,7 +2,6 @@
 
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.fit import fit
-from pyro_gcm.inference.parameter_store import unannounced
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
     collapse,
@@ -10,6 +9,7 @@ from pyro_gcm.inference.views import (
     given_covariates,
     given_inputs,
     temper,
+    unannounced,
     uncollapse,
 )
 from pyro_gcm.training import FitResult

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -105,8 +104,12 @@ class ImportanceWeightedELBO(ELBO):
             if reparametrized:
                 _check_reparametrized(guide_trace)
             frames = _common_frames(model_trace)
-            scale = math.prod((f.full_size or f.size) / f.size for f in frames.values())
-            sizes = self._sizes(frames)
+            scale, sizes = 1.0, {}
+            if self._is_vectorized:  # the particles are the outermost dimension
+                sizes[-int(self.max_plate_nesting)] = self.num_particles
+            for dim in sorted(frames):
+                sizes[dim] = frames[dim].size
+                scale *= (frames[dim].full_size or frames[dim].size) / frames[dim].size
             if dreg:
                 if not self._guide_is_checked:
                     check_dreg(model_trace, guide_trace, frames)
@@ -128,13 +131,6 @@ class ImportanceWeightedELBO(ELBO):
     @property
     def _is_vectorized(self) -> bool:
         return self.vectorize_particles and self.num_particles > 1
-
-    def _sizes(self, frames: dict[int, Any]) -> dict[int, int]:
-        """Sizes of the dimensions that log-weights keep, outermost first."""
-        sizes = {dim: frames[dim].size for dim in sorted(frames)}
-        if self._is_vectorized:
-            sizes = {-int(self.max_plate_nesting): self.num_particles, **sizes}
-        return sizes
 
     def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound, summed over the data, as a tensor to differentiate.
@@ -207,27 +203,23 @@ def _check_reparametrized(guide_trace: Trace) -> None:
             )
 
 
-def _plates(site: Any) -> dict[int, Any]:
-    """Vectorised plates of a site by dimension, without the plate of the particles."""
-    return {
-        frame.dim: frame
-        for frame in site["cond_indep_stack"]
-        if frame.vectorized and frame.name != "num_particles_vectorized"
-    }
-
-
 def _common_frames(model_trace: Trace) -> dict[int, Any]:
-    sites: Iterable[dict[int, Any]] = [_plates(site) for site in _sample_sites(model_trace)]
+    """Vectorised plates that all sites of the model share, by dimension, without the particles'."""
     common: dict[int, Any] | None = None
-    for plates in sites:
-        common = plates if common is None else {d: f for d, f in common.items() if d in plates}
+    every: dict[Any, Any] = {}
+    for site in _sample_sites(model_trace):
+        plates = {}
+        for frame in site["cond_indep_stack"]:
+            if frame.vectorized and frame.name != "num_particles_vectorized":
+                plates[frame.dim] = every[frame.dim, frame.name] = frame
+        shared = plates if common is None else common.keys() & plates.keys()
+        common = {dim: plates[dim] for dim in shared}
     common = common or {}
-    for plates in sites:
-        for dim, frame in plates.items():
-            if dim not in common and frame.full_size not in (None, frame.size):
-                raise ValueError(
-                    f"plate '{frame.name}' is subsampled but not all sites of the model are inside "
-                    "it; a per-datum bound cannot scale it. Move every site into the plate, or do "
-                    "not subsample."
-                )
+    for (dim, name), frame in every.items():
+        if dim not in common and frame.full_size not in (None, frame.size):
+            raise ValueError(
+                f"plate '{name}' is subsampled but not all sites of the model are inside it; a "
+                "per-datum bound cannot scale it. Move every site into the plate, or do not "
+                "subsample."
+            )
     return common

@@ -15,10 +15,9 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import ArrayLike, kind, no_empty_column
-from pyro_gcm.inference.checked_data import checked_data
-from pyro_gcm.inference.parameter_store import unannounced
+from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column
 from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
+from pyro_gcm.inference.views import unannounced
 from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described
 
 
@@ -199,14 +198,20 @@ class ProgramTrainer(Trainer):
             cancel = _DensitiesCancel(pair.shared)
             self.program, self.guide = cancel(self.program), cancel(self.guide)
 
+    def run(self) -> FitResult:
+        """As `Trainer.run`; parameters are not announced to Pyro where the bound allows it."""
+        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
+        self.differentiates = hasattr(self.bound, "differentiable_loss")
+        with unannounced() if self.differentiates else nullcontext():
+            return super().run()
+
     def backward(self, batch: list[Tensor]) -> Tensor:
         """As `Trainer.backward`; Pyro checks the programs in the first step only."""
         with pyro.validation_enabled(self.step == 0):
-            if hasattr(self.bound, "differentiable_loss"):
-                with unannounced():
-                    loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
+            if self.differentiates:
+                loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
                 (loss / len(batch[0])).backward()
-            else:  # RenyiELBO offers nothing else, and looks for parameters in the trace
+            else:
                 loss = torch.as_tensor(self.bound.loss_and_grads(self.program, self.guide, *batch))
                 for parameter in self.parameters.values():
                     if parameter.grad is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import pyro
@@ -12,7 +14,7 @@ from pyro.distributions import TorchDistribution
 from pyro.ops.provenance import get_provenance
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.scale_messenger import ScaleMessenger
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_gcm._validation import positive
 
@@ -282,3 +284,27 @@ class _ContradictedCost(TorchDistribution):
             "Integrate the cost out with inference.collapse(model) (or inference.conditional), or "
             "give the guide a site 'c' from the exact CostPosterior."
         )
+
+
+_announces = ContextVar("announces_parameters", default=True)
+
+
+def announce(name: str, module: nn.Module) -> None:
+    """`pyro.module`, so that `pyro.infer.SVI` finds the parameters; not inside `unannounced`."""
+    if _announces.get():
+        pyro.module(name, module)
+
+
+def is_announcing() -> bool:
+    """Whether `announce` does anything: not inside `unannounced`."""
+    return _announces.get()
+
+
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """For a trainer that holds the parameters itself: saves a message a parameter and run."""
+    token = _announces.set(False)
+    try:
+        yield
+    finally:
+        _announces.reset(token)

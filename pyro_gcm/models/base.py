@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pyro
+import pyro.distributions as dist
 import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, one_of, positive_int
-from pyro_gcm.distributions import InfiniteCost
-from pyro_gcm.inference.checked_data import checked_data
-from pyro_gcm.inference.parameter_store import announce, is_announcing
+from pyro_gcm._validation import ArrayLike, checked_data, one_of, positive_int
+from pyro_gcm.distributions import InfiniteCost, LazyDistribution
 from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.inference.views import announce, is_announcing
 from pyro_gcm.models import build
 from pyro_gcm.models.missing import checked_costs
 from pyro_gcm.models.objectives import Objective
@@ -197,8 +198,8 @@ class OrderEventModel(nn.Module):
             if is_announcing() and torch.is_grad_enabled() and "y" in data:
                 self._note_training(data)
         announce(self.name, self)
-        rows = next((len(value) for value in (x, r) if value is not None), 0)
-        return x, r, y, rows or positive_int("size", size)
+        given = r if x is None else x
+        return x, r, y, positive_int("size", size) if given is None else len(given)
 
     def _note_training(self, data: dict[str, Tensor]) -> None:
         """A program that runs with y and with gradients is being trained, by SVI say."""
@@ -303,3 +304,15 @@ class OrderEventModel(nn.Module):
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(_names)}"
+
+
+def in_units(
+    standard: Callable[[], Any], batch_shape: torch.Size, units: Standardizer
+) -> LazyDistribution:
+    """The distribution of standardised columns `standard()` in the units of the data."""
+
+    def build() -> Any:
+        affine = dist.transforms.AffineTransform(units.loc, units.scale, event_dim=1)
+        return dist.TransformedDistribution(standard(), [affine])
+
+    return LazyDistribution(build, batch_shape, units.loc.shape)

@@ -14,7 +14,8 @@ from pyro_gcm._validation import ArrayLike
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
-from pyro_gcm.models.missing import PartlyObserved, in_units
+from pyro_gcm.models.base import in_units
+from pyro_gcm.models.missing import PartlyObserved
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
@@ -221,10 +222,10 @@ class GCM(Predictions):
 
     def observations(self, x: Tensor | None, r: Tensor | None, c: Tensor | None) -> CostGuard:
         """The handler that the observations need: a guard, or more where some are incomplete."""
-        gaps = any(
-            value.isnan().any() for value in (x, r) if self.may_be_missing and value is not None
-        )
-        return PartlyObserved(c, self.r_standardizer) if gaps or c is not None else CostGuard()
+        partly = c is not None
+        if self.may_be_missing:
+            partly = partly or any(v is not None and bool(v.isnan().any()) for v in (x, r))
+        return PartlyObserved(c, self.r_standardizer) if partly else CostGuard()
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
         """As `OrderEventModel.learn_units`; a revenue map with a method `learn` adapts too."""

@@ -22,8 +22,8 @@ from pyro_gcm.distributions import (
 )
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
+from pyro_gcm.models.base import in_units
 from pyro_gcm.models.implicit_objectives import IGCM_OBJECTIVES
-from pyro_gcm.models.missing import in_units
 from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal

@@ -7,7 +7,6 @@ and one for what is not. The functions below it do the same for predictions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pyro
@@ -42,6 +41,7 @@ class PartlyObserved(CostGuard):
         super().__init__()
         self._observed_costs, self._units = c, units
         self._r: Any = None
+        self._split = False
 
     def _pyro_sample(self, msg: Any) -> None:
         name, value, costs = msg["name"], msg["value"], self._observed_costs
@@ -49,7 +49,8 @@ class PartlyObserved(CostGuard):
             columns = columns_in_units(msg["fn"])
             msg["value"] = draw_missing(name, columns, value)
             msg["fn"] = columns.mask(~value.isnan()).to_event(1)
-        elif name == "c" and costs is not None:
+        elif name == "c" and costs is not None and not self._split:
+            self._split = True  # `uncollapse` has a second site c, after y
             units, cost = self._units, msg["fn"]
             pyro.sample("c_observed", ObservedCost(cost, units.loc, units.scale), obs=costs)
             known = _on_its_side(costs, self._r, units(self._r), units)
@@ -74,18 +75,6 @@ def draw_missing(name: str, columns: Any, value: Tensor) -> Tensor:
     missing = value.isnan()
     draw = pyro.sample(f"{name}_missing", columns.mask(missing).to_event(1))
     return torch.where(missing, draw, value)
-
-
-def in_units(
-    standard: Callable[[], Any], batch_shape: torch.Size, units: Standardizer
-) -> LazyDistribution:
-    """The distribution of standardised columns `standard()` in the units of the data."""
-
-    def build() -> Any:
-        affine = dist.transforms.AffineTransform(units.loc, units.scale, event_dim=1)
-        return dist.TransformedDistribution(standard(), [affine])
-
-    return LazyDistribution(build, batch_shape, units.loc.shape)
 
 
 def columns_in_units(lazy: LazyDistribution) -> Any:

@@ -167,7 +167,8 @@ class Joint(_Strict):
         # Rows without gaps keep their bits.
         rows = missing.reshape(-1, *(1,) * len(model.cost_shape))
         sites = {"w": w, "x": model.x_standardizer.inverse(draws.covariates), "r": drawn}
-        assert informed is not None and draws.log_weights is not None
+        assert informed is not None
+        assert draws.log_weights is not None
         return whole._replace(
             log_weights=torch.where(missing, informed, draws.log_weights),
             revenue=torch.where(rows, model.mapped(drawn), whole.revenue),

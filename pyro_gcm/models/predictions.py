@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import ArrayLike, matrix, positive_int
+from pyro_gcm._validation import ArrayLike, checked_data, matrix, positive_int
 from pyro_gcm.distributions import LatentMixture
-from pyro_gcm.inference.checked_data import checked_data
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.conditioning import log_likelihood, log_likelihood_of_sites, posterior_of
 from pyro_gcm.models.objectives import Objective
@@ -41,10 +40,11 @@ def prediction(method: Method) -> Method:
             self.warn_once(
                 f"{self.name} has not been fitted: its predictions are those of its initial weights"
             )
+        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
         with torch.no_grad(), evaluating(self), BatchInvariantProducts():
             result = method(self, x, *args, **kwargs)
-        if isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
-            return result.to(x.device if isinstance(x, Tensor) else torch.device("cpu"))
+        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
+            return result.to(home)
         return result
 
     return cast(Method, predict)

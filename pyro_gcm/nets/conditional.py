@@ -64,30 +64,20 @@ class Conditional(nn.Module):
         super().__init__()
         self.family: Any = family
         self.event_shape = tuple(event_shape)
-        size = math.prod(self.event_shape)
-        self.net = mlp(in_dim, len(self.constraints) * size, hidden)
-
-    @property
-    def constraints(self) -> dict[str, Any]:
-        """Constraints by parameter, read from the class because a copied model would copy them."""
-        return dict(self.family.arg_constraints)
+        parameters = len(self.family.arg_constraints)
+        self.net = mlp(in_dim, parameters * math.prod(self.event_shape), hidden)
 
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]`."""
-        raw = self.net(context)
-        raw = raw.reshape(*context.shape[:-1], len(self.constraints), *self.event_shape)
-        columns = raw.unbind(-1 - len(self.event_shape))
-        parameters = {
-            name: _constrained(column, constraint)
-            for column, (name, constraint) in zip(columns, self.constraints.items(), strict=True)
-        }
+        # Read from the class, because a copied model would copy the constraints.
+        wanted = self.family.arg_constraints
+        raw = self.net(context).reshape(*context.shape[:-1], len(wanted), *self.event_shape)
+        parameters: dict[str, Tensor] = {}
+        for name, column in zip(wanted, raw.unbind(-1 - len(self.event_shape)), strict=True):
+            if wanted[name] is constraints.real:
+                parameters[name] = column
+            elif wanted[name] is constraints.positive:
+                parameters[name] = positive(column)
+            else:
+                parameters[name] = torch.distributions.transform_to(wanted[name])(column)
         return self.family(**parameters).to_event(len(self.event_shape))
-
-
-def _constrained(raw: Tensor, constraint: Any) -> Tensor:
-    if constraint is constraints.real:
-        return raw
-    if constraint is constraints.positive:
-        return positive(raw)
-    constrained: Tensor = torch.distributions.transform_to(constraint)(raw)
-    return constrained

@@ -83,12 +83,17 @@ class Draws(NamedTuple):
 
     def select(self, index: Tensor) -> Draws:
         """The draws `index` [S, b] of every row."""
-        return self._with({name: pick(values, index) for name, values in self._varying().items()})
+        varying = self._varying()
+        for name, values in varying.items():
+            varying[name] = pick(values, index)
+        return self._with(varying)
 
     def zeros(self, count: int) -> Draws:
         """Room for `count` draws of every row."""
-        room = {k: v.new_zeros(count, *v.shape[1:]) for k, v in self._varying().items()}
-        return self._with(room)
+        varying = self._varying()
+        for name, values in varying.items():
+            varying[name] = values.new_zeros(count, *values.shape[1:])
+        return self._with(varying)
 
     def put(self, place: Tensor, rows: Tensor, other: Draws, draw: Tensor, row: Tensor) -> None:
         """Write draw `draw` of row `row` of `other` to place `place` of row `rows`, in place."""
@@ -98,7 +103,7 @@ class Draws(NamedTuple):
 
     def _varying(self) -> dict[str, Tensor]:
         """What differs between the draws, by name."""
-        varying = {"z": self.z, **{f"site {name}": v for name, v in self.sites.items()}}
+        varying = {"z": self.z, **self.sites}
         if self.covariates.dim() == 3:
             varying["covariates"] = self.covariates
         rank = 2 + len(self.cost.event_shape)
@@ -107,8 +112,12 @@ class Draws(NamedTuple):
         return varying
 
     def _with(self, varying: dict[str, Tensor]) -> Draws:
-        sites = {name: varying.pop(f"site {name}") for name in self.sites}
-        return self._replace(**varying, sites=sites)  # type: ignore[arg-type]
+        return self._replace(
+            z=varying.pop("z"),
+            covariates=varying.pop("covariates", self.covariates),
+            revenue=varying.pop("revenue", self.revenue),
+            sites=varying,
+        )
 
 
 def pick(values: Tensor, index: Tensor) -> Tensor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -58,11 +58,11 @@ class PosteriorDraws(Mapping[str, Tensor]):
     def only(self, *sites: str) -> PosteriorDraws:
         """The same without the other sites."""
         kept = {name: self.sites[name] for name in sites if name in self.sites}
-        return PosteriorDraws(kept, **self.quality())
+        return replace(self, sites=kept)
 
     def with_sites(self, **sites: Tensor) -> PosteriorDraws:
         """The same with these sites added or replaced."""
-        return PosteriorDraws({**self.sites, **sites}, **self.quality())
+        return replace(self, sites={**self.sites, **sites})
 
     def quality(self) -> dict[str, Tensor]:
         """Everything but the sites, by name."""
@@ -117,6 +117,8 @@ def posterior_draws(
     :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would need
         more than 128 proposals a draw.
     """
+    from tqdm.auto import tqdm
+
     num_samples = positive_int("num_samples", num_samples)
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
     seed = positive_int("seed", seed, minimum=0)
@@ -135,7 +137,7 @@ def posterior_draws(
     parts = []
     with (
         torch.random.fork_rng(devices=[rows.x.device] if rows.x.is_cuda else []),
-        _progress_bar(len(rows.x), progress) as bar,
+        tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar,
     ):
         torch.manual_seed(seed)
         for index in groups:
@@ -147,15 +149,9 @@ def posterior_draws(
                 draws = draws.with_sites(**whole)
             parts.append(draws)
             bar.update(len(index))
-    merged = _merged(groups, parts)
+    merged = parts[0] if len(parts) == 1 else _merged(groups, parts)
     _warn_of_few_draws(merged, num_samples, num_proposals)
     return merged
-
-
-def _progress_bar(total: int, progress: bool) -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm(total=total, disable=not progress, delay=2, desc="draws", unit="row")
 
 
 def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
@@ -297,8 +293,6 @@ def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
 
 def _merged(groups: list[Tensor], parts: list[PosteriorDraws]) -> PosteriorDraws:
     """Draws of disjoint groups of rows, in the order of the rows."""
-    if len(parts) == 1:
-        return parts[0]
     place = torch.cat(groups).argsort()
     sites = {
         name: torch.cat([part[name] for part in parts], 1).index_select(1, place)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
-from pyro_gcm.inference.parameter_store import unannounced
+from pyro_gcm.inference.views import unannounced
 from reproduce.arguments import positive_count
 
 N = 32

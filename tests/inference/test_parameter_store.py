@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pyro
 import pytest
-from torch import nn
-
 from pyro_gcm.inference.parameter_store import announce, unannounced
+from torch import nn
 
 
 def names() -> list[str]:

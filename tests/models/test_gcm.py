@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import conditional
-from pyro_gcm.inference.parameter_store import unannounced
+from pyro_gcm.inference.views import unannounced
 
 priors = pytest.mark.parametrize("prior", ["conditional", "standard"])
 responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])

@@ -15,12 +15,12 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
+from pyro_gcm.inference.common_noise import latent_draws
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import conditional
-from pyro_gcm.inference.common_noise import latent_draws
 
 responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 alternatives = pytest.mark.parametrize(

@@ -8,12 +8,13 @@ import json
 import pandas as pd
 
 from reproduce.arguments import positive_count
+from reproduce.methods import methods_of
 from reproduce.public import published_settings, run
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
 
 LATENT_DIMENSIONS = (4, 8, 12, 16)
 SAMPLE_NUMBERS = (8, 16, 24, 32)
-METHODS = ("GCM", "IGCM")
+ABLATED = methods_of("ablation")
 
 
 def fits(seeds: int, variants: list[str], quick: bool) -> list[Fit]:
@@ -22,7 +23,7 @@ def fits(seeds: int, variants: list[str], quick: bool) -> list[Fit]:
     cells = []
     for seed in range(1 if quick else seeds):
         for variant in variants:
-            for method in METHODS:
+            for method in ABLATED:
                 for d, n in sizes[:: 5 if quick else 1]:
                     settings = _settings(method, d, n, quick)
                     cells.append(

@@ -1,4 +1,4 @@
-"""Figures of the report; those of the quantile curves are drawn by `quantile_figure`."""
+"""Figures of the report; the quantile curves are drawn by `quantile_figure`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,33 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from reproduce.report_statistics import Interval, Place, mean_interval, samples
-from reproduce.report_tables import paper_ablation
-from reproduce.tasks import PAPER_METRICS, TASKS
+from reproduce import ablation, quoted
+from reproduce.intervals import Interval, Place
+from reproduce.quantile_figure import draw_curves
+from reproduce.tables import intervals, paper_cells, places
+from reproduce.tasks import TASKS
 
 OURS = {"GCM": "tab:red", "IGCM": "tab:purple"}
 STYLES = {"one by one": "-", "at once": "--", "cached": ":"}
+
+
+def draw(results: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """The figures of the tables that are there."""
+    if "quantile_curves" in results:
+        curves = results["quantile_curves"]
+        for name, methods in curve_groups(curves).items():
+            draw_curves(curves[curves["method"].isin(methods)], folder / name)
+    if "public_held-out" in results:
+        table = results["public_held-out"]
+        there = [name for name in TASKS if name in set(table["dataset"])]
+        draw_held_out({name: places(table, name) for name in there}, folder / "held_out.png")
+    if "ablation" in results:
+        draw_ablation(ablation.with_sizes(results["ablation"]), folder / "ablation.png")
+    if "timing" in results:
+        table = results["timing"]
+        devices = sorted(set(table["device"]))
+        times = {device: quoted.times(table, device) for device in devices}
+        draw_timing(times, folder / "timing.png")
 
 
 def curve_groups(curves: pd.DataFrame) -> dict[str, list[str]]:
@@ -60,12 +81,12 @@ def draw_held_out(rankings: Mapping[str, Sequence[Place]], path: Path) -> None:
         ax.set_ylim(len(ranked) - 0.5, -0.5)
         ax.tick_params(axis="x", labelsize=8)
         ax.locator_params(axis="x", nbins=5)
-        ax.set_title(f"{TASKS[name].title}: {PAPER_METRICS[TASKS[name].metric]}", fontsize=10)
+        ax.set_title(f"{TASKS[name].title}: {TASKS[name].metric}", fontsize=10)
     figure.supxlabel("behind the first (paired mean, corrected 95 % interval)", fontsize=10)
     _save(figure, path)
 
 
-def draw_ablation(table: pd.DataFrame, paper: pd.DataFrame, path: Path) -> None:
+def draw_ablation(table: pd.DataFrame, path: Path) -> None:
     """AUC of every cell with its interval; the paper's where the label is the published one.
 
     :param table: see `ablation.with_sizes`.
@@ -74,36 +95,31 @@ def draw_ablation(table: pd.DataFrame, paper: pd.DataFrame, path: Path) -> None:
     figure, axes = plt.subplots(
         len(methods),
         len(variants),
-        figsize=(6.4 * len(variants), 3.0 * len(methods)),
+        figsize=(6.4 * len(variants), 3.2 * len(methods)),
         squeeze=False,
         layout="constrained",
     )
+    paper = paper_cells("ablation_adult", "method", "latent_dim", "sample_number", "auc", "ci95")
     for row, method in zip(axes, methods, strict=True):
         for ax, variant in zip(row, variants, strict=True):
             rows = table[(table["variant"] == variant) & (table["method"] == method)]
-            sides = {
-                "ours": {key: mean_interval(v) for key, v in samples(rows, ["N", "D"]).items()}
-            }
+            sides = {"ours": intervals(rows, "D", "N")}
             if variant == "published":
-                sides["paper"] = paper_ablation(paper, method)
-            keys = sorted({(d, n) for cells in sides.values() for n, d in cells})
+                sides["paper"] = {(d, n): cell for (m, d, n), cell in paper.items() if m == method}
+            keys = sorted({key for cells in sides.values() for key in cells})
             for shift, (side, cells) in zip((-0.12, 0.12), sides.items(), strict=False):
-                at = [keys.index((d, n)) + shift for n, d in cells]
+                at = [keys.index(key) + shift for key in cells]
                 means = [cell.mean for cell in cells.values()]
                 halves = np.nan_to_num([cell.half for cell in cells.values()])
                 colour = OURS[method] if side == "ours" else "0.55"
                 ax.errorbar(at, means, yerr=halves, fmt="o", color=colour, markersize=4, label=side)
-            ax.set_xticks(range(len(keys)), [f"{n}" for _, n in keys], fontsize=8)
-            ends = [place for place in range(1, len(keys)) if keys[place][0] != keys[place - 1][0]]
-            for start, end in zip([0, *ends], [*ends, len(keys)], strict=True):
-                ax.text(
-                    (start + end - 1) / 2, 0.02, f"D = {keys[start][0]}", ha="center", fontsize=8,
-                    transform=ax.get_xaxis_transform(),
-                )  # fmt: skip
-                if start:
-                    ax.axvline(start - 0.5, color="0.85", linewidth=0.8)
+            starts = [n for n, (d, _) in enumerate(keys) if n == 0 or keys[n - 1][0] != d]
+            ticks = [f"{n}\nD = {d}" if i in starts else f"{n}" for i, (d, n) in enumerate(keys)]
+            ax.set_xticks(range(len(keys)), ticks, fontsize=8)
+            for start in starts[1:]:
+                ax.axvline(start - 0.5, color="0.85", linewidth=0.8)
             ax.margins(y=0.2)
-            ax.set_title(f"{method}, label {variant}", fontsize=10)
+            ax.set_title(f"{method}, {variant} label", fontsize=10)
             ax.set_ylabel("AUC")
             ax.legend(fontsize=8, loc="upper right")
     for ax in axes[-1]:
@@ -111,12 +127,13 @@ def draw_ablation(table: pd.DataFrame, paper: pd.DataFrame, path: Path) -> None:
     _save(figure, path)
 
 
-def draw_timing(times: Mapping[str, pd.DataFrame], paper: pd.DataFrame, path: Path) -> None:
+def draw_timing(times: Mapping[str, pd.DataFrame], path: Path) -> None:
     """Milliseconds against the number of revenues, one panel a method, GCM in each.
 
     :param times: device -> table of `timing.by_revenues`.
     """
-    others = [m for m in dict.fromkeys(paper["method"]) if m != "GCM"]
+    paper = quoted.paper_times().droplevel("x")
+    others = [method for method in paper.index if method != "GCM"]
     figure, axes = plt.subplots(
         len(times),
         len(others),
@@ -139,10 +156,9 @@ def draw_timing(times: Mapping[str, pd.DataFrame], paper: pd.DataFrame, path: Pa
                     wide.columns, times_taken, STYLES[treatment], color=colour, marker="."
                 )
             for name, colour in ((method, "0.45"), ("GCM", "0.75")):
-                shown = paper[paper["method"] == name]
                 label = f"paper: {'GCM' if name == 'GCM' else 'other'}"
                 (handles[label],) = ax.plot(
-                    shown["number_of_r"], shown["ms_per_batch"], color=colour, linewidth=1.0
+                    paper.columns, paper.loc[name], color=colour, linewidth=1.0
                 )
             ax.set_xscale("log", base=2)
             ax.set_yscale("log")

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from reproduce.arguments import Refused, positive_count, torch_device
-from reproduce.methods import METHODS, Predictor
+from reproduce.methods import METHODS, Predictor, methods_of
 from reproduce.results import versions, write_csv
 from reproduce.runs import COLUMNS, as_json, read_results
 from reproduce.tasks import load, paper_hyperparameters
 
 #: The paper's three baselines and GCM.
-TIMED = ("MM", "CMNN", "PWL", "GCM")
+TIMED = methods_of("timing")
 REVENUES = tuple(2**power for power in range(11))
 
 
@@ -36,10 +36,11 @@ def calls(device: str, x: Tensor) -> dict[tuple[str, str], Callable[[Tensor], Te
     latent = {"z_dim": table_5["z_dim"], "num_samples": table_5["num_particles"]}
     made: dict[tuple[str, str], Callable[[Tensor], Tensor]] = {}
     for method in TIMED:
-        size = {"hidden": table_5["hidden"], **(latent if method == "GCM" else {})}
-        model = METHODS[method].make(dataset.x_dim, dataset.r_dim, seed=0, **size).to(device).eval()
+        entry = METHODS[method]
+        size = {"hidden": table_5["hidden"], **(latent if entry.latent else {})}
+        model = entry.make(dataset.x_dim, dataset.r_dim, seed=0, **size).to(device).eval()
         made[method, "one by one"] = partial(_one_by_one, model, x)
-        if method != "GCM":
+        if not entry.latent:
             made[method, "at once"] = partial(model.surface, x, cached=False)
         made[method, "cached"] = partial(model.surface, x)
     return made

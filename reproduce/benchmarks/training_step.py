@@ -18,7 +18,6 @@ from torch import Tensor
 
 from pyro_gcm import GCM
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
-from pyro_gcm.inference.parameter_store import unannounced
 from reproduce.arguments import positive_count
 
 N = 32
@@ -51,7 +50,7 @@ def main() -> None:
     bound = ImportanceWeightedELBO(N, max_plate_nesting=1)
 
     def through_pyro() -> Tensor:
-        with unannounced(), pyro.validation_enabled(False):
+        with pyro.validation_enabled(False):
             return bound.differentiable_loss(program, model.guide, x, r, y)
 
     sides = {"hand-written torch": lambda: by_hand(model, x, r, y), "pyro_gcm": through_pyro}

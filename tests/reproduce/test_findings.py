@@ -2,9 +2,9 @@
 
 import pandas as pd
 import pytest
+from reproduce.report_statistics import meet, paired_interval, samples
 
 from reproduce import report, report_tables
-from reproduce.report_statistics import meet, paired_interval, samples
 from reproduce.results import RESULTS
 from reproduce.tasks import PAPER, TASKS
 

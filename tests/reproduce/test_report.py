@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up_results import row
+from reproduce.findings import FINDINGS
 from scipy import stats
 
 from reproduce import report, report_figures, report_tables
 from reproduce.checks import CHECKS
-from reproduce.findings import FINDINGS
 from reproduce.runs import COLUMNS
 from reproduce.tasks import TASKS
 

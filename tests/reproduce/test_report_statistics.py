@@ -6,10 +6,10 @@ import re
 import pandas as pd
 import pytest
 from made_up_results import row
+from reproduce.report_statistics import Interval, mean_interval, meet, paired_interval
 from scipy import stats
 
 from reproduce import report_statistics, report_summary, report_tables
-from reproduce.report_statistics import Interval, mean_interval, meet, paired_interval
 
 FIRST = pd.Series([0.81, 0.83, 0.80, 0.86])
 SECOND = pd.Series([0.80, 0.80, 0.81, 0.82])

@@ -11,7 +11,8 @@ from reproduce.arguments import positive_count
 from reproduce.methods import METHODS, methods_of
 from reproduce.public import run, training_settings
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
-from reproduce.tasks import PUBLISHED_TASKS, TASKS, own_metric, published_split
+from reproduce.tables import own_scores
+from reproduce.tasks import PUBLISHED_TASKS, TASKS, published_split
 
 CHECKS = methods_of("checks")
 
@@ -40,6 +41,5 @@ def main(arguments: argparse.Namespace) -> None:
     """Run the checks that the table lacks."""
     path = arguments.output / "checks.csv"
     every = fits(arguments.datasets, arguments.seeds, arguments.quick)
-    table = own_metric(run_fits(path, every, run, arguments))
-    print(table.pivot_table("value", "method", "dataset", sort=False).round(4).to_string())
-    print(f"\nwritten: {path}")
+    table = run_fits(path, every, run, arguments)
+    print(f"\n{own_scores(table)}\n\nwritten: {path}")

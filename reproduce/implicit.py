@@ -12,10 +12,13 @@ import torch
 from sklearn.model_selection import cross_val_predict
 
 from reproduce.arguments import positive_count
+from reproduce.intervals import TEST_TO_TRAIN, paired_interval, samples
+from reproduce.markdown import known_first, markdown, number, shown
 from reproduce.methods import METHODS, Rows, methods_of, rows_of, train
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.scores import distribution_scores
-from reproduce.tasks import TASKS, rows_of_fit
+from reproduce.tables import star
+from reproduce.tasks import TASKS, own_metric, rows_of_fit
 
 IMPLICIT = methods_of("implicit")
 DATASETS = [name for name, task in TASKS.items() if task.implicit]
@@ -46,20 +49,20 @@ def out_of_fold_spread(booster: Any, rows: Rows) -> float:
 
 
 def report(table: pd.DataFrame) -> str:
-    """Mean of every score, with the paired difference to GCM and its standard error over splits."""
-    wide = table.pivot(index="seed", columns=["metric", "method"], values="value")
+    """Scores of every method, and the paired differences of two of them to those of GCM."""
+    metric = own_metric(table)["metric"].iloc[0]
+    values = samples(table, ["method", "metric"])
     lines = []
-    for metric in table["metric"].unique():
-        lines.append(metric)
-        for method in table["method"].unique():
-            values = wide[metric][method]
-            difference = ""
-            if method != "GCM" and "GCM" in wide[metric]:
-                gap = values - wide[metric]["GCM"]
-                error = gap.std() / len(gap) ** 0.5 if len(gap) > 1 else float("nan")
-                difference = f"   {gap.mean():+.4f} ± {error:.4f}"
-            lines.append(f"  {method:28s}{values.mean():.4f}{difference}")
-    return "\n".join(lines)
+    for method in known_first(table["method"]):
+        line = [method]
+        for name in (metric, "log score", "calibration error"):
+            gap = None
+            if method != "GCM" and ("GCM", name) in values:
+                gap = paired_interval(values[method, name], values["GCM", name], TEST_TO_TRAIN)
+            line += [number(values[method, name].mean()), shown(gap, mark=star(gap)) if gap else ""]
+        lines.append(line[:-1])
+    header = ["Method", metric, "minus GCM", "Log score", "minus GCM", "Calibration error"]
+    return markdown(header, lines)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,5 +90,5 @@ def main(arguments: argparse.Namespace) -> None:
     ]
     path = arguments.output / f"implicit_{name}.csv"
     table = run_fits(path, fits, run, arguments)
-    print(f"\n{name}, {len(splits)} splits, {options}; differences to GCM\n{report(table)}")
+    print(f"\n{name}, {len(splits)} splits, {options}\n\n{report(table)}")
     print(f"\nwritten: {path}")

@@ -12,7 +12,7 @@ from reproduce.methods import METHODS
 NOT_RUN = "not run"
 #: (row, column) -> mean and interval.
 Cells = Mapping[Any, Interval]
-#: Column -> whether a lower value is better; the first of such a column is in bold.
+#: Column -> whether a lower value is better; the best cell of such a column is in bold.
 Lower = Mapping[Any, bool]
 
 
@@ -28,12 +28,12 @@ def _is_number(cell: str) -> bool:
     return cell.strip("*-+")[:1].isdigit()
 
 
-def number(value: float, sign: str = "") -> str:
+def number(value: float) -> str:
     """Four decimals, or three where the number is 1 or more."""
-    return "–" if math.isnan(value) else f"{value:{sign}.{3 if abs(value) >= 1 else 4}f}"
+    return "–" if math.isnan(value) else f"{value:.{3 if abs(value) >= 1 else 4}f}"
 
 
-def shown(cell: Interval | None, most: int = 0, first: bool = False, mark: str = "") -> str:
+def shown(cell: Interval | None, most: int = 0, best: bool = False, mark: str = "") -> str:
     """A cell: mean and interval, and the number of fits where it is less than `most`."""
     if cell is None:
         return NOT_RUN
@@ -41,7 +41,7 @@ def shown(cell: Interval | None, most: int = 0, first: bool = False, mark: str =
     notes += [f"{cell.diverged} diverged"] if cell.diverged else []
     half = "" if math.isnan(cell.half) else f" ± {number(cell.half)}"
     text = f"{number(cell.mean)}{half}"
-    text = (f"**{text}**" if first else text) + mark
+    text = (f"**{text}**" if best else text) + mark
     return f"{text} ({', '.join(notes)})" if notes else text
 
 
@@ -53,7 +53,7 @@ def known_first(methods: Iterable[str]) -> list[str]:
 
 def grid(
     cells: Cells,
-    columns: Mapping[str, str],
+    columns: Mapping[Any, str],
     lower: Lower | None = None,
     marks: Mapping[Any, str] | None = None,
 ) -> str:
@@ -61,15 +61,11 @@ def grid(
 
     :param marks: (method, column) -> what follows the interval.
     """
-    rows, lower, marks = known_first(method for method, _ in cells), lower or {}, marks or {}
-    best = {column: _best(cells, rows, column, lower) for column in columns}
-    most = _most(cells)
+    best, most, marks = _best(cells, lower or {}), _most(cells), marks or {}
     lines = []
-    for row in rows:
-        texts = [
-            shown(cells.get((row, c)), most, row in best[c], marks.get((row, c), ""))
-            for c in columns
-        ]
+    for row in known_first(method for method, _ in cells):
+        keys = [(row, column) for column in columns]
+        texts = [shown(cells.get(key), most, key in best, marks.get(key, "")) for key in keys]
         lines.append([row, *texts])
     return markdown(["Method", *columns.values()], lines)
 
@@ -77,26 +73,26 @@ def grid(
 def beside(
     ours: Cells,
     theirs: Cells,
-    rows: Mapping[Any, Any],
+    partners: Mapping[Any, Any],
     columns: Mapping[Any, str],
     lower: Lower | None = None,
 ) -> str:
     """Two lines a row, ours and the paper's; † where the two intervals have no point in common.
 
-    :param rows: a row -> the row of the paper beside it, or None.
+    :param partners: a row -> the row of the paper beside it; a row without one has one line.
     """
-    known = {row for row in rows.values() if row is not None}
-    best = {c: _best(ours, rows, c, lower or {}) for c in columns}
-    paper_best = {c: _best(theirs, known, c, lower or {}) for c in columns}
-    lines, most = [], _most(ours)
-    for row, other in rows.items():
-        mine, paper = [str(row), "ours"], ["", "paper"]
-        for c in columns:
-            our, their = ours.get((row, c)), theirs.get((other, c))
+    best, paper_best, most = _best(ours, lower or {}), _best(theirs, lower or {}), _most(ours)
+    there = {row for row, _ in ours}
+    lines = []
+    for row in [*(row for row in partners if row in there), *sorted(there - set(partners))]:
+        line, paper = [str(row), "ours"], ["", "paper"]
+        for column in columns:
+            key, partner = (row, column), (partners.get(row), column)
+            our, their = ours.get(key), theirs.get(partner)
             apart = our is not None and their is not None and meet(our, their) is False
-            mine.append(shown(our, most, row in best[c], "†" if apart else ""))
-            paper.append(shown(their, 0, other in paper_best[c]) if their else "")
-        lines += [mine, paper] if any(paper[2:]) else [mine]
+            line.append(shown(our, most, key in best, "†" if apart else ""))
+            paper.append(shown(their, 0, partner in paper_best) if their else "")
+        lines += [line, paper] if any(paper[2:]) else [line]
     return markdown(["", "", *columns.values()], lines)
 
 
@@ -105,10 +101,12 @@ def _most(cells: Cells) -> int:
     return max((cell.count + cell.diverged for cell in cells.values()), default=0)
 
 
-def _best(cells: Cells, rows: Iterable[Any], column: Any, lower: Lower) -> set[Any]:
-    if column not in lower:
-        return set()
-    means = {row: cells[row, column].mean for row in rows if (row, column) in cells}
-    means = {row: mean for row, mean in means.items() if not math.isnan(mean)}
-    first = (min if lower[column] else max)(means.values(), default=math.nan)
-    return {row for row, mean in means.items() if mean == first}
+def _best(cells: Cells, lower: Lower) -> set[Any]:
+    """The keys of the best cells of their columns."""
+    found = set()
+    for column, low in lower.items():
+        means = {key: cell.mean for key, cell in cells.items() if key[1] == column}
+        finite = [mean for mean in means.values() if not math.isnan(mean)]
+        first = (min if low else max)(finite, default=math.nan)
+        found |= {key for key, mean in means.items() if mean == first}
+    return found

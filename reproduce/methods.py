@@ -14,7 +14,7 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.models.responses import Continuous
-from reproduce.estimators import Linear, RevenuesAlone
+from reproduce.linear import Linear
 from reproduce.runs import Settings
 
 #: Name of a setting -> its three values in the search, the default first.
@@ -68,6 +68,7 @@ class Method:
     :param grid: the other settings of the search; a booster has names of its own.
     :param fixed: settings of the model and of the training that are part of what it is.
     :param strict: monotone by construction.
+    :param reads_x: False for a method that is given r alone.
     :param latent: GCM or IGCM: trained with draws of z, and with a density of y.
     :param estimator: trained by its method fit(x, r, y), without epochs.
     :param trees: a booster's name for the number of its trees; empty for other methods.
@@ -81,6 +82,7 @@ class Method:
     grid: Grid = field(default_factory=lambda: GRID)
     fixed: Settings = field(default_factory=dict)
     strict: bool = True
+    reads_x: bool = True
     latent: bool = False
     estimator: bool = False
     trees: str = ""
@@ -133,107 +135,99 @@ def _with_noise(x_dim: int, options: Settings) -> Settings:
 
 
 _PUBLIC = ("held-out", "published")
-_NEURAL = (*_PUBLIC, "quantile")
 
 
-def _baseline(make: Callable[..., Any], *more: str, **attributes: Any) -> Method:
-    """A network of the comparison, which the data sets and the quantiles are run with."""
-    return Method(_seeded(make), (*_NEURAL, *more), **attributes)
+def _network(make: Callable[..., Any], own: Levels, *more: str, **attributes: Any) -> Method:
+    """A network of the comparison; `more` are experiments beyond those that have all networks."""
+    return Method(_seeded(make), (*_PUBLIC, "quantile", *more), own, **attributes)
 
 
 def _booster(
-    library: Any, leaves: str, shrinkage: str, smallest: Levels, *experiments: str
+    library: Any, names: tuple[str, str, str], smallest: tuple[int, int, int], *experiments: str
 ) -> Method:
-    """A library of boosting, by its names for the same settings."""
-    grid = {"learning_rate": (0.1, 0.03, 0.3), leaves: (31, 7, 15), shrinkage: (0.0, 1.0, 10.0)}
-    threads: dict[str, Any] = {} if library == "sklearn" else {"n_jobs": 1}
+    """A library of boosting, by its names for leaves, shrinkage and the smallest leaf."""
+    leaves, shrinkage, leaf_size = names
+    sklearn = library == "sklearn"
+    options: Settings = {} if sklearn else {"n_jobs": 1}
     return Method(
-        partial(baselines.MonotoneBoosting, library, **threads),
+        partial(baselines.MonotoneBoosting, library, **options),
         experiments,
-        smallest,
-        grid,
+        levels(leaf_size, *smallest),
+        {"learning_rate": (0.1, 0.03, 0.3), leaves: (31, 7, 15), shrinkage: (0.0, 1.0, 10.0)},
         estimator=True,
-        trees="max_iter" if library == "sklearn" else "n_estimators",
+        trees="max_iter" if sklearn else "n_estimators",
     )
 
 
-def _check(make: Callable[..., Any], **attributes: Any) -> Method:
-    return Method(make, ("checks",), grid={}, estimator=True, **attributes)
-
-
 _FORM = levels("form", "paper", "canonical", "paper")
-_SIGNED_LOG = {"covariates": "signed log"}
 _PAPER_LOSS = {"kernel_guide": "amortised", "objective": "paper"}
-_gcms = partial(Method, _gcm, latent=True)
-_igcms = partial(Method, _igcm, latent=True, strict=False)
+_SIGNED_LOG = {"covariates": "signed log"}
+_ENSEMBLE: Settings = {"grid": WIDE_GRID, "members": 5}
+_gcm_method = partial(Method, _gcm, latent=True)
+_igcm_method = partial(Method, _igcm, latent=True, strict=False)
+_untuned = partial(Method, baselines.MonotoneBoosting, estimator=True, trees="max_iter")
+_linear = partial(Method, Linear, ("checks",), estimator=True, strict=False)
 
 #: Name -> method, in the order of the tables.
 METHODS: dict[str, Method] = {
-    "PosNN": _baseline(baselines.PosNN, own=_FORM, paper="PosNN"),
-    "MM": _baseline(baselines.MM, "timing", own=_FORM, paper="MM"),
-    "SMM": _baseline(baselines.SMM, own=_FORM, paper="SMM"),
-    "CMNN": _baseline(
-        baselines.CMNN, "timing", own=levels("form", "paper", "type1", "type2"), paper="CMNN"
+    "PosNN": _network(baselines.PosNN, _FORM, paper="PosNN"),
+    "MM": _network(baselines.MM, _FORM, "timing", paper="MM"),
+    "SMM": _network(baselines.SMM, _FORM, paper="SMM"),
+    "CMNN": _network(
+        baselines.CMNN, levels("form", "paper", "type1", "type2"), "timing", paper="CMNN"
     ),
-    "SMNN": _baseline(baselines.SMNN, own=levels("layers", 2, 1, 3), paper="SMNN"),
-    "Hint": _baseline(
-        baselines.Hint, own=levels("weight", 1.0, 0.1, 10.0), strict=False, paper="Hint"
+    "SMNN": _network(baselines.SMNN, levels("layers", 2, 1, 3), paper="SMNN"),
+    "Hint": _network(baselines.Hint, levels("weight", 1.0, 0.1, 10.0), strict=False, paper="Hint"),
+    "PWL": _network(
+        baselines.PWL, levels("weight", 0.01, 0.001, 0.1), "timing", strict=False, paper="PWL"
     ),
-    "PWL": _baseline(
-        baselines.PWL, "timing", own=levels("weight", 0.01, 0.001, 0.1), strict=False, paper="PWL"
-    ),
-    "MLP": _baseline(baselines.MLP, strict=False),
-    "Lipschitz": _baseline(baselines.LipschitzMonotone, own=levels("bound", 1.0, 3.0, 10.0)),
-    "Switch": _baseline(baselines.SwitchMonotone),
+    "MLP": _network(baselines.MLP, (), strict=False),
+    "Lipschitz": _network(baselines.LipschitzMonotone, levels("bound", 1.0, 3.0, 10.0)),
+    "Switch": _network(baselines.SwitchMonotone, ()),
     "HistGradientBoosting": _booster(
         "sklearn",
-        "max_leaf_nodes",
-        "l2_regularization",
-        levels("min_samples_leaf", 20, 5, 80),
+        ("max_leaf_nodes", "l2_regularization", "min_samples_leaf"),
+        (20, 5, 80),
         *("held-out", "open"),
     ),
     "XGBoost": _booster(
-        "xgboost", "max_leaves", "reg_lambda", levels("min_child_weight", 1, 5, 20), "open"
+        "xgboost", ("max_leaves", "reg_lambda", "min_child_weight"), (1, 5, 20), "open"
     ),
     "LightGBM": _booster(
-        "lightgbm", "num_leaves", "reg_lambda", levels("min_child_samples", 20, 5, 80), "open"
+        "lightgbm", ("num_leaves", "reg_lambda", "min_child_samples"), (20, 5, 80), "open"
     ),
-    "GCM": _gcms(
-        (*_NEURAL, "ablation", "timing", "implicit"),
-        own=levels("form", "plain", "alternatives", "splines"),
+    "GCM": _gcm_method(
+        (*_PUBLIC, "quantile", "ablation", "timing", "implicit"),
+        levels("form", "plain", "alternatives", "splines"),
         paper="GCM",
     ),
-    "IGCM": _igcms(
-        (*_PUBLIC, "ablation", "implicit"), own=levels("alternatives", 1, 3, 6), paper="IGCM"
+    "IGCM": _igcm_method(
+        (*_PUBLIC, "ablation", "implicit"), levels("alternatives", 1, 3, 6), paper="IGCM"
     ),
     # The losses of the paper that were found wanting are in the published protocol only.
-    "GCM (literal)": _gcms(("published",), fixed={"prior": "standard"}, paper="GCM"),
-    "IGCM (paper loss)": _igcms(("published",), fixed=_PAPER_LOSS, paper="IGCM"),
-    "GCM ensemble": _gcms(
+    "GCM (literal)": _gcm_method(("published",), fixed={"prior": "standard"}, paper="GCM"),
+    "IGCM (paper loss)": _igcm_method(("published",), fixed=_PAPER_LOSS, paper="IGCM"),
+    "GCM ensemble": _gcm_method(
         ("open",),
-        own=({"form": "splines"}, {"form": "alternatives"}, {"form": "splines", **_SIGNED_LOG}),
-        grid=WIDE_GRID,
-        members=5,
+        ({"form": "splines"}, {"form": "alternatives"}, {"form": "splines", **_SIGNED_LOG}),
+        **_ENSEMBLE,
     ),
-    "IGCM ensemble": _igcms(
+    "IGCM ensemble": _igcm_method(
         ("open",),
-        own=({"alternatives": 3}, {"alternatives": 1}, {"alternatives": 6, **_SIGNED_LOG}),
-        grid=WIDE_GRID,
-        members=5,
+        ({"alternatives": 3}, {"alternatives": 1}, {"alternatives": 6, **_SIGNED_LOG}),
+        **_ENSEMBLE,
     ),
-    "GCM, 3 alternatives": _gcms(("implicit",), fixed={"form": "alternatives"}),
-    "IGCM, 3 alternatives": _igcms(("implicit",), fixed={"alternatives": 3}),
-    "IGCM, response and revenue": _igcms(("implicit",), fixed={"objective": "response_revenue"}),
-    "IGCM, paper": _igcms(("implicit",), fixed=_PAPER_LOSS),
-    "monotone boosting": Method(
-        baselines.MonotoneBoosting, ("implicit",), grid={}, estimator=True, trees="max_iter"
+    "GCM, 3 alternatives": _gcm_method(("implicit",), fixed={"form": "alternatives"}),
+    "IGCM, 3 alternatives": _igcm_method(("implicit",), fixed={"alternatives": 3}),
+    "IGCM, response and revenue": _igcm_method(
+        ("implicit",), fixed={"objective": "response_revenue"}
     ),
-    "Boosting": _check(baselines.MonotoneBoosting, trees="max_iter"),
-    "Boosting, revenues alone": _check(
-        RevenuesAlone.around(baselines.MonotoneBoosting), trees="max_iter"
-    ),
-    "Linear": _check(Linear, strict=False),
-    "Linear, revenues alone": _check(RevenuesAlone.around(Linear), strict=False),
+    "IGCM, paper": _igcm_method(("implicit",), fixed=_PAPER_LOSS),
+    "monotone boosting": _untuned(("implicit",)),
+    "Boosting": _untuned(("checks",)),
+    "Boosting, revenues alone": _untuned(("checks",), reads_x=False),
+    "Linear": _linear(),
+    "Linear, revenues alone": _linear(reads_x=False),
 }
 
 

@@ -15,6 +15,7 @@ from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, Diverged, Predictor, methods_of, rows_of, train
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, run_fits
 from reproduce.scores import distribution_scores
+from reproduce.tables import own_scores
 from reproduce.tasks import TASKS, rows_of_fit
 from reproduce.tuning import add_tune_argument, best_settings
 
@@ -88,8 +89,4 @@ def main(arguments: argparse.Namespace) -> None:
     ]
     path: Path = arguments.output / "open.csv"
     table = run_fits(path, fits, run, arguments)
-    for name in arguments.datasets:
-        shown = table[table["dataset"] == name]
-        means = shown.pivot_table("value", "method", "metric", sort=False)
-        print(f"\n{TASKS[name].title}, means\n{means.round(4).to_string()}")
-    print(f"\nwritten: {path}")
+    print(f"\n{own_scores(table)}\n\nwritten: {path}")

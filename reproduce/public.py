@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import torch
-from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.metrics import log_loss, mean_squared_error, root_mean_squared_error
 from torch import Tensor
 
 from pyro_gcm import audit_monotonicity, data
@@ -26,12 +26,12 @@ from reproduce.methods import (
     train,
 )
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
-from reproduce.scores import binary_scores, rmse
+from reproduce.scores import binary_scores
+from reproduce.tables import own_scores
 from reproduce.tasks import (
     PUBLISHED_TASKS,
     TASKS,
     Task,
-    own_metric,
     paper_hyperparameters,
     published_split,
     rows_of_fit,
@@ -133,7 +133,7 @@ def scores_of(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> di
     y = dataset.y[test].numpy()
     if dataset.response == "binary":
         return binary_scores(prediction, y)
-    return {"RMSE": rmse(prediction, y)}
+    return {"RMSE": root_mean_squared_error(y, prediction)}
 
 
 def _validation_loss(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> float:
@@ -205,9 +205,8 @@ def main(arguments: argparse.Namespace) -> None:
     _restrict(arguments, "methods", PUBLISHED if published else HELD_OUT)
     fits = published_fits(arguments) if published else held_out_fits(arguments)
     path = arguments.output / f"public_{arguments.protocol}.csv"
-    shown = own_metric(run_fits(path, fits, run, arguments))
-    means = shown.pivot_table("value", "method", "dataset", sort=False)
-    print(f"\nMeans, protocol {arguments.protocol}\n{means.round(4).to_string()}")
+    table = run_fits(path, fits, run, arguments)
+    print(f"\nProtocol {arguments.protocol}\n\n{own_scores(table)}")
     print(f"\nwritten: {path}")
 
 

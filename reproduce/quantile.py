@@ -14,7 +14,9 @@ import torch
 from pyro_gcm.baselines.baseline import pinball_loss
 from reproduce import simulation
 from reproduce.arguments import positive_count
-from reproduce.intervals import mean_interval, samples
+from reproduce.drawing import draw_curves
+from reproduce.intervals import paired_interval, samples
+from reproduce.markdown import beside, grid
 from reproduce.methods import (
     METHODS,
     Diverged,
@@ -25,10 +27,9 @@ from reproduce.methods import (
     methods_of,
     train,
 )
-from reproduce.quantile_figure import draw_curves
 from reproduce.results import write_csv
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
-from reproduce.tasks import PAPER
+from reproduce.tables import intervals, paper_cells, star
 from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 
 #: The paper leaves IGCM out, for a quantile is strictly increasing in its level; boosting has no
@@ -36,6 +37,8 @@ from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, 
 QUANTILE_METHODS = methods_of("quantile")
 #: With one revenue there is one alternative: the own setting of GCM here is the dimension of z.
 DIMENSIONS = levels("z_dim", 4, 2, 1)
+LEVEL_METRICS = {f"MAE r={level}": f"r = {level}" for level in simulation.LEVELS}
+LOWER = dict.fromkeys(LEVEL_METRICS, True)
 STAGES = (0, 50, 200, 1000, 5000)
 FIGURE_SEED, VALIDATION_SEED, TEST_SEED = 0, 10_000, 1_000
 FIGURE_X = 61
@@ -93,7 +96,7 @@ def run(fit: Fit, device: str = "cpu", curves: Path | None = None) -> Scores:
             watch=watch if shown else None,
         )
     except Diverged:
-        metrics = [VALIDATION_LOSS] if tuning else [f"MAE r={r}" for r in simulation.LEVELS]
+        metrics = [VALIDATION_LOSS] if tuning else list(LEVEL_METRICS)
         return {**dict.fromkeys(metrics, math.nan), "seconds": 0.0, "epochs": 0}
     cost = {"seconds": time.perf_counter() - start, "epochs": 1}
     if tuning:
@@ -117,25 +120,28 @@ def _predict(model: Predictor, x: torch.Tensor, level: float, device: str) -> to
     return model.predict(x.unsqueeze(-1).to(device), levels).cpu()
 
 
-def report(errors: pd.DataFrame) -> str:
-    """Our table beside the paper's: mean absolute error with a 95 % interval over seeds."""
-    intervals = {
-        key: mean_interval(values) for key, values in samples(errors, ["method", "metric"]).items()
+def errors(table: pd.DataFrame) -> str:
+    """Mean absolute error of every method at every level."""
+    return grid(intervals(table, "method", "metric"), LEVEL_METRICS, LOWER)
+
+
+def differences_to_gcm(table: pd.DataFrame) -> str:
+    """Paired difference of the errors, method minus GCM; * where its interval excludes 0."""
+    values = samples(table, ["method", "metric"])
+    cells = {
+        (method, metric): paired_interval(each, values["GCM", metric])
+        for (method, metric), each in values.items()
+        if method != "GCM" and ("GCM", metric) in values
     }
-    ours = pd.DataFrame(
-        {key: {"mean": each.mean, "ci95": each.half} for key, each in intervals.items()}
-    ).T
-    paper = pd.read_csv(PAPER / "quantile_mae.csv")
-    paper = paper.assign(metric="MAE r=" + paper["r"].astype(str)).set_index(["method", "metric"])
-    lines = [f"{'':18s}" + "".join(f"   r={level:<11}" for level in simulation.LEVELS)]
-    for source, table, value in (("ours", ours, "mean"), ("paper", paper, "mae")):
-        for method in table.index.get_level_values(0).unique():
-            cells = [table.loc[(method, f"MAE r={level}")] for level in simulation.LEVELS]
-            lines.append(
-                f"{method:10s}{source:8s}"
-                + "".join(f"   {cell[value]:.4f} ±{cell['ci95']:.4f}" for cell in cells)
-            )
-    return "\n".join(lines)
+    return grid(cells, LEVEL_METRICS, marks={key: star(cell) for key, cell in cells.items()})
+
+
+def report(table: pd.DataFrame) -> str:
+    """The errors beside those of the paper's Table 1."""
+    paper = paper_cells("quantile_mae", "method", "r", "mae", "ci95")
+    theirs = {(method, f"MAE r={level}"): cell for (method, level), cell in paper.items()}
+    partners = {name: method.paper for name, method in METHODS.items()}
+    return beside(intervals(table, "method", "metric"), theirs, partners, LEVEL_METRICS, LOWER)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import ablation, quoted, report_figures, tables
+from reproduce import (
+    ablation,
+    auctions,
+    datasets,
+    implicit,
+    quantile,
+    quoted,
+    tables,
+    timing,
+)
 from reproduce.arguments import Refused
+from reproduce.drawing import curve_groups, draw_curves, draw_held_out
 from reproduce.markdown import NOT_RUN, known_first, markdown, number
 from reproduce.methods import METHODS, methods_of
 from reproduce.results import RESULTS
@@ -21,34 +31,34 @@ from reproduce.tasks import PUBLISHED_TASKS, TASKS
 from reproduce.tuning import DESIGN
 
 TEMPLATE = Path(__file__).with_name("REPORT_template.md")
-_TRIALS, _SEEDS, _FIXED = len(DESIGN), 10, len(PUBLISHED_TASKS)
-_HELD_OUT, _OPEN = (len(TASKS) * len(methods_of(name)) for name in ("held-out", "open"))
-_QUANTILE, _IMPLICIT = len(methods_of("quantile")), len(methods_of("implicit"))
+
+
+def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
+    return len(methods_of(experiment)) * tasks * repeats
+
+
+_CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
 _CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
-#: File of results -> the command that makes it, and the fits at its defaults.
-FILES: dict[str, tuple[str, int]] = {
+_PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
+#: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
+FILES = {
     "datasets": ("datasets", 0),
-    "quantile_tuning": ("quantile --tune", _QUANTILE * _TRIALS),
-    "quantile": ("quantile --tune", _QUANTILE * _SEEDS),
-    "quantile_paper_setting": ("quantile --setting paper", _QUANTILE * _SEEDS),
-    "public_published": (
-        "public --protocol published", len(methods_of("published")) * _FIXED * _SEEDS,
-    ),
-    "checks": (
-        "checks",
-        _FIXED * sum(_SEEDS if METHODS[m].trees else 1 for m in methods_of("checks")),
-    ),
-    "public_tuning": ("public --tune", _HELD_OUT * _TRIALS),
-    "public_held-out": ("public --tune", _HELD_OUT * _SEEDS),
-    "public_confirmation": ("public --protocol confirmation", _HELD_OUT * _SEEDS),
-    "open_tuning": ("open --tune", _OPEN * _TRIALS),
-    "open": ("open --tune", _OPEN * 5),
-    "implicit_adult": ("implicit --dataset adult --splits 3", _IMPLICIT * 3),
-    "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _IMPLICIT * 10),
-    "ablation": ("ablation", 2 * len(methods_of("ablation")) * _CELLS * 3),
+    "quantile_tuning": ("quantile --tune", _planned("quantile", _TRIALS)),
+    "quantile": ("quantile --tune", _planned("quantile", 10)),
+    "quantile_paper_setting": ("quantile --setting paper", _planned("quantile", 10)),
+    "public_published": ("public --protocol published", _planned("published", 10, _PAPER)),
+    "checks": ("checks", _CHECKS * _PAPER),
+    "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
+    "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
+    "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
+    "open_tuning": ("open --tune", _planned("open", _TRIALS, _EVERY)),
+    "open": ("open --tune", _planned("open", 5, _EVERY)),
+    "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
+    "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
+    "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
     "timing": ("timing", 0),
     "auctions": ("auctions", 5),
-}  # fmt: skip
+}
 #: Files in which a method may have several settings on one split.
 _MANY_SETTINGS = ("quantile_tuning", "public_tuning", "open_tuning", "ablation", "timing")
 
@@ -79,11 +89,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> None:
     """Read the results that are there and write the report."""
     results = read(arguments.results, arguments.device)
-    report_figures.draw(results, arguments.output / "figures")
+    draw(results, arguments.output / "figures")
     path: Path = arguments.output / "REPORT.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(report(results), encoding="utf-8")
     print(f"written: {path}")
+
+
+def draw(results: Results, folder: Path) -> None:
+    """The figures of the tables that are there."""
+    if "public_held-out" in results:
+        draw_held_out(results["public_held-out"], folder / "held_out.png")
+    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
+    for name, methods in curve_groups(list(curves["method"].unique())).items():
+        draw_curves(curves[curves["method"].isin(methods)], folder / name)
 
 
 def read(folder: Path, device: str = "cpu") -> Results:
@@ -102,15 +121,14 @@ def read(folder: Path, device: str = "cpu") -> Results:
             continue
         if name == "datasets":
             table = pd.read_csv(path)
-            titles = [task.title for task in TASKS.values()]
-            table = table.assign(place=table["dataset"].map(titles.index))
-            table = table.sort_values(["place", "variant"])
         else:
             table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")
             if name != "timing":
                 table = table[table["device"] == device]
             if name not in _MANY_SETTINGS:
                 _check_settings(table, path)
+            if name == "ablation":
+                table = ablation.with_sizes(table)
         if len(table):
             results[name] = table.reset_index(drop=True)
     files = {file.stem: file for file in sorted((folder / "quantile_curves").glob("*.csv"))}
@@ -134,15 +152,18 @@ def _check_settings(table: pd.DataFrame, path: Path) -> None:
 def report(results: Results, template: str | None = None) -> str:
     """The text of the template with every `{{name argument; ...}}` filled in.
 
-    The name is one of `PLACEHOLDERS`. Where its results are not there, a placeholder that has a
-    line of its own becomes the command that makes them.
+    The name is one of `PLACEHOLDERS` or `TABLES`. Where its results are not there, a placeholder
+    that has a line of its own becomes the command that makes them.
     """
     text = TEMPLATE.read_text(encoding="utf-8") if template is None else template
 
     def fill(found: re.Match[str], alone: bool) -> str:
         name, _, rest = found[1].partition(" ")
+        arguments = [part.strip() for part in rest.split(";") if part]
         try:
-            return PLACEHOLDERS[name](results, *(part.strip() for part in rest.split(";") if part))
+            if name in PLACEHOLDERS:
+                return PLACEHOLDERS[name](results, *arguments)
+            return TABLES[name](results[arguments[0]], *arguments[1:])
         except NotRun as missing:
             command = FILES[missing.args[0]][0]
             return f"Not run yet: `python -m reproduce {command}`." if alone else f"({NOT_RUN})"
@@ -199,61 +220,30 @@ def _versions(results: Results) -> str:
     return "\n".join(f"- {versions}: {', '.join(found[versions])}" for versions in sorted(found))
 
 
-def _claims(results: Results) -> str:
-    paper = {key: cell.mean for key, cell in tables.paper_table_3().items()}
-    sources = {"The paper": paper} | {
-        heading: quoted.means(results[name])
-        for heading, name in (("Published", "public_published"), ("Held-out", "public_held-out"))
-        if name in results
-    }
-    return tables.claims(sources)
-
-
-def _figure(results: Results, name: str, alt: str) -> str:
-    file = "public_held-out" if name == "held_out" else name
-    return f"![{alt}](figures/{name}.png)" if len(results[file]) else ""
+def _figure(results: Results) -> str:
+    there = "public_held-out" in results
+    return "![How far each method is behind the first](figures/held_out.png)" if there else ""
 
 
 def _curves(results: Results) -> str:
-    if "quantile_curves" not in results:
-        return ""
-    groups = report_figures.curve_groups(results["quantile_curves"])
-    return "\n\n".join(
-        f"![Quantile curves of {', '.join(group)}](figures/{name})"
-        for name, group in groups.items()
-    )
-
-
-def _times(results: Results) -> str:
-    paper, parts = quoted.paper_times(), []
-    for device in sorted(set(results["timing"]["device"])):
-        wide = quoted.times(results["timing"], device)
-        counts = [count for count in wide.columns if count in paper.columns]
-        parts += [f"Device: {device}", tables.times(pd.concat([wide, paper[counts]]))]
-    return "\n\n".join(parts)
+    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
+    groups = curve_groups(list(curves["method"].unique()))
+    images = [f"![Curves of {', '.join(g)}](figures/{name})" for name, g in groups.items()]
+    return "\n\n".join(images)
 
 
 def _standings(results: Results, file: str, before: str, *ours: str) -> str:
     return tables.standings(results[file], results[before], *ours)
 
 
-def _mean(results: Results, file: str, *of: str) -> str:
-    value = quoted.value(results[file], *of)
+def _score(results: Results, file: str, *of: str) -> str:
+    value = tables.score(results[file], *of)
     return NOT_RUN if math.isnan(value) else number(value)
 
 
-def _of(make: Callable[..., str], file: str | None = None) -> Callable[..., str]:
-    """A placeholder that passes a table of results on, that of its first argument by default."""
-
-    def placeholder(results: Results, *arguments: str) -> str:
-        name, rest = (file, arguments) if file else (arguments[0], arguments[1:])
-        return make(results[name], *rest)
-
-    return placeholder
-
-
-def _ablation(make: Callable[..., str]) -> Callable[..., str]:
-    return _of(lambda table, *rest: make(ablation.with_sizes(table), *rest), "ablation")
+def _paper(make: Callable[..., str]) -> Callable[..., str]:
+    """A number of the paper's Table 3, or of ours in a file: the first argument says which."""
+    return lambda results, file, *of: make(None if file == "paper" else results[file], *of)
 
 
 #: Name in the template -> function (results, arguments of the placeholder) -> text.
@@ -261,29 +251,35 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "warnings": _warnings,
     "files": _files,
     "versions": _versions,
-    "claims": _claims,
     "figure": _figure,
     "curves": _curves,
-    "times": _times,
     "standings": _standings,
-    "mean": _mean,
+    "score": _score,
     "paper": lambda _, name, method: number(tables.paper_table_3()[method, name].mean),
-    "percent": lambda results, *of: f"{100 * quoted.value(results['auctions'], *of):.2f} %",
-    "apart": _of(quoted.apart, "public_published"),
-    "gains": _of(quoted.gains, "public_published"),
-    "violations": _of(quoted.violations, "public_held-out"),
-    "ms": _of(quoted.milliseconds, "timing"),
-    "faster": _of(quoted.faster, "timing"),
-    "gain_in_errors": _of(quoted.gain_in_errors, "auctions"),
-    "ablation": _ablation(tables.ablation),
-    "ablation_effects": _ablation(quoted.ablation_effects),
-    "firsts": _of(quoted.firsts),
-    **{
-        make.__name__: _of(make)
-        for make in (
-            tables.sizes, tables.quantiles, tables.quantiles_beside_paper, tables.differences_to_gcm,
-            tables.published, tables.own_scores, tables.stand_ins, tables.ranked_scores,
-            tables.averages, tables.settings, tables.implicit, tables.auctions,
-        )
-    },
-}  # fmt: skip
+    "ahead": _paper(quoted.ahead),
+    "place": _paper(quoted.place),
+}
+#: The same for functions (table of the file that is the first argument, other arguments) -> text.
+TABLES: dict[str, Callable[..., str]] = {
+    "sizes": datasets.report,
+    "quantile": quantile.report,
+    "quantile_errors": quantile.errors,
+    "differences_to_gcm": quantile.differences_to_gcm,
+    "firsts": quoted.firsts,
+    "published": tables.published,
+    "stand_ins": tables.stand_ins,
+    "own_scores": tables.own_scores,
+    "ranked_scores": tables.ranked_scores,
+    "averages": tables.averages,
+    "settings": tables.settings,
+    "apart": quoted.apart,
+    "violations": quoted.violations,
+    "implicit": implicit.report,
+    "ablation": ablation.report,
+    "effects": ablation.effects,
+    "times": timing.report,
+    "ms": timing.milliseconds,
+    "faster": timing.faster,
+    "auctions": auctions.report,
+    "gain_in_errors": auctions.gain_in_errors,
+}

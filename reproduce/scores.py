@@ -61,15 +61,10 @@ def binary_scores(probability: Array, y: Array) -> dict[str, float]:
 def continuous_scores(mean: Array, log_density: Array, pit: Array, y: Array) -> dict[str, float]:
     """RMSE in the units of y, log score in nats a row, and calibration error of a density."""
     return {
-        "RMSE": rmse(mean, y),
+        "RMSE": root_mean_squared_error(y, mean),
         "log score": float(log_density.mean()),
         "calibration error": pit_calibration_error(pit),
     }
-
-
-def rmse(mean: Array, y: Array) -> float:
-    """Root mean squared error, in the units of y."""
-    return float(root_mean_squared_error(y, mean))
 
 
 def expected_calibration_error(probability: Array, y: Array, bins: int = 15) -> float:

@@ -10,6 +10,7 @@ import pandas as pd
 from torch import Tensor
 
 from pyro_gcm import data
+from reproduce.methods import METHODS
 from reproduce.runs import Fit, Settings
 
 PAPER = Path(__file__).parent / "paper"
@@ -82,6 +83,8 @@ def rows_of_fit(fit: Fit) -> tuple[data.Dataset, Tensor, Tensor, Settings]:
     settings = fit.options
     limit = settings.pop("rows", None)
     dataset = with_covariates(load(fit.dataset, fit.variant), settings.pop("covariates", "raw"))
+    if not METHODS[fit.method].reads_x:
+        dataset = replace(dataset, x=dataset.x[:, :0], x_names=())
     split = dataset.fixed_split() if fit.split == "fixed" else dataset.split(int(fit.split))
     learn, test = (part[:limit] for part in split)
     return dataset, learn, test, settings

@@ -105,7 +105,7 @@ def gain_in_errors(table: pd.DataFrame) -> str:
     gain = wide[GAIN].to_numpy()
     ratio = gain / wide[GAIN_ERROR].to_numpy()
     every = gain.mean() / (gain.std(ddof=1) / len(gain) ** 0.5)
-    return f"{ratio.min():.1f} to {ratio.max():.1f} and {every:.1f}"
+    return f"{ratio.min():.1f} to {ratio.max():.1f} in each simulation and {every:.1f} over all"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,12 +8,19 @@ import json
 import pandas as pd
 
 from reproduce.arguments import positive_count
+from reproduce.intervals import mean_interval
+from reproduce.markdown import NOT_RUN, beside, markdown, number, shown
+from reproduce.methods import methods_of
 from reproduce.public import published_settings, run
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
+from reproduce.tables import intervals, paper_cells
+from reproduce.tasks import PAPER
 
 LATENT_DIMENSIONS = (4, 8, 12, 16)
 SAMPLE_NUMBERS = (8, 16, 24, 32)
-METHODS = ("GCM", "IGCM")
+#: The "northeast" of the paper's tables: D is at least, N at most this.
+NORTHEAST = (12, 16)
+ABLATED = methods_of("ablation")
 
 
 def fits(seeds: int, variants: list[str], quick: bool) -> list[Fit]:
@@ -22,7 +29,7 @@ def fits(seeds: int, variants: list[str], quick: bool) -> list[Fit]:
     cells = []
     for seed in range(1 if quick else seeds):
         for variant in variants:
-            for method in METHODS:
+            for method in ABLATED:
                 for d, n in sizes[:: 5 if quick else 1]:
                     settings = _settings(method, d, n, quick)
                     cells.append(
@@ -45,6 +52,44 @@ def with_sizes(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{to: [option[key] for option in options] for to, key in sizes.items()})
 
 
+def report(table: pd.DataFrame, variant: str, method: str) -> str:
+    """N down, D across: AUC of a method; the paper's beside it where its label is the same."""
+    rows = table[(table["method"] == method) & (table["variant"] == variant)]
+    paper = paper_cells("ablation_adult", "method", "sample_number", "latent_dim", "auc", "ci95")
+    theirs = {(f"N = {n}", d): cell for (m, n, d), cell in paper.items() if m == method}
+    ours = {(f"N = {n}", d): cell for (n, d), cell in intervals(rows, "N", "D").items()}
+    partners = {f"N = {n}": f"N = {n}" for n in SAMPLE_NUMBERS}
+    columns = {d: f"D = {d}" for d in LATENT_DIMENSIONS}
+    return beside(ours, theirs if variant == "published" else {}, partners, columns)
+
+
+def effects(table: pd.DataFrame) -> str:
+    """How much the cells differ, for every label and method, ours and the paper's."""
+    paper = pd.read_csv(PAPER / "ablation_adult.csv").assign(variant="published", seed=0)
+    paper = paper.rename(columns={"latent_dim": "D", "sample_number": "N", "auc": "value"})
+    lines = []
+    for source, cells in (("ours", table), ("paper", paper)):
+        for (method, variant), rows in cells.groupby(["method", "variant"]):
+            means = rows.groupby(["N", "D"])["value"].mean()
+            contrasts = [
+                _contrast(rows, rows["N"].map({rows["N"].max(): True, rows["N"].min(): False})),
+                _contrast(rows, rows["D"].map({rows["D"].max(): True, rows["D"].min(): False})),
+                _contrast(rows, (rows["D"] >= NORTHEAST[0]) & (rows["N"] <= NORTHEAST[1])),
+            ]
+            title = f"{method}, {variant} label"
+            lines.append([title, source, number(means.max() - means.min()), *contrasts])
+    header = ["", "", "Range of the cells", "Largest minus smallest N", "Largest minus smallest D"]
+    return markdown([*header, "Northeast minus the rest"], lines)
+
+
+def _contrast(cells: pd.DataFrame, inside: pd.Series) -> str:
+    """Mean of the cells inside minus that of those outside, paired by seed."""
+    means = cells.assign(inside=inside).pivot_table("value", "seed", "inside")
+    if means.shape[1] < 2:
+        return NOT_RUN
+    return shown(mean_interval(means[True] - means[False]))
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce ablation`."""
     parser.add_argument("--seeds", type=positive_count, default=3, help="seeds a cell, from 0")
@@ -63,7 +108,7 @@ def main(arguments: argparse.Namespace) -> None:
     path = arguments.output / "ablation.csv"
     cells = fits(arguments.seeds, arguments.variants, arguments.quick)
     table = with_sizes(run_fits(path, cells, run, arguments))
-    for (variant, method), cell in table.groupby(["variant", "method"]):
+    for variant, method in sorted(set(zip(table["variant"], table["method"], strict=True))):
         print(f"\nAUC of {method}, label {variant}, best epoch on the test rows")
-        print(cell.pivot_table("value", "N", "D").round(4).to_string())
+        print(report(table, variant, method))
     print(f"\nwritten: {path}")

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from pyro_gcm import GCM, data, fit
 from reproduce.arguments import positive_count
+from reproduce.intervals import mean_interval, samples
+from reproduce.markdown import markdown, shown
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
 #: Chosen by hand on auctions of seeds from 100. Bids and prices enter as logarithms.
@@ -89,19 +91,21 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 
 
 def report(table: pd.DataFrame) -> str:
-    """Means over seeds, and the paired gain in standard errors, over rows and over seeds."""
+    """Mean and interval over simulations of every score, by what the model was trained on."""
+    cells = {metric: mean_interval(each) for metric, each in samples(table, "metric").items()}
+    suffix = f", {VARIANTS[0]}"
+    stems = [metric.removesuffix(suffix) for metric in cells if metric.endswith(suffix)]
+    lines = [[s, *(shown(cells.get(f"{s}, {variant}")) for variant in VARIANTS)] for s in stems]
+    return markdown(["", *VARIANTS], [*lines, [GAIN, shown(cells[GAIN]), ""]])
+
+
+def gain_in_errors(table: pd.DataFrame) -> str:
+    """The gain by revealed prices in paired standard errors, of each simulation and of them all."""
     wide = table.pivot(index="seed", columns="metric", values="value")
-    metrics = table["metric"].unique()
-    lines = [f"{metric:54s}   {wide[metric].mean():.4f}" for metric in metrics]
-    gain = wide[GAIN]
-    lines.append(
-        "gain in paired standard errors over the auctions of each seed: "
-        + ", ".join(f"{value:.1f}" for value in gain / wide[GAIN_ERROR])
-    )
-    if len(gain) > 1:
-        over_seeds = gain.mean() / (gain.std() / len(gain) ** 0.5)
-        lines.append(f"mean gain in standard errors over seeds: {over_seeds:.1f}")
-    return "\n".join(lines)
+    gain = wide[GAIN].to_numpy()
+    ratio = gain / wide[GAIN_ERROR].to_numpy()
+    every = gain.mean() / (gain.std(ddof=1) / len(gain) ** 0.5)
+    return f"{ratio.min():.1f} to {ratio.max():.1f} in each simulation and {every:.1f} over all"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

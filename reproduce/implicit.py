@@ -9,159 +9,86 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from scipy.stats import norm
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import cross_val_predict
-from torch import Tensor
 
-from pyro_gcm import GCM, IGCM, data, fit
 from reproduce.arguments import positive_count
+from reproduce.intervals import TEST_TO_TRAIN, paired_interval, samples
+from reproduce.markdown import known_first, markdown, number, shown
+from reproduce.methods import METHODS, Rows, methods_of, rows_of, train
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
-from reproduce.scores import binary_scores, continuous_scores
-from reproduce.tasks import load
+from reproduce.scores import distribution_scores
+from reproduce.tables import star
+from reproduce.tasks import TASKS, own_metric, rows_of_fit
 
-#: Options of the models and of `fit` for each data set, chosen by hand on a few tries of the first
-#: splits; what is not named is at its default.
-SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
-    "auto_mpg": {"model": {"hidden": [32]}, "fit": {"epochs": 60, "batch_size": 64}},
-    "adult": {"model": {"hidden": 32}, "fit": {"epochs": 15, "batch_size": 512}},
-}
-ALTERNATIVES = {"alternatives": 3, "costs": 3}
-#: Model, its options, and the objective, for each method; the settings are the same.
-METHODS: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "GCM": (GCM, {}, "conditional"),
-    "GCM, 3 alternatives": (GCM, ALTERNATIVES, "conditional"),
-    "IGCM": (IGCM, {}, "conditional"),
-    "IGCM, 3 alternatives": (IGCM, ALTERNATIVES, "conditional"),
-    "IGCM, response and revenue": (IGCM, {}, "response_revenue"),
-    "IGCM, paper": (IGCM, {"kernel_guide": "amortised"}, "paper"),
-}
-BOOSTING = "monotone boosting"
-
-
-def model_scores(
-    dataset: data.Dataset,
-    train: Tensor,
-    test: Tensor,
-    seed: int,
-    method: str,
-    options: Any,
-    device: str = "cpu",
-) -> dict[str, float]:
-    """Held-out scores of GCM or IGCM."""
-    build, extra, objective = METHODS[method]
-    model = build(
-        dataset.x_dim,
-        dataset.r_dim,
-        response=dataset.response,
-        seed=seed,
-        **{**options["model"], **extra},
-    )
-    rows = [[part[index] for part in (dataset.x, dataset.r, dataset.y)] for index in (train, test)]
-    fit(
-        model, *rows[0], objective=objective, seed=seed, device=device, progress=False,
-        **options["fit"],
-    )  # fmt: skip
-    x, r, y = (column.to(device) for column in rows[1])
-    target = y.cpu().numpy()
-    prediction = model.predict(x, r).double().cpu().numpy()
-    if dataset.response == "binary":
-        return binary_scores(prediction, target)
-    log_density, pit = (f(x, r, y).double().cpu().numpy() for f in (model.log_prob, model.cdf))
-    return continuous_scores(prediction, log_density, pit, target)
-
-
-def boosting_scores(
-    dataset: data.Dataset, train: Tensor, test: Tensor, seed: int
-) -> dict[str, float]:
-    """Held-out scores of boosting; a continuous y is normal around its prediction.
-
-    The spread is that of out-of-fold residuals on the training rows.
-    """
-    columns = torch.cat([dataset.x, dataset.r], dim=1).numpy()
-    target = dataset.y.numpy()
-    booster = boosting(dataset, seed).fit(columns[train], target[train])
-    if dataset.response == "binary":
-        return binary_scores(booster.predict_proba(columns[test])[:, 1], target[test])
-    out_of_fold = cross_val_predict(boosting(dataset, seed), columns[train], target[train], cv=5)
-    spread = np.sqrt(np.mean((out_of_fold - target[train]) ** 2))
-    mean = booster.predict(columns[test])
-    density = norm(mean, spread)
-    return continuous_scores(
-        mean, density.logpdf(target[test]), density.cdf(target[test]), target[test]
-    )
-
-
-def boosting(dataset: data.Dataset, seed: int) -> Any:
-    """The booster, not trained, for columns x and then r."""
-    monotone = [0] * dataset.x_dim + [1] * dataset.r_dim
-    continuous = dataset.response == "continuous"
-    kind = HistGradientBoostingRegressor if continuous else HistGradientBoostingClassifier
-    return kind(monotonic_cst=monotone, random_state=seed)
+IMPLICIT = methods_of("implicit")
+DATASETS = [name for name, task in TASKS.items() if task.implicit]
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One method on one random 4:1 split."""
-    dataset = load(fit.dataset, fit.variant)
-    train, test = dataset.split(fit.seed)
+    dataset, learn, test, options = rows_of_fit(fit)
+    rows = rows_of(dataset, learn)
     start = time.perf_counter()
-    if fit.method == BOOSTING:
-        scores, epochs = boosting_scores(dataset, train, test, fit.seed), 0
-    else:
-        options = fit.options
-        scores = model_scores(dataset, train, test, fit.seed, fit.method, options, device)
-        epochs = options["fit"]["epochs"]
-    return {**scores, "seconds": time.perf_counter() - start, "epochs": epochs}
+    settings: dict[str, Any] = {}
+    if not METHODS[fit.method].estimator:
+        settings = {"schedule": "cosine", **options["model"], **options["fit"]}
+    model, _ = train(fit.method, rows, settings, fit.seed, device=device)
+    spread = None
+    if METHODS[fit.method].estimator and dataset.response == "continuous":
+        spread = out_of_fold_spread(model, rows)
+    scores = distribution_scores(dataset, [model], test, device, spread)
+    cost = {"seconds": time.perf_counter() - start, "epochs": settings.get("epochs", 0)}
+    return {**scores, **cost}
+
+
+def out_of_fold_spread(booster: Any, rows: Rows) -> float:
+    """Spread of the errors of scikit-learn's boosting on training rows that it did not see."""
+    inputs, target = torch.cat([rows.x, rows.r], dim=1).numpy(), rows.y.numpy()
+    predicted = cross_val_predict(booster.estimator, inputs, target, cv=5)
+    return float(np.sqrt(np.mean((predicted - target) ** 2)))
 
 
 def report(table: pd.DataFrame) -> str:
-    """Mean of every score, with the paired difference to GCM and its standard error over splits."""
-    wide = table.pivot(index="seed", columns=["metric", "method"], values="value")
+    """Scores of every method, and the paired differences of two of them to those of GCM."""
+    metric = own_metric(table)["metric"].iloc[0]
+    values = samples(table, ["method", "metric"])
     lines = []
-    for metric in table["metric"].unique():
-        lines.append(metric)
-        for method in table["method"].unique():
-            values = wide[metric][method]
-            if "GCM" not in wide[metric]:
-                lines.append(f"  {method:28s}{values.mean():.4f}")
-                continue
-            gap = values - wide[metric]["GCM"]
-            error = gap.std() / len(gap) ** 0.5 if len(gap) > 1 else float("nan")
-            difference = "" if method == "GCM" else f"   {gap.mean():+.4f} ± {error:.4f}"
-            lines.append(f"  {method:28s}{values.mean():.4f}{difference}")
-    return "\n".join(lines)
+    for method in known_first(table["method"]):
+        line = [method]
+        for name in (metric, "log score", "calibration error"):
+            gap = None
+            if method != "GCM" and ("GCM", name) in values:
+                gap = paired_interval(values[method, name], values["GCM", name], TEST_TO_TRAIN)
+            line += [number(values[method, name].mean()), shown(gap, mark=star(gap)) if gap else ""]
+        lines.append(line[:-1])
+    header = ["Method", metric, "minus GCM", "Log score", "minus GCM", "Calibration error"]
+    return markdown(header, lines)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce implicit`."""
-    parser.add_argument("--dataset", choices=list(SETTINGS), required=True)
+    parser.add_argument("--dataset", choices=DATASETS, required=True)
     parser.add_argument("--splits", type=positive_count, default=3, help="random 4:1 splits")
-    parser.add_argument("--methods", nargs="+", choices=[*METHODS, BOOSTING])
+    parser.add_argument("--methods", nargs="+", choices=IMPLICIT, default=IMPLICIT)
     parser.add_argument("--epochs", type=positive_count)
     add_run_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> None:
     """Run the splits that the table lacks, and print it."""
-    settings = SETTINGS[arguments.dataset]
+    name, settings = arguments.dataset, TASKS[arguments.dataset].implicit
     epochs = 1 if arguments.quick else arguments.epochs
     options = {**settings, "fit": {**settings["fit"], **({"epochs": epochs} if epochs else {})}}
+    splits = range(1 if arguments.quick else arguments.splits)
     fits = [
         Fit(
-            "implicit",
-            arguments.dataset,
-            "default",
-            "held-out",
-            str(seed),
-            seed,
-            method,
-            "{}" if method == BOOSTING else as_json(options),
+            *("implicit", name, "default", "held-out", str(seed), seed, method),
+            as_json({} if METHODS[method].estimator else options),
         )
-        for seed in range(1 if arguments.quick else arguments.splits)
-        for method in arguments.methods or [*METHODS, BOOSTING]
+        for seed in splits
+        for method in arguments.methods
     ]
-    path = arguments.output / f"implicit_{arguments.dataset}.csv"
+    path = arguments.output / f"implicit_{name}.csv"
     table = run_fits(path, fits, run, arguments)
-    print(f"\n{arguments.dataset}, {arguments.splits} splits, {options}; differences to GCM")
-    print(report(table))
+    print(f"\n{name}, {len(splits)} splits, {options}\n\n{report(table)}")
     print(f"\nwritten: {path}")

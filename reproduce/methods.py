@@ -1,4 +1,4 @@
-"""The table of methods: how each is made, and its one knob of the search."""
+"""The table of methods: how each is made, what it is, and which experiments run it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,25 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.models.responses import Continuous
+from reproduce.linear import Linear
 from reproduce.runs import Settings
 
-#: Name of a setting, and the three values of the search, the default first.
-Knob = tuple[str, tuple[Any, Any, Any]]
-#: The same for several settings.
+#: Name of a setting -> its three values in the search, the default first.
 Grid = dict[str, tuple[Any, Any, Any]]
+#: Three levels of a method's own setting, the default first; empty where it has none.
+Levels = tuple[Settings, ...]
 
 GRID: Grid = {
     "learning_rate": (0.01, 0.003, 0.03),
     "hidden": (32, 16, 64),
     "weight_decay": (0.0, 1e-4, 1e-2),
 }
+#: The same for the members of an ensemble.
+WIDE_GRID: Grid = {**GRID, "hidden": (64, 32, 128)}
+
+
+class Diverged(RuntimeError):
+    """The loss or the weights of a fit are infinite or NaN."""
 
 
 class Predictor(Protocol):
@@ -37,7 +44,7 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows to train on, and what their response is."""
+    """Rows to train on, and the kind of their response."""
 
     x: Tensor
     r: Tensor
@@ -54,25 +61,38 @@ def rows_of(dataset: data.Dataset, index: Tensor) -> Rows:
 class Method:
     """A method of the tables.
 
-    :param make: function (x_dim, r_dim, response=, hidden=, seed=, ...) -> model.
-    :param knob: its own main setting, where it has one.
-    :param grid: what the search goes over besides; a booster has names of its own.
-    :param fixed: settings that are part of what it is.
+    :param make: function (x_dim, r_dim, response=, hidden=, seed=, ...) -> model; of an estimator,
+        function (response=, seed=, ...) -> model.
+    :param experiments: the experiments and protocols that run it.
+    :param own: three levels of its own main setting.
+    :param grid: the other settings of the search; a booster has names of its own.
+    :param fixed: settings of the model and of the training that are part of what it is.
     :param strict: monotone by construction.
-    :param trees: a booster's name for the number of its trees.
+    :param reads_x: False for a method that is given r alone.
+    :param latent: GCM or IGCM: trained with draws of z, and with a density of y.
+    :param estimator: trained by its method fit(x, r, y), without epochs.
+    :param trees: a booster's name for the number of its trees; empty for other methods.
+    :param members: number of fits that an ensemble averages.
+    :param paper: the method of the paper's tables that it stands beside.
     """
 
     make: Callable[..., Any]
-    knob: Knob | None = None
+    experiments: tuple[str, ...]
+    own: Levels = ()
     grid: Grid = field(default_factory=lambda: GRID)
     fixed: Settings = field(default_factory=dict)
     strict: bool = True
+    reads_x: bool = True
+    latent: bool = False
+    estimator: bool = False
     trees: str = ""
+    members: int = 1
+    paper: str | None = None
 
-    @property
-    def boosting(self) -> bool:
-        """Whether this is a booster, and not a network."""
-        return bool(self.trees)
+
+def levels(name: str, *values: Any) -> Levels:
+    """The levels of one setting."""
+    return tuple({name: value} for value in values)
 
 
 def _seeded(make: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,57 +125,124 @@ def _igcm(x_dim: int, r_dim: int, alternatives: int = 1, **options: Any) -> IGCM
 
 
 def _with_noise(x_dim: int, options: Settings) -> Settings:
-    """The response of a continuous y by its `noise`: "constant" suits RMSE, as least squares do."""
+    """The options with a response whose `noise`, where given, is "constant" or "conditional"."""
     options = dict(options)
-    noise = options.pop("noise", "conditional")
-    if options.get("response") == "continuous":
+    noise = options.pop("noise", None)
+    if noise is not None:
         size = {"hidden": options["hidden"]} if "hidden" in options else {}
         options["response"] = _seeded(Continuous)(x_dim, **size, noise=noise, seed=options["seed"])
     return options
 
 
-def _booster(library: Any, leaves: str, shrinkage: str, smallest: Knob) -> Method:
-    """A library of boosting, by its names for the same settings."""
-    grid = {"learning_rate": (0.1, 0.03, 0.3), leaves: (31, 7, 15), shrinkage: (0.0, 1.0, 10.0)}
-    threads: dict[str, Any] = {} if library == "sklearn" else {"n_jobs": 1}
-    make = partial(baselines.MonotoneBoosting, library, **threads)
+_PUBLIC = ("held-out", "published")
+
+
+def _network(make: Callable[..., Any], own: Levels, *more: str, **attributes: Any) -> Method:
+    """A network of the comparison; `more` are experiments beyond those that have all networks."""
+    return Method(_seeded(make), (*_PUBLIC, "quantile", *more), own, **attributes)
+
+
+def _booster(
+    library: Any, names: tuple[str, str, str], smallest: tuple[int, int, int], *experiments: str
+) -> Method:
+    """A library of boosting, by its names for leaves, shrinkage and the smallest leaf."""
+    leaves, shrinkage, leaf_size = names
+    sklearn = library == "sklearn"
+    options: Settings = {} if sklearn else {"n_jobs": 1}
     return Method(
-        make, smallest, grid, trees="max_iter" if library == "sklearn" else "n_estimators"
+        partial(baselines.MonotoneBoosting, library, **options),
+        experiments,
+        levels(leaf_size, *smallest),
+        {"learning_rate": (0.1, 0.03, 0.3), leaves: (31, 7, 15), shrinkage: (0.0, 1.0, 10.0)},
+        estimator=True,
+        trees="max_iter" if sklearn else "n_estimators",
     )
 
 
-_LITERAL = {"prior": "standard"}
-_PAPER = {"kernel_guide": "amortised", "objective": "paper"}
-_FORM = ("form", ("paper", "canonical", "paper"))
+_FORM = levels("form", "paper", "canonical", "paper")
+_PAPER_LOSS = {"kernel_guide": "amortised", "objective": "paper"}
+_SIGNED_LOG = {"covariates": "signed log"}
+_ENSEMBLE: Settings = {"grid": WIDE_GRID, "members": 5}
+_gcm_method = partial(Method, _gcm, latent=True)
+_igcm_method = partial(Method, _igcm, latent=True, strict=False)
+_untuned = partial(Method, baselines.MonotoneBoosting, estimator=True, trees="max_iter")
+_linear = partial(Method, Linear, ("checks",), estimator=True, strict=False)
 
 #: Name -> method, in the order of the tables.
 METHODS: dict[str, Method] = {
-    "PosNN": Method(_seeded(baselines.PosNN), _FORM),
-    "MM": Method(_seeded(baselines.MM), _FORM),
-    "SMM": Method(_seeded(baselines.SMM), _FORM),
-    "CMNN": Method(_seeded(baselines.CMNN), ("form", ("paper", "type1", "type2"))),
-    "SMNN": Method(_seeded(baselines.SMNN), ("layers", (2, 1, 3))),
-    "Hint": Method(_seeded(baselines.Hint), ("weight", (1.0, 0.1, 10.0)), strict=False),
-    "PWL": Method(_seeded(baselines.PWL), ("weight", (0.01, 0.001, 0.1)), strict=False),
-    "MLP": Method(_seeded(baselines.MLP), strict=False),
-    "Lipschitz": Method(_seeded(baselines.LipschitzMonotone), ("bound", (1.0, 3.0, 10.0))),
-    "Switch": Method(_seeded(baselines.SwitchMonotone)),
+    "PosNN": _network(baselines.PosNN, _FORM, paper="PosNN"),
+    "MM": _network(baselines.MM, _FORM, "timing", paper="MM"),
+    "SMM": _network(baselines.SMM, _FORM, paper="SMM"),
+    "CMNN": _network(
+        baselines.CMNN, levels("form", "paper", "type1", "type2"), "timing", paper="CMNN"
+    ),
+    "SMNN": _network(baselines.SMNN, levels("layers", 2, 1, 3), paper="SMNN"),
+    "Hint": _network(baselines.Hint, levels("weight", 1.0, 0.1, 10.0), strict=False, paper="Hint"),
+    "PWL": _network(
+        baselines.PWL, levels("weight", 0.01, 0.001, 0.1), "timing", strict=False, paper="PWL"
+    ),
+    "MLP": _network(baselines.MLP, (), strict=False),
+    "Lipschitz": _network(baselines.LipschitzMonotone, levels("bound", 1.0, 3.0, 10.0)),
+    "Switch": _network(baselines.SwitchMonotone, ()),
     "HistGradientBoosting": _booster(
-        "sklearn", "max_leaf_nodes", "l2_regularization", ("min_samples_leaf", (20, 5, 80))
+        "sklearn",
+        ("max_leaf_nodes", "l2_regularization", "min_samples_leaf"),
+        (20, 5, 80),
+        *("held-out", "open"),
     ),
-    "XGBoost": _booster("xgboost", "max_leaves", "reg_lambda", ("min_child_weight", (1, 5, 20))),
+    "XGBoost": _booster(
+        "xgboost", ("max_leaves", "reg_lambda", "min_child_weight"), (1, 5, 20), "open"
+    ),
     "LightGBM": _booster(
-        "lightgbm", "num_leaves", "reg_lambda", ("min_child_samples", (20, 5, 80))
+        "lightgbm", ("num_leaves", "reg_lambda", "min_child_samples"), (20, 5, 80), "open"
     ),
-    "GCM": Method(_gcm, ("form", ("plain", "alternatives", "splines"))),
-    "IGCM": Method(_igcm, ("alternatives", (1, 3, 6)), strict=False),
-    "GCM (literal)": Method(_gcm, fixed=_LITERAL),
-    "IGCM (paper loss)": Method(_igcm, fixed=_PAPER, strict=False),
+    "GCM": _gcm_method(
+        (*_PUBLIC, "quantile", "ablation", "timing", "implicit"),
+        levels("form", "plain", "alternatives", "splines"),
+        paper="GCM",
+    ),
+    "IGCM": _igcm_method(
+        (*_PUBLIC, "ablation", "implicit"), levels("alternatives", 1, 3, 6), paper="IGCM"
+    ),
+    # The losses of the paper that were found wanting are in the published protocol only.
+    "GCM (literal)": _gcm_method(("published",), fixed={"prior": "standard"}, paper="GCM"),
+    "IGCM (paper loss)": _igcm_method(("published",), fixed=_PAPER_LOSS, paper="IGCM"),
+    "GCM ensemble": _gcm_method(
+        ("open",),
+        ({"form": "splines"}, {"form": "alternatives"}, {"form": "splines", **_SIGNED_LOG}),
+        **_ENSEMBLE,
+    ),
+    "IGCM ensemble": _igcm_method(
+        ("open",),
+        ({"alternatives": 3}, {"alternatives": 1}, {"alternatives": 6, **_SIGNED_LOG}),
+        **_ENSEMBLE,
+    ),
+    "GCM, 3 alternatives": _gcm_method(("implicit",), fixed={"form": "alternatives"}),
+    "IGCM, 3 alternatives": _igcm_method(("implicit",), fixed={"alternatives": 3}),
+    "IGCM, response and revenue": _igcm_method(
+        ("implicit",), fixed={"objective": "response_revenue"}
+    ),
+    "IGCM, paper": _igcm_method(("implicit",), fixed=_PAPER_LOSS),
+    "monotone boosting": _untuned(("implicit",)),
+    "Boosting": _untuned(("checks",)),
+    "Boosting, revenues alone": _untuned(("checks",), reads_x=False),
+    "Linear": _linear(),
+    "Linear, revenues alone": _linear(reads_x=False),
 }
+
+
+def methods_of(experiment: str) -> list[str]:
+    """The methods that an experiment or a protocol runs, in the order of the table."""
+    return [name for name, method in METHODS.items() if experiment in method.experiments]
+
 
 _TRAINING = (
     "epochs", "batch_size", "learning_rate", "validation", "num_particles", "objective", "elbo",
 )  # fmt: skip
+_OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": partial(torch.optim.AdamW, fused=True),
+}
 
 
 def train(
@@ -167,38 +254,42 @@ def train(
     device: str = "cpu",
     watch: Callable[[int, Predictor], None] | None = None,
 ) -> tuple[Predictor, FitResult | None]:
-    """Train a method on rows; boosting has no history.
+    """Train a method on rows; an estimator has no history.
 
     :param settings: of the model and of the training: epochs, batch_size, learning_rate,
-        weight_decay, optimizer ("adam" or "sgd", both without decay of the rate unless `schedule`
-        is "cosine"), validation, num_particles, objective, elbo; the others go to the model.
+        optimizer ("adam" or "sgd"; torch's Adam where it is left out), weight_decay, schedule
+        ("cosine"; a constant rate where it is left out), validation, num_particles, objective,
+        elbo; the others go to the model.
     :param watch: called with the number of steps and the model, before the first and after each.
+    :raises Diverged: if the loss is infinite or NaN.
     """
     entry = METHODS[method]
     options = {**settings, **entry.fixed}
     training = {name: options.pop(name) for name in _TRAINING if name in options}
-    sizes = rows.x.shape[1], rows.r.shape[1]
-    if entry.boosting:
-        booster = entry.make(response=rows.response, seed=seed, **options, **training)
-        return booster.fit(rows.x, rows.r, rows.y), None
-    training["optimizer"] = _optimizer(options.pop("optimizer"), options.pop("weight_decay", 0.0))
+    if entry.estimator:
+        estimator = entry.make(response=rows.response, seed=seed, **options, **training)
+        return estimator.fit(rows.x, rows.r, rows.y), None
     training["schedule"] = options.pop("schedule", None)
+    decay = options.pop("weight_decay", 0.0)
+    if "optimizer" in options:
+        make_optimizer = _OPTIMIZERS[options.pop("optimizer")]
+        training["optimizer"] = partial(make_optimizer, weight_decay=decay)
+    sizes = rows.x.shape[1], rows.r.shape[1]
     model = entry.make(*sizes, response=rows.response, seed=seed, **options)
-    fit: Any = baselines.fit if isinstance(model, baselines.Baseline) else pyro_gcm.fit
+    if watch is not None:
+        training["callback"] = partial(_watched, watch, model)
+    fit: Any = pyro_gcm.fit if entry.latent else baselines.fit
+    columns = rows.x, rows.r, rows.y
     with warnings.catch_warnings():
         # The literal loss is asked for by name.
         warnings.filterwarnings("ignore", message="prior='standard'")
-        result = fit(
-            model,
-            rows.x,
-            rows.r,
-            rows.y,
-            seed=seed,
-            device=device,
-            progress=False,
-            callback=None if watch is None else partial(_watched, watch, model),
-            **training,
-        )
+        try:
+            result = fit(model, *columns, seed=seed, device=device, progress=False, **training)
+        except RuntimeError as error:
+            # `fit` raises the same class for every failure: its message alone tells this one.
+            if str(error).startswith("the loss is"):
+                raise Diverged(str(error)) from error
+            raise
     return model, result
 
 
@@ -207,20 +298,9 @@ def _watched(watch: Callable[[int, Predictor], None], model: Predictor, step: in
 
 
 def check_weights(model: Any) -> None:
-    """What a watcher calls before it predicts: `fit` looks at the loss after an epoch only.
+    """Called by a watcher before it predicts, as `fit` checks the loss only after an epoch.
 
-    :raises RuntimeError: as `fit` does, for weights that are not finite.
+    :raises Diverged: if a weight is not finite.
     """
     if not all(parameter.isfinite().all() for parameter in model.parameters()):
-        raise RuntimeError("the loss is not finite, nor are the weights")
-
-
-def diverged(failure: RuntimeError) -> bool:
-    """Whether this is how `fit` says that the loss became infinite or NaN."""
-    return str(failure).startswith("the loss is")
-
-
-def _optimizer(name: str, weight_decay: float) -> Callable[..., torch.optim.Optimizer]:
-    if name == "sgd":
-        return partial(torch.optim.SGD, weight_decay=weight_decay)
-    return partial(torch.optim.AdamW, weight_decay=weight_decay, fused=True)
+        raise Diverged("a weight is not finite")

@@ -8,35 +8,37 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.metrics import log_loss, mean_squared_error
+from sklearn.metrics import log_loss, mean_squared_error, root_mean_squared_error
 from torch import Tensor
 
 from pyro_gcm import audit_monotonicity, data
 from reproduce.arguments import Refused, positive_count
-from reproduce.methods import METHODS, Predictor, check_weights, diverged, rows_of, train
-from reproduce.results import RESULTS
-from reproduce.runs import (
-    Fit,
-    Scores,
-    Settings,
-    add_run_arguments,
-    as_json,
-    read_results,
-    run_fits,
+from reproduce.methods import (
+    METHODS,
+    Diverged,
+    Predictor,
+    check_weights,
+    methods_of,
+    rows_of,
+    train,
 )
-from reproduce.scores import binary_scores, rmse
-from reproduce.tasks import TASKS, Task, load, paper_hyperparameters, with_covariates
-from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, chosen, trials
+from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
+from reproduce.scores import binary_scores
+from reproduce.tables import own_scores
+from reproduce.tasks import (
+    PUBLISHED_TASKS,
+    TASKS,
+    Task,
+    paper_hyperparameters,
+    published_split,
+    rows_of_fit,
+)
+from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 
-#: Methods of the held-out protocol, with one library of boosting; the others are in the open track.
-#: The losses of the paper that were found wanting are in the published protocol only.
-HELD_OUT = [name for name in METHODS if "(" not in name and name not in ("XGBoost", "LightGBM")]
-#: Methods of the published protocol: boosting has no epochs to choose from.
-PUBLISHED = [name for name, method in METHODS.items() if not method.boosting]
+HELD_OUT, PUBLISHED = methods_of("held-out"), methods_of("published")
 #: First split of each protocol with random splits.
 FIRST_SPLIT = {"held-out": 0, "confirmation": 10}
 #: Rows of the training part that the search uses at most.
@@ -47,16 +49,16 @@ AUDITED_ROWS, AUDITED_PAIRS = 500, 2_000
 QUICK: Settings = {"epochs": 1, "rows": 200}
 
 
-def held_out_settings(name: str, method: str, quick: bool) -> list[str]:
+def candidates(name: str, method: str, quick: bool) -> list[str]:
     """The six candidates of a method on a task, as JSON; one if quick."""
     base = training_settings(TASKS[name], method, quick)
-    candidates = [{**base, **trial} for trial in trials(method)]
-    return [as_json(settings) for settings in candidates[: 1 if quick else None]]
+    made = [as_json({**base, **trial}) for trial in trials(method)]
+    return made[:1] if quick else made
 
 
 def training_settings(task: Task, method: str, quick: bool) -> Settings:
-    """What every trial of a method shares; boosting has settings of its own only."""
-    if METHODS[method].boosting:
+    """The settings that every trial of a method shares; an estimator has none."""
+    if METHODS[method].estimator:
         return {"rows": QUICK["rows"]} if quick else {}
     base: Settings = {
         "epochs": task.epochs,
@@ -65,7 +67,7 @@ def training_settings(task: Task, method: str, quick: bool) -> Settings:
         "schedule": "cosine",
         "validation": 0.1,
     }
-    if "GCM" in method:
+    if METHODS[method].latent:
         base |= {"num_particles": 16, **_least_squares(task, method)}
     return {**base, **QUICK} if quick else base
 
@@ -84,41 +86,28 @@ def _least_squares(task: Task, method: str) -> Settings:
 def published_settings(name: str, method: str, quick: bool) -> str:
     """The hyperparameters of the paper's Table 5, for every method, as JSON."""
     settings = paper_hyperparameters(name)
-    if "GCM" in method:
+    if METHODS[method].latent:
         settings["num_samples"] = settings["num_particles"]  # the paper predicts with them, too
         settings |= _least_squares(TASKS[name], method)
     else:
-        settings = {k: v for k, v in settings.items() if k not in ("num_particles", "z_dim")}
+        del settings["num_particles"], settings["z_dim"]
     return as_json({**settings, **(QUICK if quick else {})})
-
-
-def published_split(name: str) -> str:
-    """The split of the literature, "fixed", or "0" where there is none."""
-    return "fixed" if load(name, "published").fixed is not None else "0"
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One fit of any protocol; NaN where it diverged."""
-    settings = fit.options
-    covariates = settings.pop("covariates", "raw")
-    dataset = with_covariates(load(fit.dataset, fit.variant), covariates)
-    limit = settings.pop("rows", None)
-    split = dataset.fixed_split() if fit.split == "fixed" else dataset.split(int(fit.split))
-    learn, test = (part[:limit] for part in split)
+    dataset, learn, test, settings = rows_of_fit(fit)
     if fit.protocol == "tuning":
         learn = learn[:SEARCH_ROWS]
         size = len(learn) * 4 // 5
         learn, test = learn[:size], learn[size:]
     start = time.perf_counter()
     try:
-        if fit.protocol == "published":
+        if fit.protocol == "published" and not METHODS[fit.method].estimator:
             return _best_epoch(fit, dataset, learn, test, settings, device)
-        model, history = train(
-            fit.method, rows_of(dataset, learn), settings, fit.seed, device=device
-        )
-    except RuntimeError as failure:
-        if not diverged(failure):
-            raise
+        rows = rows_of(dataset, learn)
+        model, history = train(fit.method, rows, settings, fit.seed, device=device)
+    except Diverged:
         metric = VALIDATION_LOSS if fit.protocol == "tuning" else TASKS[fit.dataset].metric
         return {metric: math.nan, "seconds": time.perf_counter() - start, "epochs": 0}
     seconds = time.perf_counter() - start
@@ -140,11 +129,11 @@ def _predict(dataset: data.Dataset, model: Predictor, test: Tensor, device: str)
 
 
 def scores_of(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> dict[str, float]:
-    """What a prediction of some rows is worth: all metrics of a binary y, RMSE of another."""
+    """Scores of a prediction of some rows: all metrics of a binary y, RMSE of another."""
     y = dataset.y[test].numpy()
     if dataset.response == "binary":
         return binary_scores(prediction, y)
-    return {"RMSE": rmse(prediction, y)}
+    return {"RMSE": root_mean_squared_error(y, prediction)}
 
 
 def _validation_loss(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> float:
@@ -176,7 +165,7 @@ def _best_epoch(
     device: str,
 ) -> Scores:
     """The metric at the epoch where it is best on the test rows, and at the last one."""
-    metric = TASKS[fit.dataset].metric
+    task = TASKS[fit.dataset]
     steps = math.ceil(len(learn) / settings["batch_size"])
     curve: list[float] = []
 
@@ -184,14 +173,14 @@ def _best_epoch(
         if step and step % steps == 0:
             check_weights(model)
             prediction = _predict(dataset, model, test, device)
-            curve.append(scores_of(dataset, prediction, test)[metric])
+            curve.append(scores_of(dataset, prediction, test)[task.metric])
 
     start = time.perf_counter()
     train(fit.method, rows_of(dataset, learn), settings, fit.seed, device=device, watch=watch)
-    best = (np.argmin if metric == "RMSE" else np.argmax)(curve)
+    best = (np.argmin if task.lower_is_better else np.argmax)(curve)
     return {
-        metric: curve[best],
-        f"{metric}, last epoch": curve[-1],
+        task.metric: curve[best],
+        f"{task.metric}, last epoch": curve[-1],
         "seconds": time.perf_counter() - start,
         "epochs": int(best) + 1,
     }
@@ -200,7 +189,7 @@ def _best_epoch(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce public`."""
     parser.add_argument("--protocol", choices=[*FIRST_SPLIT, "published"], default="held-out")
-    parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=list(TASKS))
+    parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=None)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=None)
     parser.add_argument(
         "--seeds", type=positive_count, default=10, help="splits, or seeds on one split"
@@ -211,74 +200,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> None:
     """Run the fits that the tables lack."""
-    known = PUBLISHED if arguments.protocol == "published" else HELD_OUT
-    strange = [method for method in arguments.methods or [] if method not in known]
-    if strange:
-        raise Refused(
-            f"--methods {' '.join(strange)}: protocol {arguments.protocol} has {', '.join(known)}"
-        )
-    if arguments.protocol == "published":
-        fits = published_fits(arguments)
-    else:
-        fits = held_out_fits(arguments)
+    published = arguments.protocol == "published"
+    _restrict(arguments, "datasets", PUBLISHED_TASKS if published else list(TASKS))
+    _restrict(arguments, "methods", PUBLISHED if published else HELD_OUT)
+    fits = published_fits(arguments) if published else held_out_fits(arguments)
     path = arguments.output / f"public_{arguments.protocol}.csv"
     table = run_fits(path, fits, run, arguments)
-    metrics = {task.metric for task in TASKS.values()}
-    shown = table[table["metric"].isin(metrics)]
-    shown = shown[shown["metric"] == shown["dataset"].map(lambda name: TASKS[name].metric)]
-    means = shown.pivot_table("value", "method", "dataset", sort=False)
-    print(f"\nMeans, protocol {arguments.protocol}\n{means.round(4).to_string()}")
+    print(f"\nProtocol {arguments.protocol}\n\n{own_scores(table)}")
     print(f"\nwritten: {path}")
+
+
+def _restrict(arguments: argparse.Namespace, option: str, known: list[str]) -> None:
+    """Fill in what was not given with everything that the protocol has; refuse what it lacks."""
+    options = vars(arguments)
+    options[option] = options[option] or known
+    strange = [name for name in options[option] if name not in known]
+    if strange:
+        raise Refused(
+            f"--{option} {' '.join(strange)}: protocol {arguments.protocol} has {', '.join(known)}"
+        )
 
 
 def published_fits(arguments: argparse.Namespace) -> list[Fit]:
     """Every method on the split of the literature, or on one random split where there is none."""
-    fits = []
-    for name in arguments.datasets:
-        split = published_split(name)
-        for seed in range(1 if arguments.quick else arguments.seeds):
-            for method in arguments.methods or PUBLISHED:
-                settings = published_settings(name, method, arguments.quick)
-                fits.append(
-                    Fit("public", name, "published", "published", split, seed, method, settings)
-                )
-    return fits
+    quick = arguments.quick
+    return [
+        Fit(
+            *("public", name, "published", "published", published_split(name), seed, method),
+            published_settings(name, method, quick),
+        )
+        for name in arguments.datasets
+        for seed in range(1 if quick else arguments.seeds)
+        for method in arguments.methods
+    ]
 
 
 def held_out_fits(arguments: argparse.Namespace) -> list[Fit]:
     """Every method on random splits, at the best of its six settings."""
-    methods = arguments.methods or HELD_OUT
-    candidates = {
-        (name, method): held_out_settings(name, method, arguments.quick)
+    every = {
+        (name, method): candidates(name, method, arguments.quick)
         for name in arguments.datasets
-        for method in methods
+        for method in arguments.methods
     }
-    stored = read_results(RESULTS / "public_tuning.csv")
-    if arguments.tune or arguments.quick:
-        searched = [
-            Fit("public", name, "default", "tuning", "0", 0, method, settings)
-            for (name, method), all_settings in candidates.items()
-            for settings in all_settings
-        ]
-        stored = run_fits(Path(arguments.output / "public_tuning.csv"), searched, run, arguments)
-    best = {
-        (name, method): chosen(stored, name, method, settings)
-        for (name, method), settings in candidates.items()
-    }
-    first = FIRST_SPLIT[arguments.protocol]
+    best = best_settings("public", every, run, arguments)
+    protocol = arguments.protocol
+    first = FIRST_SPLIT[protocol]
     splits = range(first, first + (1 if arguments.quick else arguments.seeds))
     return [
         Fit(
-            "public",
-            name,
-            "default",
-            arguments.protocol,
-            str(split),
-            split,
-            method,
+            *("public", name, "default", protocol, str(split), split, method),
             best[name, method],
         )
         for name in arguments.datasets
         for split in splits
-        for method in methods
+        for method in arguments.methods
     ]

@@ -14,31 +14,31 @@ import torch
 from pyro_gcm.baselines.baseline import pinball_loss
 from reproduce import simulation
 from reproduce.arguments import positive_count
-from reproduce.methods import METHODS, Predictor, Rows, check_weights, diverged, train
-from reproduce.quantile_figure import draw_curves
-from reproduce.report_statistics import mean_interval, samples
-from reproduce.results import RESULTS, write_csv
-from reproduce.runs import (
-    Fit,
-    Scores,
-    Settings,
-    add_run_arguments,
-    as_json,
-    read_results,
-    run_fits,
+from reproduce.drawing import draw_curves
+from reproduce.intervals import paired_interval, samples
+from reproduce.markdown import beside, grid
+from reproduce.methods import (
+    METHODS,
+    Diverged,
+    Predictor,
+    Rows,
+    check_weights,
+    levels,
+    methods_of,
+    train,
 )
-from reproduce.tasks import PAPER
-from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, chosen, trials
+from reproduce.results import write_csv
+from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
+from reproduce.tables import intervals, paper_cells, star
+from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 
 #: The paper leaves IGCM out, for a quantile is strictly increasing in its level; boosting has no
 #: monotone form of the level as an input under the pinball loss in scikit-learn.
-QUANTILE_METHODS = [
-    name
-    for name, method in METHODS.items()
-    if not method.boosting and "IGCM" not in name and "(" not in name
-]
-#: With one revenue there is one alternative: the dimension D of z is GCM's setting here.
-KNOBS = {"GCM": ("z_dim", (4, 2, 1))}
+QUANTILE_METHODS = methods_of("quantile")
+#: With one revenue there is one alternative: the own setting of GCM here is the dimension of z.
+DIMENSIONS = levels("z_dim", 4, 2, 1)
+LEVEL_METRICS = {f"MAE r={level}": f"r = {level}" for level in simulation.LEVELS}
+LOWER = dict.fromkeys(LEVEL_METRICS, True)
 STAGES = (0, 50, 200, 1000, 5000)
 FIGURE_SEED, VALIDATION_SEED, TEST_SEED = 0, 10_000, 1_000
 FIGURE_X = 61
@@ -48,16 +48,17 @@ BATCH, STEPS, TEST_ROWS = 20, 5000, 1000
 def candidates(method: str, quick: bool) -> list[str]:
     """The six settings of a method, as JSON; one, and few steps, if quick."""
     base: Settings = {"optimizer": "adam", "schedule": "cosine"}
-    if method == "GCM":
+    latent = METHODS[method].latent
+    if latent:
         base |= {"num_particles": 8, "revenue_map": "probit"}
-    settings = [{**base, **trial} for trial in trials(method, KNOBS.get(method))]
+    settings = [{**base, **trial} for trial in trials(method, DIMENSIONS if latent else None)]
     return [as_json({**s, "steps": 30} if quick else s) for s in settings[: 1 if quick else None]]
 
 
 def paper_settings(method: str, quick: bool) -> str:
     """Plain SGD as in the paper, which gives no learning rate; GCM with its identity map."""
     settings: Settings = {"optimizer": "sgd", "learning_rate": 0.1, "hidden": 32}
-    if method == "GCM":
+    if METHODS[method].latent:
         settings |= {"num_particles": 8, "revenue_map": "identity"}
     return as_json({**settings, "steps": 30} if quick else settings)
 
@@ -94,10 +95,8 @@ def run(fit: Fit, device: str = "cpu", curves: Path | None = None) -> Scores:
             device=device,
             watch=watch if shown else None,
         )
-    except RuntimeError as failure:
-        if not diverged(failure):
-            raise
-        metrics = [VALIDATION_LOSS] if tuning else [f"MAE r={r}" for r in simulation.LEVELS]
+    except Diverged:
+        metrics = [VALIDATION_LOSS] if tuning else list(LEVEL_METRICS)
         return {**dict.fromkeys(metrics, math.nan), "seconds": 0.0, "epochs": 0}
     cost = {"seconds": time.perf_counter() - start, "epochs": 1}
     if tuning:
@@ -121,25 +120,28 @@ def _predict(model: Predictor, x: torch.Tensor, level: float, device: str) -> to
     return model.predict(x.unsqueeze(-1).to(device), levels).cpu()
 
 
-def report(errors: pd.DataFrame) -> str:
-    """Our table beside the paper's: mean absolute error with a 95 % interval over seeds."""
-    intervals = {
-        key: mean_interval(values) for key, values in samples(errors, ["method", "metric"]).items()
+def errors(table: pd.DataFrame) -> str:
+    """Mean absolute error of every method at every level."""
+    return grid(intervals(table, "method", "metric"), LEVEL_METRICS, LOWER)
+
+
+def differences_to_gcm(table: pd.DataFrame) -> str:
+    """Paired difference of the errors, method minus GCM; * where its interval excludes 0."""
+    values = samples(table, ["method", "metric"])
+    cells = {
+        (method, metric): paired_interval(each, values["GCM", metric])
+        for (method, metric), each in values.items()
+        if method != "GCM" and ("GCM", metric) in values
     }
-    ours = pd.DataFrame(
-        {key: {"mean": each.mean, "ci95": each.half} for key, each in intervals.items()}
-    ).T
-    paper = pd.read_csv(PAPER / "quantile_mae.csv")
-    paper = paper.assign(metric="MAE r=" + paper["r"].astype(str)).set_index(["method", "metric"])
-    lines = [f"{'':18s}" + "".join(f"   r={level:<11}" for level in simulation.LEVELS)]
-    for source, table, value in (("ours", ours, "mean"), ("paper", paper, "mae")):
-        for method in table.index.get_level_values(0).unique():
-            cells = [table.loc[(method, f"MAE r={level}")] for level in simulation.LEVELS]
-            lines.append(
-                f"{method:10s}{source:8s}"
-                + "".join(f"   {cell[value]:.4f} ±{cell['ci95']:.4f}" for cell in cells)
-            )
-    return "\n".join(lines)
+    return grid(cells, LEVEL_METRICS, marks={key: star(cell) for key, cell in cells.items()})
+
+
+def report(table: pd.DataFrame) -> str:
+    """The errors beside those of the paper's Table 1."""
+    paper = paper_cells("quantile_mae", "method", "r", "mae", "ci95")
+    theirs = {(method, f"MAE r={level}"): cell for (method, level), cell in paper.items()}
+    partners = {name: method.paper for name, method in METHODS.items()}
+    return beside(intervals(table, "method", "metric"), theirs, partners, LEVEL_METRICS, LOWER)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -178,13 +180,6 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     """The settings of every method, from the stored trials or from new ones."""
     if arguments.setting == "paper":
         return {m: paper_settings(m, arguments.quick) for m in arguments.methods}
-    options = {method: candidates(method, arguments.quick) for method in arguments.methods}
-    stored = read_results(RESULTS / "quantile_tuning.csv")
-    if arguments.tune or arguments.quick:
-        searched = [
-            Fit("quantile", "simulation", "default", "tuning", "", 0, method, settings)
-            for method, all_settings in options.items()
-            for settings in all_settings
-        ]
-        stored = run_fits(arguments.output / "quantile_tuning.csv", searched, run, arguments)
-    return {m: chosen(stored, "simulation", m, s) for m, s in options.items()}
+    options = {("simulation", m): candidates(m, arguments.quick) for m in arguments.methods}
+    best = best_settings("quantile", options, run, arguments, split="")
+    return {method: settings for (_, method), settings in best.items()}

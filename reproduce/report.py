@@ -3,81 +3,106 @@
 from __future__ import annotations
 
 import argparse
+import math
+import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from reproduce import (
     ablation,
-    report_claims,
-    report_figures,
-    report_sections,
-    report_summary,
-    report_tables,
+    auctions,
+    datasets,
+    implicit,
+    quantile,
+    quoted,
+    tables,
+    timing,
 )
 from reproduce.arguments import Refused
-from reproduce.checks import CHECKS
-from reproduce.findings import CODE
-from reproduce.open_track import OPEN
-from reproduce.public import HELD_OUT, PUBLISHED
-from reproduce.quantile import QUANTILE_METHODS
-from reproduce.quantile_figure import draw_curves
-from reproduce.report_sections import COMMANDS, Results
+from reproduce.drawing import curve_groups, draw_curves, draw_held_out
+from reproduce.markdown import NOT_RUN, known_first, markdown, number
+from reproduce.methods import METHODS, methods_of
 from reproduce.results import RESULTS
 from reproduce.runs import KEY, read_results
-from reproduce.tasks import PAPER, TASKS
+from reproduce.tasks import PUBLISHED_TASKS, TASKS
 from reproduce.tuning import DESIGN
 
-SEEDS, ABLATION_SEEDS, OPEN_SEEDS = 10, 3, 5
-_CELLS = len(ablation.METHODS) * len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
-#: File of results -> number of fits at the defaults of its command.
-PLAN = {
-    "quantile_tuning": len(QUANTILE_METHODS) * len(DESIGN),
-    "quantile": len(QUANTILE_METHODS) * SEEDS,
-    "quantile_paper_setting": len(QUANTILE_METHODS) * SEEDS,
-    "public_published": len(PUBLISHED) * len(TASKS) * SEEDS,
-    "checks": sum(SEEDS if boosted else 1 for boosted, _ in CHECKS.values()) * len(TASKS),
-    "public_tuning": len(HELD_OUT) * len(TASKS) * len(DESIGN),
-    "public_held-out": len(HELD_OUT) * len(TASKS) * SEEDS,
-    "public_confirmation": len(HELD_OUT) * len(TASKS) * SEEDS,
-    "ablation": 2 * _CELLS * ABLATION_SEEDS,
-    "open_tuning": len(OPEN) * len(TASKS) * len(DESIGN),
-    "open": len(OPEN) * len(TASKS) * OPEN_SEEDS,
+TEMPLATE = Path(__file__).with_name("REPORT_template.md")
+
+
+def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
+    return len(methods_of(experiment)) * tasks * repeats
+
+
+_CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
+_CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
+_PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
+#: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
+FILES = {
+    "datasets": ("datasets", 0),
+    "quantile_tuning": ("quantile --tune", _planned("quantile", _TRIALS)),
+    "quantile": ("quantile --tune", _planned("quantile", 10)),
+    "quantile_paper_setting": ("quantile --setting paper", _planned("quantile", 10)),
+    "public_published": ("public --protocol published", _planned("published", 10, _PAPER)),
+    "checks": ("checks", _CHECKS * _PAPER),
+    "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
+    "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
+    "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
+    "open_tuning": ("open --tune", _planned("open", _TRIALS, _EVERY)),
+    "open": ("open --tune", _planned("open", 5, _EVERY)),
+    "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
+    "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
+    "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
+    "timing": ("timing", 0),
+    "auctions": ("auctions", 5),
 }
-#: Files in which a method has one setting on a data set.
-_ONE_SETTING = (
-    *("quantile", "quantile_paper_setting"),
-    *("public_published", "checks", "public_held-out", "public_confirmation", "open"),
-)
-INTERVALS = """\
-± is half of a 95 % interval of the mean over splits or seeds, by Student's t. Methods are compared
-by the paired difference on the same splits or seeds, with the t interval of its mean. Where the
-fits are of random splits of one data set, the variance is multiplied by 1/n + 1/4 in place of 1/n
-(Nadeau and Bengio 2003; 1/4 is the ratio of test to training rows). "Not distinguishable" means
-that this interval of the difference to the first contains 0, which is no sign of equality where
-the interval is wide (COMPAS, Auto MPG); no interval is corrected for the number of comparisons.
-How the paper made its intervals is not stated in it. Two intervals meet where they share a point.
-The first of a column is in bold. "n =" stands where a cell has fewer fits than the fullest cell of
-its table; a fit that diverged has no number, is counted as such, and is left out of the mean."""
+#: Files in which a method may have several settings on one split.
+_MANY_SETTINGS = ("quantile_tuning", "public_tuning", "open_tuning", "ablation", "timing")
+
+
+class Results(dict[str, pd.DataFrame]):
+    """Tables of results by the name of their file.
+
+    :raises NotRun: for a table that is not there.
+    """
+
+    def __missing__(self, name: str) -> pd.DataFrame:
+        raise NotRun(name)
+
+
+class NotRun(KeyError):
+    """There are no results in a file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce report`."""
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
-    parser.add_argument("--device", default="cpu", help="whose results; times of all are shown")
+    parser.add_argument("--device", default="cpu", help="of the results; times of all are shown")
     parser.add_argument(
         "--output", type=Path, default=RESULTS.parent, help="folder of REPORT.md and figures/"
     )
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Read what there is and write the report."""
+    """Read the results that are there and write the report."""
     results = read(arguments.results, arguments.device)
     draw(results, arguments.output / "figures")
     path: Path = arguments.output / "REPORT.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(report(results), encoding="utf-8")
     print(f"written: {path}")
+
+
+def draw(results: Results, folder: Path) -> None:
+    """The figures of the tables that are there."""
+    if "public_held-out" in results:
+        draw_held_out(results["public_held-out"], folder / "held_out.png")
+    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
+    for name, methods in curve_groups(list(curves["method"].unique())).items():
+        draw_curves(curves[curves["method"].isin(methods)], folder / name)
 
 
 def read(folder: Path, device: str = "cpu") -> Results:
@@ -89,27 +114,26 @@ def read(folder: Path, device: str = "cpu") -> Results:
     """
     if not folder.is_dir():
         raise Refused(f"--results {folder}: there is no such folder")
-    results = {}
-    for name in COMMANDS:
+    results = Results()
+    for name in FILES:
         path = folder / f"{name}.csv"
         if not path.exists():
             continue
-        table = pd.read_csv(path) if name == "datasets" else read_results(path)
         if name == "datasets":
-            titles = [task.title for task in TASKS.values()]
-            place = table["dataset"].map(titles.index)
-            table = table.assign(place=place).sort_values(["place", "variant"])
+            table = pd.read_csv(path)
         else:
-            table = table.sort_values([*KEY, "metric", "device"], kind="stable")
+            table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")
             if name != "timing":
                 table = table[table["device"] == device]
-        if name in _ONE_SETTING:
-            _check_settings(table, path)
+            if name not in _MANY_SETTINGS:
+                _check_settings(table, path)
+            if name == "ablation":
+                table = ablation.with_sizes(table)
         if len(table):
             results[name] = table.reset_index(drop=True)
     files = {file.stem: file for file in sorted((folder / "quantile_curves").glob("*.csv"))}
     if files:
-        curves = [pd.read_csv(files[name]) for name in report_tables.known_first(files)]
+        curves = [pd.read_csv(files[name]) for name in known_first(files)]
         results["quantile_curves"] = pd.concat(curves, ignore_index=True)
     return results
 
@@ -125,67 +149,137 @@ def _check_settings(table: pd.DataFrame, path: Path) -> None:
         )
 
 
-def report(results: Results) -> str:
-    """The whole text."""
-    sections = {
-        "1. Summary": report_summary.summary(results),
-        "What the paper says": report_claims.claims(results),
-        "How to read the tables": INTERVALS,
-        "2. Data sets (Table 2)": report_sections.data_sets(results),
-        "3. Quantile regression (Table 1, Figure 6)": report_sections.quantile(results),
-        "4. Public data sets, published protocol (Table 3)": report_sections.published(results),
-        "5. Public data sets, held-out": report_sections.held_out(results),
-        "6. Ablation (Tables 6 and 7)": report_sections.ablation(results),
-        "7. Time (Table 8)": report_sections.timing(results),
-        "8. Open track": report_sections.open_track(results),
-        "9. How it was made": made(results),
-    }
-    body = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
+def report(results: Results, template: str | None = None) -> str:
+    """The text of the template with every `{{name argument; ...}}` filled in.
+
+    The name is one of `PLACEHOLDERS` or `TABLES`. Where its results are not there, a placeholder
+    that has a line of its own becomes the command that makes them.
+    """
+    text = TEMPLATE.read_text(encoding="utf-8") if template is None else template
+
+    def fill(found: re.Match[str], alone: bool) -> str:
+        name, _, rest = found[1].partition(" ")
+        arguments = [part.strip() for part in rest.split(";") if part]
+        try:
+            if name in PLACEHOLDERS:
+                return PLACEHOLDERS[name](results, *arguments)
+            return TABLES[name](results[arguments[0]], *arguments[1:])
+        except NotRun as missing:
+            command = FILES[missing.args[0]][0]
+            return f"Not run yet: `python -m reproduce {command}`." if alone else f"({NOT_RUN})"
+
+    text = re.sub(r"(?m)^\{\{([^{}]+)\}\}$", partial(fill, alone=True), text)
+    text = re.sub(r"\{\{([^{}]+)\}\}", partial(fill, alone=False), text)
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _fits(results: Results, name: str) -> tuple[int, int]:
+    """The fits in a file, and how many of them diverged."""
+    if name not in results:
+        return 0, 0
+    diverged = results[name].groupby(KEY)["value"].agg(lambda values: bool(values.isna().any()))
+    return len(diverged), int(diverged.sum())
+
+
+def _warnings(results: Results) -> str:
+    """What a reader of results that are not complete has to know."""
+    of_fits = {name: planned for name, (_, planned) in FILES.items() if planned}
     quick = [
         f"`{name}.csv`"
-        for name in PLAN
+        for name in of_fits
         if name in results and results[name]["settings"].str.contains('"(?:rows|steps)":').any()
     ]
-    warning = f"**Fits of `--quick`, which say nothing: {', '.join(quick)}.**\n\n" if quick else ""
-    return (
-        "# Results beside the paper's\n\nWritten by `python -m reproduce report` from the files in "
-        f"`reproduce/results`; do not edit.\n\n{warning}{body}\n"
-    )
-
-
-def made(results: Results) -> str:
-    """Completeness, commands, versions and devices of every file."""
-    lines = [*report_summary.completeness(results, PLAN), "", CODE, ""]
-    for name, command in COMMANDS.items():
-        table = results.get(name)
-        there = "" if table is not None else " (not run yet)"
-        lines.append(
-            f"- `{name}.csv`{there}: `python -m reproduce {command} --output reproduce/results`"
+    lacking = [f"`{n}.csv`" for n, planned in of_fits.items() if _fits(results, n)[0] < planned]
+    told = []
+    if quick:
+        told.append(f"**Fits of `--quick`, whose scores mean nothing: {', '.join(quick)}.**")
+    if lacking:
+        told.append(
+            f"**Not complete: {', '.join(lacking)}. The sentences were written for complete "
+            "results; believe the tables only.**"
         )
-        if table is not None and "versions" in table:
-            lines += [f"  - {versions}" for versions in sorted(set(table["versions"]))]
-    return "\n".join(lines)
+    return "\n\n".join(told)
 
 
-def draw(results: Results, folder: Path) -> None:
-    """The figures of the tables that are there."""
-    if "quantile_curves" in results:
-        curves = results["quantile_curves"]
-        for name, methods in report_figures.curve_groups(curves).items():
-            draw_curves(curves[curves["method"].isin(methods)], folder / name)
-    if "public_held-out" in results:
-        table = results["public_held-out"]
-        there = [name for name in TASKS if name in set(table["dataset"])]
-        rankings = {name: report_tables.places(table, name) for name in there}
-        report_figures.draw_held_out(rankings, folder / "held_out.png")
-    if "ablation" in results:
-        cells = ablation.with_sizes(results["ablation"])
-        paper = pd.read_csv(PAPER / "ablation_adult.csv")
-        report_figures.draw_ablation(cells, paper, folder / "ablation.png")
-    if "timing" in results:
-        table = results["timing"]
-        times = {
-            device: report_sections.times(table, device) for device in sorted(set(table["device"]))
-        }
-        paper = pd.read_csv(PAPER / "inference_time.csv")
-        report_figures.draw_timing(times, paper, folder / "timing.png")
+def _files(results: Results) -> str:
+    """A row a file: its command, its fits against those planned, and those that diverged."""
+    rows = []
+    for name, (command, planned) in FILES.items():
+        count, diverged = _fits(results, name) if planned else (0, 0)
+        told = f"{count} of {planned}" if planned else "" if name in results else NOT_RUN
+        rows.append([f"`{name}.csv`", f"`{command}`", told, str(diverged) if planned else ""])
+    return markdown(["File", "Command", "Fits", "Diverged"], rows)
+
+
+def _versions(results: Results) -> str:
+    """A line for each set of versions, with the files that have fits of it."""
+    found: dict[str, list[str]] = {}
+    for name, table in results.items():
+        for versions in sorted(set(table["versions"])) if "versions" in table else ():
+            found.setdefault(versions, []).append(f"`{name}.csv`")
+    return "\n".join(f"- {versions}: {', '.join(found[versions])}" for versions in sorted(found))
+
+
+def _figure(results: Results) -> str:
+    there = "public_held-out" in results
+    return "![How far each method is behind the first](figures/held_out.png)" if there else ""
+
+
+def _curves(results: Results) -> str:
+    curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
+    groups = curve_groups(list(curves["method"].unique()))
+    images = [f"![Curves of {', '.join(g)}](figures/{name})" for name, g in groups.items()]
+    return "\n\n".join(images)
+
+
+def _standings(results: Results, file: str, before: str, *ours: str) -> str:
+    return tables.standings(results[file], results[before], *ours)
+
+
+def _score(results: Results, file: str, *of: str) -> str:
+    value = tables.score(results[file], *of)
+    return NOT_RUN if math.isnan(value) else number(value)
+
+
+def _paper(make: Callable[..., str]) -> Callable[..., str]:
+    """A number of the paper's Table 3, or of ours in a file: the first argument says which."""
+    return lambda results, file, *of: make(None if file == "paper" else results[file], *of)
+
+
+#: Name in the template -> function (results, arguments of the placeholder) -> text.
+PLACEHOLDERS: dict[str, Callable[..., str]] = {
+    "warnings": _warnings,
+    "files": _files,
+    "versions": _versions,
+    "figure": _figure,
+    "curves": _curves,
+    "standings": _standings,
+    "score": _score,
+    "paper": lambda _, name, method: number(tables.paper_table_3()[method, name].mean),
+    "ahead": _paper(quoted.ahead),
+    "place": _paper(quoted.place),
+}
+#: The same for functions (table of the file that is the first argument, other arguments) -> text.
+TABLES: dict[str, Callable[..., str]] = {
+    "sizes": datasets.report,
+    "quantile": quantile.report,
+    "quantile_errors": quantile.errors,
+    "differences_to_gcm": quantile.differences_to_gcm,
+    "firsts": quoted.firsts,
+    "published": tables.published,
+    "stand_ins": tables.stand_ins,
+    "own_scores": tables.own_scores,
+    "ranked_scores": tables.ranked_scores,
+    "averages": tables.averages,
+    "settings": tables.settings,
+    "apart": quoted.apart,
+    "violations": quoted.violations,
+    "implicit": implicit.report,
+    "ablation": ablation.report,
+    "effects": ablation.effects,
+    "times": timing.report,
+    "ms": timing.milliseconds,
+    "faster": timing.faster,
+    "auctions": auctions.report,
+    "gain_in_errors": auctions.gain_in_errors,
+}

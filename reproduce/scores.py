@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import torch
+from scipy.stats import norm
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score, root_mean_squared_error
+from torch import Tensor
+
+from pyro_gcm import data
 
 Array = npt.NDArray[np.float64]
+
+
+def distribution_scores(
+    dataset: data.Dataset,
+    models: Sequence[Any],
+    test: Tensor,
+    device: str = "cpu",
+    spread: float | None = None,
+) -> dict[str, float]:
+    """Scores of the average of the models' predictive distributions on some rows.
+
+    :param spread: standard deviation of a continuous y around a prediction, for a model that
+        predicts its mean only.
+    """
+    columns = [part[test].to(device) for part in (dataset.x, dataset.r, dataset.y)]
+    mean = _average([model.predict(*columns[:2]) for model in models])
+    y = dataset.y[test].numpy()
+    if dataset.response == "binary":
+        return binary_scores(mean, y)
+    if spread is not None:
+        density = norm(mean, spread)
+        return continuous_scores(mean, density.logpdf(y), density.cdf(y), y)
+    log_density = torch.stack([model.log_prob(*columns) for model in models]).double()
+    mixture = (log_density.logsumexp(0) - math.log(len(models))).cpu().numpy()
+    return continuous_scores(mean, mixture, _average([model.cdf(*columns) for model in models]), y)
+
+
+def _average(values: list[Tensor]) -> Array:
+    average: Array = torch.stack(values).double().mean(0).cpu().numpy()
+    return average
 
 
 def binary_scores(probability: Array, y: Array) -> dict[str, float]:
@@ -22,15 +61,10 @@ def binary_scores(probability: Array, y: Array) -> dict[str, float]:
 def continuous_scores(mean: Array, log_density: Array, pit: Array, y: Array) -> dict[str, float]:
     """RMSE in the units of y, log score in nats a row, and calibration error of a density."""
     return {
-        "RMSE": rmse(mean, y),
+        "RMSE": root_mean_squared_error(y, mean),
         "log score": float(log_density.mean()),
         "calibration error": pit_calibration_error(pit),
     }
-
-
-def rmse(mean: Array, y: Array) -> float:
-    """Root mean squared error, in the units of y."""
-    return float(root_mean_squared_error(y, mean))
 
 
 def expected_calibration_error(probability: Array, y: Array, bins: int = 15) -> float:
@@ -44,6 +78,6 @@ def expected_calibration_error(probability: Array, y: Array, bins: int = 15) -> 
 
 
 def pit_calibration_error(pit: Array) -> float:
-    """Mean gap between level and frequency of F(y) below it, at the levels 0.05, ..., 0.95."""
+    """Mean gap between a level and the frequency of F(y) below it, at levels 0.05, ..., 0.95."""
     levels = np.linspace(0.05, 0.95, 19)
     return float(np.mean([abs((pit <= level).mean() - level) for level in levels]))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
 from reproduce.arguments import Refused
-from reproduce.methods import METHODS, Grid, Knob
-from reproduce.runs import Settings
+from reproduce.methods import METHODS, Levels
+from reproduce.results import RESULTS
+from reproduce.runs import Fit, Scores, Settings, read_results, run_fits
 
-#: The six trials, as places in the levels above and, last, in those of the method's own knob.
-#: Every level of every setting occurs twice; the first trial is the default.
+#: The six trials, as places in the levels of the grid and, last, in those of the method's own
+#: setting. Every level of every setting occurs twice; the first trial is the default. The design is
+#: aliased: the second level of the own setting occurs only with the third of weight decay.
 DESIGN = (
     (0, 0, 0, 0),
     (0, 1, 2, 1),
@@ -22,25 +25,57 @@ DESIGN = (
 )
 #: The score that a trial is judged by, on rows that it did not see: lower is better.
 VALIDATION_LOSS = "validation loss"
+#: (data set, method) -> settings as JSON.
+Chosen = dict[tuple[str, str], str]
 
 
-def trials(method: str, knob: Knob | None = None, grid: Grid | None = None) -> list[Settings]:
-    """The six settings that are searched for a method; its knob or its grid may be another.
+def trials(method: str, own: Levels | None = None) -> list[Settings]:
+    """The six settings that are searched for a method.
 
     Boosting has 100 trees, and 10 / learning_rate where that is more: small steps need many.
+
+    :param own: levels of an experiment, in place of those of the method's own setting.
     """
     entry = METHODS[method]
-    knob = knob or entry.knob
-    levels = [*(grid or entry.grid).items(), *([knob] if knob else [])]
-    made: list[Settings] = [
-        {name: choices[place] for (name, choices), place in zip(levels, places, strict=False)}
-        for places in DESIGN
-    ]
-    for trial in made if entry.boosting else []:
+    own = own or entry.own
+    made: list[Settings] = []
+    for *places, last in DESIGN:
+        shared = zip(entry.grid.items(), places, strict=True)
+        trial = {name: values[place] for (name, values), place in shared}
+        made.append({**trial, **(own[last] if own else {})})
+    for trial in made if entry.trees else []:
         trees = round(10 / trial["learning_rate"])
         if trees > 100:
             trial[entry.trees] = trees
     return made
+
+
+def best_settings(
+    experiment: str,
+    candidates: Mapping[tuple[str, str], list[str]],
+    run: Callable[..., Scores],
+    arguments: argparse.Namespace,
+    split: str = "0",
+) -> Chosen:
+    """The best candidate of every data set and method: see `chosen`.
+
+    :param candidates: (data set, method) -> settings as JSON, the default first.
+    :param run: runs the trials with --tune or --quick; without them the committed ones decide.
+    """
+    path = RESULTS / f"{experiment}_tuning.csv"
+    if arguments.tune or arguments.quick:
+        fits = [
+            Fit(experiment, name, "default", "tuning", split, 0, method, settings)
+            for (name, method), every in candidates.items()
+            for settings in every
+        ]
+        table = run_fits(arguments.output / path.name, fits, run, arguments)
+    else:
+        table = read_results(path)
+    return {
+        (name, method): chosen(table, name, method, every)
+        for (name, method), every in candidates.items()
+    }
 
 
 def chosen(table: pd.DataFrame, dataset: str, method: str, candidates: list[str]) -> str:
@@ -48,7 +83,7 @@ def chosen(table: pd.DataFrame, dataset: str, method: str, candidates: list[str]
 
     :param table: results of the trials.
     :param candidates: settings as JSON, the default first.
-    :raises Refused: if the table lacks one of them, or none ended in a number.
+    :raises Refused: if the table lacks one of them, or every one of them diverged.
     """
     trial = table[(table["dataset"] == dataset) & (table["method"] == method)]
     losses = trial[trial["metric"] == VALIDATION_LOSS].set_index("settings")["value"]

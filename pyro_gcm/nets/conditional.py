@@ -56,7 +56,7 @@ class Conditional(nn.Module):
 
     def __init__(
         self,
-        family: type,
+        family: type[Any],
         in_dim: int,
         event_shape: Sequence[int],
         hidden: int | Sequence[int] = 16,

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, data
-from pyro_gcm.inference import ImportanceWeightedELBO, conditional
-from pyro_gcm.inference.views import unannounced
+from pyro_gcm.inference import ImportanceWeightedELBO, conditional, unannounced
 from reproduce.arguments import positive_count
 
 N = 32
@@ -101,7 +100,7 @@ def main() -> None:
     batch = [column[:BATCH] for column in rows]
     bound = ImportanceWeightedELBO(N, max_plate_nesting=1)
     optimizer = torch.optim.Adam(model.trained_parameters().values(), lr=0.01)
-    with unannounced(), pyro.validation_enabled(False):
+    with pyro.get_param_store().scope(), pyro.validation_enabled(False):
         for steps in (0, 200):
             torch.manual_seed(options.seed)  # training does not depend on the repeats
             for _ in range(steps):

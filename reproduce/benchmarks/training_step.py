@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM
-from pyro_gcm.inference import ImportanceWeightedELBO, conditional
-from pyro_gcm.inference.views import unannounced
+from pyro_gcm.inference import ImportanceWeightedELBO, conditional, unannounced
 from reproduce.arguments import positive_count
 
 N = 32

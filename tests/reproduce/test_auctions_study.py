@@ -1,25 +1,22 @@
 """The auctions study, at a size that takes seconds."""
 
-import argparse
-
 import pandas as pd
 import pytest
 import torch
+from toys import options
 
 from pyro_gcm import data
 from reproduce import auctions
 from reproduce.runs import read_results
 
 
-def options(tmp_path, *more):
-    parser = argparse.ArgumentParser()
-    auctions.add_arguments(parser)
+def asked(tmp_path, *more):
     sizes = ["--auctions", "300", "--held-out", "200", "--seeds", "2", "--epochs", "1"]
-    return parser.parse_args([*sizes, "--jobs", "1", "--output", str(tmp_path), *more])
+    return options(auctions, tmp_path, *sizes, "--jobs", "1", *more)
 
 
 def test_study_writes_every_score_of_both_variants(tmp_path, capsys):
-    auctions.main(options(tmp_path))
+    auctions.main(asked(tmp_path))
     table = read_results(tmp_path / "auctions.csv")
     wide = table.pivot(index="seed", columns="metric", values="value")
     assert wide.index.tolist() == [0, 1]
@@ -28,20 +25,21 @@ def test_study_writes_every_score_of_both_variants(tmp_path, capsys):
         assert {f"{metric}, {variant}" for variant in auctions.VARIANTS} <= set(wide)
     wanted = wide["log score, exact and censored"] - wide["log score, outcomes only"]
     assert wide[auctions.GAIN].to_numpy() == pytest.approx(wanted.to_numpy(), abs=2e-6)
-    assert "in paired standard errors" in capsys.readouterr().out
+    rate = wide["win rate at the bid, exact and censored"].mean()
+    assert f"| win rate at the bid | {rate:.4f} ± " in capsys.readouterr().out
 
 
 def test_study_adds_the_seeds_that_are_lacking(tmp_path, monkeypatch):
-    auctions.main(options(tmp_path / "whole"))
-    auctions.main(options(tmp_path, "--seeds", "1"))
-    auctions.main(options(tmp_path))
+    auctions.main(asked(tmp_path / "whole"))
+    auctions.main(asked(tmp_path, "--seeds", "1"))
+    auctions.main(asked(tmp_path))
     path = tmp_path / "auctions.csv"
     tables = [
         read_results(p).drop(columns="seconds") for p in (path, tmp_path / "whole" / path.name)
     ]
     pd.testing.assert_frame_equal(*tables)
     monkeypatch.setattr(auctions, "run", None)
-    auctions.main(options(tmp_path))
+    auctions.main(asked(tmp_path))
 
 
 def test_scores_of_the_truth_are_perfect():

@@ -1,22 +1,22 @@
 """Strict against implicit on a real data set, at a size that takes seconds; its scores."""
 
-import argparse
-import os
+import dataclasses
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from toys import REAL, options, row, toy
 
-from reproduce import implicit
+from reproduce import implicit, tasks
+from reproduce.implicit import IMPLICIT
+from reproduce.runs import COLUMNS, Fit, as_json
 from reproduce.scores import (
     binary_scores,
     continuous_scores,
     expected_calibration_error,
     pit_calibration_error,
 )
-
-METHODS = [*implicit.METHODS, implicit.BOOSTING]
 
 
 def test_calibration_error_is_the_mean_gap_between_prediction_and_frequency():
@@ -54,38 +54,64 @@ def test_scores_are_those_of_their_names():
     assert scores["log score"] == pytest.approx(np.log(p).mean())
 
 
-@pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")
+@REAL
 def test_every_method_is_scored_on_the_same_rows(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(implicit.SETTINGS["auto_mpg"], "model", {"num_samples": 16})
-    parser = argparse.ArgumentParser()
-    implicit.add_arguments(parser)
-    options = ["--dataset", "auto_mpg", "--splits", "2", "--epochs", "2", "--jobs", "1"]
-    implicit.main(parser.parse_args([*options, "--output", str(tmp_path)]))
+    settings = {"model": {"num_samples": 16}, "fit": {"epochs": 60, "batch_size": 64}}
+    task = dataclasses.replace(tasks.TASKS["auto_mpg"], implicit=settings)
+    monkeypatch.setitem(tasks.TASKS, "auto_mpg", task)
+    more = ["--dataset", "auto_mpg", "--splits", "2", "--epochs", "2", "--jobs", "1"]
+    implicit.main(options(implicit, tmp_path, *more))
     table = pd.read_csv(tmp_path / "implicit_auto_mpg.csv")
     counts = table.groupby(["method", "metric"])["seed"].apply(list)
-    assert set(counts.index) == {
-        (method, metric)
-        for method in METHODS
-        for metric in ("RMSE", "log score", "calibration error")
-    }
+    metrics = ("RMSE", "log score", "calibration error")
+    assert set(counts.index) == {(method, metric) for method in IMPLICIT for metric in metrics}
     assert all(seeds == [0, 1] for seeds in counts)
     assert table["value"].notna().all()
-    printed = capsys.readouterr().out
-    assert "differences to GCM" in printed
-    assert "IGCM, paper" in printed
+    assert "| IGCM, paper |" in capsys.readouterr().out
 
 
-def test_binary_methods_are_scored_too():
-    g = torch.Generator().manual_seed(0)
-    x, r = torch.randn(400, 2, generator=g).double(), torch.rand(400, 2, generator=g).double()
-    y = (x[:, 0] + 2.0 * r.sum(1) > 2.0).double()
-    data = argparse.Namespace(x=x, r=r, y=y, x_dim=2, r_dim=2, response="binary")
-    train, test = torch.arange(300), torch.arange(300, 400)
-    options = {"model": {}, "fit": {"epochs": 3, "num_particles": 4}}
-    for method in METHODS:
-        if method == implicit.BOOSTING:
-            scores = implicit.boosting_scores(data, train, test, 0)
-        else:
-            scores = implicit.model_scores(data, train, test, 0, method, options)
-        assert list(scores) == ["AUC", "accuracy", "log score", "calibration error"]
-        assert scores["AUC"] > 0.6
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+def test_every_method_is_scored(response, monkeypatch):
+    table = toy(response=response, x_dim=2, r_dim=2, rows=300)
+    monkeypatch.setattr(tasks, "load", lambda name, variant: table)
+    settings = {"model": {"num_samples": 16}, "fit": {"epochs": 4, "batch_size": 32}}
+    name = {"binary": "adult", "continuous": "auto_mpg"}[response]
+    metrics = ["AUC", "accuracy"] if response == "binary" else ["RMSE"]
+    for method in IMPLICIT:
+        fit = Fit("implicit", name, "default", "held-out", "1", 1, method, as_json(settings))
+        scores = implicit.run(fit)
+        expected = [*metrics, "log score", "calibration error", "seconds", "epochs"]
+        assert list(scores) == expected
+        assert scores.get("AUC", 1.0) > 0.6
+
+
+def test_the_density_of_boosting_has_the_spread_of_rows_it_did_not_see(monkeypatch):
+    table = toy(x_dim=2, r_dim=2, rows=300)
+    monkeypatch.setattr(tasks, "load", lambda name, variant: table)
+    fit = Fit("implicit", "auto_mpg", "default", "held-out", "0", 0, "monotone boosting", "{}")
+    scores = implicit.run(fit)
+    learn, test = table.split(0)
+    rows = implicit.rows_of(table, learn)
+    model, _ = implicit.train("monotone boosting", rows, {}, 0)
+    seen = (model.predict(rows.x, rows.r) - rows.y).square().mean().sqrt()
+    spread = implicit.out_of_fold_spread(model, rows)
+    assert spread > 1.2 * seen
+    density = torch.distributions.Normal(model.predict(table.x[test], table.r[test]), spread)
+    expected = density.log_prob(table.y[test]).mean()
+    assert scores["log score"] == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_the_report_has_paired_differences_to_gcm_with_the_corrected_interval():
+    values = {"GCM": (0.80, 0.80, 0.80, 0.80), "IGCM": (0.81, 0.83, 0.79, 0.84)}
+    rows = [
+        row(method=method, metric=metric, split=str(at), seed=at, value=value)
+        for method, each in values.items()
+        for metric in ("AUC", "log score", "calibration error")
+        for at, value in enumerate(each)
+    ]
+    lines = implicit.report(pd.DataFrame(rows, columns=COLUMNS)).splitlines()
+    assert lines[2] == "| GCM | 0.8000 |  | 0.8000 |  | 0.8000 |"
+    # Mean 0.0175; squared deviations sum to 0.001475; 1/4 + 1/4 in place of 1/4.
+    half = 3.182446 * (0.001475 / 3 / 2) ** 0.5
+    gap = f"0.0175 ± {half:.4f}"
+    assert lines[3] == f"| IGCM | 0.8175 | {gap} | 0.8175 | {gap} | 0.8175 |"

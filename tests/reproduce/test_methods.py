@@ -1,26 +1,24 @@
 """Every method of the table trains, repeats its numbers from a seed, and is what it says."""
 
+import pandas as pd
 import pytest
 import torch
 
 import pyro_gcm
 from pyro_gcm import audit_monotonicity, baselines
 from pyro_gcm.baselines import Baseline
-from reproduce import methods
-from reproduce.methods import METHODS, Rows, diverged, train
+from reproduce import methods, tasks
+from reproduce.methods import GRID, METHODS, Diverged, Rows, methods_of, train
 
 SETTINGS = {
     "epochs": 1, "batch_size": 20, "learning_rate": 0.01, "hidden": 8, "optimizer": "adam",
     "schedule": "cosine", "validation": 0.1, "weight_decay": 1e-4,
 }  # fmt: skip
-RESPONSES = ("binary", "continuous", "quantile")
+#: Those that differ in more than what their experiment passes to them.
+MAIN = [*methods_of("published"), "HistGradientBoosting", "XGBoost", "LightGBM", "Linear"]
 SUPPORTED = [
-    (method, response)
-    for method, entry in METHODS.items()
-    for response in RESPONSES
-    # Trees have no pinball loss that rises with the level, a quantile has no implicit revenue, and
-    # the losses of the paper were written for its binary and continuous tables.
-    if response != "quantile" or not (entry.boosting or "IGCM" in method)
+    *((method, response) for method in MAIN for response in ("binary", "continuous")),
+    *((method, "quantile") for method in methods_of("quantile")),
 ]
 
 
@@ -33,11 +31,11 @@ def toy(response="binary", rows=60):
 
 
 def settings(method, **more):
-    if METHODS[method].boosting:
-        if method != "HistGradientBoosting":
+    if METHODS[method].estimator:
+        if method in ("XGBoost", "LightGBM"):
             pytest.importorskip(method.lower())
         return {}
-    particles = {"num_particles": 4, "num_samples": 16} if "GCM" in method else {}
+    particles = {"num_particles": 4, "num_samples": 16} if METHODS[method].latent else {}
     return {**SETTINGS, **particles, **more}
 
 
@@ -57,11 +55,11 @@ def test_every_method_trains_on_every_response_it_supports(method, response):
     assert torch.isfinite(prediction).all()
     if response == "binary":
         assert ((prediction >= 0) & (prediction <= 1)).all()
-    assert (history is None) == METHODS[method].boosting
+    assert (history is None) == METHODS[method].estimator
     assert history is None or history.best_epoch == 1
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", MAIN)
 def test_the_seed_decides_the_numbers(method):
     torch.manual_seed(5)
     first, rows = trained(method, 3)
@@ -70,8 +68,8 @@ def test_the_seed_decides_the_numbers(method):
     third, _ = trained(method, 4)
     a, b, c = (model.predict(rows.x, rows.r) for model in (first, second, third))
     assert torch.equal(a, b)
-    # Boosting draws nothing on a table this small.
-    assert METHODS[method].boosting or not torch.allclose(a, c)
+    # Estimators draw nothing on a table this small.
+    assert METHODS[method].estimator or not torch.allclose(a, c)
 
 
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
@@ -84,20 +82,18 @@ def test_the_seed_reaches_the_order_of_the_rows(method, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("method", "level"),
+    ("method", "own"),
     [
-        (name, place)
+        pytest.param(name, own, id=f"{name}-{place}")
         for name, entry in METHODS.items()
-        if entry.strict
-        for place in range(3 if entry.knob else 1)
+        if entry.strict and name in MAIN
+        for place, own in enumerate(entry.own or [{}])
     ],
 )
-def test_strict_methods_are_monotone_at_every_level_of_their_setting(method, level):
-    knob = METHODS[method].knob
+def test_strict_methods_are_monotone_at_every_level_of_their_setting(method, own):
     rows = toy(rows=300)  # enough for the largest leaves of boosting
-    more = {} if METHODS[method].boosting else {"learning_rate": 0.05, "epochs": 3}
-    more |= {} if knob is None else {knob[0]: knob[1][level]}
-    model, _ = train(method, rows, {**settings(method), **more}, 0)
+    more = {} if METHODS[method].estimator else {"learning_rate": 0.05, "epochs": 3}
+    model, _ = train(method, rows, {**settings(method), **more, **own}, 0)
     if isinstance(model, Baseline):
         model.double()
     audit = audit_monotonicity(
@@ -110,16 +106,11 @@ def test_strict_methods_are_monotone_at_every_level_of_their_setting(method, lev
     assert (model.predict(x, high) > model.predict(x, low)).any()  # it is not a constant
 
 
-@pytest.mark.parametrize("method", [name for name, entry in METHODS.items() if not entry.boosting])
+@pytest.mark.parametrize("method", ["MM", "Hint", "GCM", "IGCM (paper loss)"])
 def test_watch_sees_every_step_and_the_model(method):
     seen = []
-    model, _ = train(
-        method,
-        toy(),
-        settings(method, epochs=2, validation=0.0),
-        0,
-        watch=lambda step, model: seen.append((step, model)),
-    )
+    more = settings(method, epochs=2, validation=0.0)
+    model, _ = train(method, toy(), more, 0, watch=lambda *each: seen.append(each))
     assert [step for step, _ in seen] == list(range(7))
     assert all(each is model for _, each in seen)
 
@@ -173,6 +164,8 @@ def test_without_a_schedule_the_rate_stays():
         ("GCM", {"form": "splines"}, (3, 3)),
         ("IGCM", {}, (2,)),
         ("IGCM", {"alternatives": 6}, (6, 3)),
+        ("GCM, 3 alternatives", METHODS["GCM, 3 alternatives"].fixed, (3, 3)),
+        ("IGCM, 3 alternatives", METHODS["IGCM, 3 alternatives"].fixed, (3, 3)),
     ],
 )
 def test_plain_forms_have_the_papers_costs_and_alternatives_three_each(method, setting, shape):
@@ -181,22 +174,24 @@ def test_plain_forms_have_the_papers_costs_and_alternatives_three_each(method, s
 
 
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
-def test_a_diverged_fit_is_told_from_other_errors(method):
+def test_a_diverged_fit_is_told_from_other_errors(method, monkeypatch):
     rows = toy("continuous")
-    with pytest.raises(RuntimeError) as raised:
-        train(
-            method,
-            rows,
-            {**settings(method, epochs=3, learning_rate=1e30), "optimizer": "sgd"},
-            0,
-        )
-    assert diverged(raised.value)
-    assert not diverged(RuntimeError("no gradient reached ['a'] in the first step"))
+    more = {**settings(method, epochs=3, learning_rate=1e30), "optimizer": "sgd"}
+    with pytest.raises(Diverged, match="the loss is"):
+        train(method, rows, more, 0)
+
+    def fails(*rows, **options):
+        raise RuntimeError("no gradient reached ['a'] in the first step")
+
+    for module in (baselines, pyro_gcm):
+        monkeypatch.setattr(module, "fit", fails)
+    with pytest.raises(RuntimeError, match="no gradient") as raised:
+        train(method, rows, more, 0)
+    assert not isinstance(raised.value, Diverged)
 
 
 def test_what_a_method_is_cannot_be_overruled():
-    entry = METHODS["GCM (literal)"]
-    assert entry.fixed == {"prior": "standard"}
+    assert METHODS["GCM (literal)"].fixed == {"prior": "standard"}
     model, _ = trained("GCM (literal)", prior="conditional")
     assert not model.reads_x
 
@@ -211,3 +206,29 @@ def test_rows_of_takes_the_rows_that_were_asked_for():
     assert rows.r[:, 0].tolist() == [4.0, 2.0]
     assert rows.y[:, 0].tolist() == [5.0, 3.0]
     assert rows.response == "binary"
+
+
+def test_every_experiment_has_its_methods():
+    paper = set(pd.read_csv(tasks.PAPER / "public_datasets.csv")["method"])
+    held_out, published, quantile = map(methods_of, ("held-out", "published", "quantile"))
+    assert paper <= set(held_out) & set(published)
+    assert paper - {"IGCM"} <= set(quantile)
+    assert not any(METHODS[name].estimator for name in (*published, *quantile))
+    assert {"GCM (literal)", "IGCM (paper loss)"} == set(published) - set(held_out)
+    assert set(held_out) - set(published) == {"HistGradientBoosting"}
+    assert {METHODS[name].members for name in methods_of("open")} == {1, 5}
+    assert methods_of("ablation") == ["GCM", "IGCM"]
+    assert methods_of("timing") == ["MM", "CMNN", "PWL", "GCM"]
+    assert {method.paper for method in METHODS.values()} - {None} == paper
+    assert all(METHODS[name].paper == name for name in paper)
+
+
+def test_networks_share_one_grid():
+    grids = [entry.grid for name, entry in METHODS.items() if name in methods_of("published")]
+    assert all(grid == GRID for grid in grids)
+
+
+def test_the_only_stand_in_says_so():
+    assert [name for name, task in tasks.TASKS.items() if task.stand_in] == ["loan_psds"]
+    assert "stand-in" in tasks.TASKS["loan_psds"].title
+    assert tasks.TASKS["loan_psds"].paper == "Loan Defaulter"

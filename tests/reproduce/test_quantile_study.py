@@ -1,34 +1,27 @@
 """Quantile regression on simulated data, at a size that takes seconds."""
 
-import argparse
 import json
 import math
 
 import pandas as pd
 import pytest
 import torch
+from toys import DIVERGING, options, table
 
 from reproduce import quantile, runs, simulation
-from reproduce.methods import METHODS, Rows, train
+from reproduce.methods import Rows, train
 from reproduce.quantile import QUANTILE_METHODS, candidates, paper_settings
 from reproduce.runs import Fit, as_json
+from reproduce.tasks import PAPER
 from reproduce.tuning import VALIDATION_LOSS
 
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 SMALL = {"optimizer": "adam", "learning_rate": 0.01, "hidden": 8, "steps": 20}
-#: Every step multiplies the weights by 1e19.
-DIVERGING = {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 1e20}
 
 
 def fit(protocol="tuned", method="MLP", seed=0, **more):
     settings = as_json({**SMALL, **more})
     return Fit("quantile", "simulation", "default", protocol, "", seed, method, settings)
-
-
-def options(tmp_path, *more):
-    parser = argparse.ArgumentParser()
-    quantile.add_arguments(parser)
-    return parser.parse_args(["--jobs", "1", "--output", str(tmp_path), *more])
 
 
 def test_simulated_quantile_curve_is_the_quantile_of_the_simulated_data():
@@ -58,7 +51,7 @@ def test_the_five_levels_are_those_of_the_paper():
 
 
 def test_paper_figures_are_those_of_table_1():
-    paper = pd.read_csv(quantile.PAPER / "quantile_mae.csv")
+    paper = pd.read_csv(PAPER / "quantile_mae.csv")
     assert len(paper) == 8 * 5
     table = paper.set_index(["method", "r"])
     assert table.loc[("CMNN", 0.3), ["mae", "ci95"]].tolist() == [0.1096, 0.0253]
@@ -166,16 +159,9 @@ def test_the_search_of_gcm_is_over_the_dimension_of_z():
     assert {each["optimizer"] for each in found} == {"adam"}
 
 
-def test_the_table_of_methods_leaves_out_boosting_and_the_implicit_model():
-    paper = pd.read_csv(quantile.PAPER / "quantile_mae.csv")["method"]
-    assert {*paper} <= {*QUANTILE_METHODS}
-    assert "IGCM" not in QUANTILE_METHODS
-    assert not any(METHODS[name].boosting for name in QUANTILE_METHODS)
-
-
 @pytest.mark.parametrize("setting", ["tuned", "paper"])
 def test_quick_runs_every_method_and_draws_the_figure(tmp_path, capsys, setting):
-    quantile.main(options(tmp_path, "--setting", setting, "--quick"))
+    quantile.main(options(quantile, tmp_path, "--jobs", "1", "--setting", setting, "--quick"))
     stem = "quantile" if setting == "tuned" else "quantile_paper_setting"
     table = runs.read_results(tmp_path / f"{stem}.csv")
     assert set(table["protocol"]) == {setting}
@@ -186,16 +172,31 @@ def test_quick_runs_every_method_and_draws_the_figure(tmp_path, capsys, setting)
     assert {file.stem for file in (tmp_path / f"{stem}_curves").iterdir()} == {*QUANTILE_METHODS}
     assert (tmp_path / f"{stem}_curves.png").stat().st_size > 10_000
     printed = capsys.readouterr().out
-    assert "GCM       ours" in printed
-    assert "0.0961 ±0.0261" in printed  # the paper's first GCM cell
+    assert "| GCM | ours |" in printed
+    assert "**0.0961 ± 0.0261**" in printed  # the paper's first GCM cell
 
 
-def test_the_table_has_the_interval_of_the_report():
-    rows = [
-        {"method": "GCM", "metric": f"MAE r={level}", "split": "", "seed": seed, "value": value}
-        for level in LEVELS
-        for seed, value in enumerate((0.1, 0.2, 0.3))
-    ]
-    line = next(x for x in quantile.report(pd.DataFrame(rows)).splitlines() if "ours" in x)
+def errors(values):
+    """Results of `method -> errors by seed`, the same at every level."""
+    cells = {(m, f"MAE r={level}"): each for m, each in values.items() for level in LEVELS}
+    return table(cells, experiment="quantile", dataset="simulation")
+
+
+def test_differences_are_marked_where_they_exclude_zero():
+    values = {"GCM": [0.1, 0.2, 0.3], "MM": [0.2, 0.301, 0.401], "PWL": [0.3, 0.1, 0.3]}
+    lines = quantile.differences_to_gcm(errors(values)).splitlines()
+    assert [line.split()[1] for line in lines[2:]] == ["MM", "PWL"]
+    assert lines[2].count("0.1007 ± 0.0014*") == len(LEVELS)
+    assert "*" not in lines[3]
+
+
+def test_the_papers_errors_stand_beside_ours():
     # Standard deviation 0.1, and the quantile of Student's t: 4.3027 * 0.1 / sqrt(3) = 0.2484.
-    assert line.count("0.2000 ±0.2484") == 5
+    lines = quantile.report(errors({"GCM": [0.1, 0.2, 0.3]})).splitlines()
+    assert lines[2] == "| GCM | ours | " + " | ".join(["**0.2000 ± 0.2484**"] * 5) + " |"
+    assert lines[3].startswith("|  | paper | **0.0961 ± 0.0261** |")
+    # Intervals of width 0 at 0.09: outside 0.0742 ± 0.0233 at no level but r = 0.5 ... 0.9.
+    lines = quantile.report(errors({"GCM": [0.098, 0.098]})).splitlines()
+    assert [cell.endswith("†") for cell in lines[2].strip("| ").split(" | ")[2:]] == [
+        False, False, True, True, False,
+    ]  # fmt: skip

@@ -4,44 +4,25 @@ import argparse
 import dataclasses
 import json
 import math
-import os
 from collections import Counter
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from toys import REAL, options, table, toy
 
-from pyro_gcm import data
 from reproduce import ablation, checks, datasets, open_track, public, runs, tasks, timing
 from reproduce.arguments import Refused
+from reproduce.methods import Diverged, methods_of
 from reproduce.runs import Fit, as_json
 from reproduce.scores import pit_calibration_error
 
-REAL = pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")
 
-
-def toy(name="toy", variant="default", response="continuous", x_dim=9, r_dim=4, rows=100):
-    g = torch.Generator().manual_seed(0)
-    x, r = (torch.randn(rows, size, generator=g).double() for size in (x_dim, r_dim))
-    y = x[:, 0] + r.sum(1) + torch.randn(rows, generator=g)
-    return data.Dataset(
-        name=name,
-        variant=variant,
-        x=x,
-        r=r,
-        y=(y > 0).double() if response == "binary" else y,
-        x_names=tuple(f"x{i}" for i in range(x_dim)),
-        r_names=tuple(f"r{i}" for i in range(r_dim)),
-        response=response,
-        metric="accuracy" if response == "binary" else "rmse",
-    )
-
-
-def options(module, tmp_path, *more):
-    parser = argparse.ArgumentParser()
-    module.add_arguments(parser)
-    return parser.parse_args(["--output", str(tmp_path), *more])
+def load(monkeypatch, make):
+    """Data sets come from a function (name, variant) -> data set."""
+    for module in (tasks, datasets, timing):
+        monkeypatch.setattr(module, "load", make)
 
 
 # The sizes of the data sets.
@@ -66,21 +47,24 @@ def test_the_published_rows_are_exactly_those_of_the_paper(name, monkeypatch, tm
 
 
 def test_every_data_set_is_compared_but_the_stand_in(monkeypatch):
-    def load(name, variant):
+    def made(name, variant):
         # One row fewer than the paper for COMPAS, its sizes for Auto MPG.
         if name == "auto_mpg":
             return toy(name, variant, x_dim=4, r_dim=3, rows=392)
         return toy(name, variant, "binary", rows=6171 if name == "compas" else 50)
 
-    monkeypatch.setattr(datasets, "load", load)
-    table = datasets.table().set_index(["dataset", "variant"])
-    assert len(table) == 2 * len(tasks.TASKS)
-    published = table.xs("published", level="variant")["equal"]
+    load(monkeypatch, made)
+    found = datasets.table()
+    lines = datasets.report(found).splitlines()
+    assert len(lines) == 2 + 2 * len(tasks.TASKS)
+    assert lines[3].startswith("| Adult | published | 50 | 9 | 4 | classification |")
+    found = found.set_index(["dataset", "variant"])
+    published = found.xs("published", level="variant")["equal"]
     assert published["Auto MPG"] is True
     assert published["COMPAS"] is False
-    assert pd.isna(table.loc[("Loan (stand-in)", "published"), "paper examples"])
-    assert table.loc[("Adult", "published"), "paper examples"] == 48_842
-    assert table.xs("default", level="variant")["equal"].isna().all()
+    assert pd.isna(found.loc[("Loan (stand-in)", "published"), "paper examples"])
+    assert found.loc[("Adult", "published"), "paper examples"] == 48_842
+    assert found.xs("default", level="variant")["equal"].isna().all()
 
 
 # Linear models and boosting on the published splits.
@@ -93,7 +77,7 @@ def check(method, dataset="blog"):
 @pytest.mark.parametrize("method", ["Linear", "Linear, revenues alone"])
 def test_a_linear_check_is_least_squares(method, monkeypatch):
     table = toy()
-    monkeypatch.setattr(checks, "load", lambda name, variant: table)
+    load(monkeypatch, lambda name, variant: table)
     learn, test = table.split(0)
     inputs = table.r if "alone" in method else torch.cat([table.x, table.r], 1)
     design = torch.cat([inputs, torch.ones(len(inputs), 1)], 1).double().numpy()
@@ -110,7 +94,7 @@ def test_a_check_of_the_revenues_alone_does_not_see_x(method, response, monkeypa
     metric = "AUC" if response == "binary" else "RMSE"
     found = {}
     for name, each in (("table", table), ("other", other)):
-        monkeypatch.setattr(checks, "load", lambda name, variant, each=each: each)
+        load(monkeypatch, lambda name, variant, each=each: each)
         for seen in (method, f"{method}, revenues alone"):
             found[name, seen] = check(seen)[metric]
     alone = f"{method}, revenues alone"
@@ -122,8 +106,7 @@ def test_a_check_of_the_revenues_alone_does_not_see_x(method, response, monkeypa
 
 
 def test_the_checks_resume(monkeypatch, tmp_path, capsys):
-    for module in (public, checks):
-        monkeypatch.setattr(module, "load", lambda name, variant: toy(name, variant, rows=250))
+    load(monkeypatch, lambda name, variant: toy(name, variant, rows=250))
     arguments = options(checks, tmp_path, "--jobs", "1", "--seeds", "2", "--datasets", "blog")
     checks.main(arguments)
     first = (tmp_path / "checks.csv").read_bytes()
@@ -163,20 +146,43 @@ def test_the_sizes_of_the_ablation_reach_the_model(monkeypatch, tmp_path, capsys
 
     original = public.train
     monkeypatch.setattr(public, "train", train)
-    monkeypatch.setattr(public, "load", lambda name, variant: toy(name, variant, "binary"))
+    load(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
     ablation.main(options(ablation, tmp_path, "--jobs", "1", "--quick", "--variants", "default"))
     sizes = [(4, 8), (8, 16), (12, 24), (16, 32)]
-    assert sorted(seen) == sorted((m, d, n) for m in ablation.METHODS for d, n in sizes)
+    assert sorted(seen) == sorted((m, d, n) for m in methods_of("ablation") for d, n in sizes)
     printed = capsys.readouterr().out
     assert "AUC of GCM, label default" in printed
     assert "AUC of IGCM, label default" in printed
+
+
+def test_the_effects_of_the_ablation_are_paired_by_seed():
+    parts = []
+    for seed, gain in enumerate((0.010, 0.012)):
+        for d in (4, 8, 12, 16):
+            for n in (8, 16, 24, 32):
+                value = 0.78 + (gain if d >= 12 and n <= 16 else 0.0)
+                settings = json.dumps({"z_dim": d, "num_particles": n})
+                more = {"settings": settings, "variant": "published"}
+                parts.append(table({("GCM", "AUC"): [value]}, **more).assign(seed=seed))
+    found = ablation.with_sizes(pd.concat(parts))
+    ours, gcm, _ = (line.split(" | ") for line in ablation.effects(found).splitlines()[2:])
+    # Two seeds, 0.010 and 0.012: half of the interval is 12.706 x 0.001, and half the columns of
+    # the largest D are inside.
+    assert ours[:3] == ["| GCM, published label", "ours", "0.0110"]
+    assert ours[4:] == ["0.0055 ± 0.0064", "0.0110 ± 0.0127 |"]
+    assert gcm[1] == "paper"
+    assert gcm[-1] == "0.0014 |"
+    lines = ablation.report(found, "published", "GCM").splitlines()
+    assert lines[2].startswith("| N = 8 | ours | 0.7800 ± 0.0000† |")
+    assert lines[3].startswith("|  | paper | 0.7834 ± 0.0026 |")
+    assert "paper" not in ablation.report(found.assign(variant="default"), "default", "GCM")
 
 
 # Prediction times.
 
 
 def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
-    monkeypatch.setattr(timing, "load", lambda name, variant: toy(name, variant, "binary"))
+    load(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
     table = toy()
     x, revenues = table.x[:64].float(), table.r[:7].float()
     with torch.no_grad():
@@ -193,7 +199,7 @@ def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
 
 
 def test_the_timing_table_has_every_side_and_size(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(timing, "load", lambda name, variant: toy(name, variant, "binary"))
+    load(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
     timing.main(options(timing, tmp_path, "--quick", "--devices", "cpu"))
     path = tmp_path / "timing.csv"
     table = runs.read_results(path)
@@ -201,12 +207,50 @@ def test_the_timing_table_has_every_side_and_size(monkeypatch, tmp_path, capsys)
     assert wide.shape == (3 * 3 + 2, 2)
     assert wide.columns.tolist() == [1, 64]
     assert (table["value"] > 0).all()
-    assert "Ratio to GCM" in capsys.readouterr().out
+    assert "| GCM | cached |" in capsys.readouterr().out
     more = table.assign(settings=table["settings"].str.replace('"revenues":64', '"revenues":128'))
     more.to_csv(path, index=False)
     with pytest.raises(Refused, match="has more than --quick measures: pass another folder"):
         timing.main(options(timing, tmp_path, "--quick", "--devices", "cpu"))
     assert len(runs.read_results(path)) == len(more)
+
+
+def timed(**milliseconds):
+    """Times of `method__way` for one revenue."""
+    parts = []
+    for side, ms in milliseconds.items():
+        method, way = side.split("__")
+        more = {"settings": json.dumps({"revenues": 1, "rows": 64, "x": way.replace("_", " ")})}
+        parts.append(table({(method, "ms per batch"): [ms]}, **more))
+    return pd.concat(parts)
+
+
+def test_the_times_of_the_paper_stand_below_ours():
+    measured = timed(GCM__cached=2.0, MM__cached=1.0, MM__at_once=3.0)
+    lines = timing.report(measured).splitlines()
+    assert lines[0] == "Device: cpu"
+    # Table 8 of the paper: MM 1.51 ms for one revenue.
+    expected = ["| MM | at once | 3.00 |", "| MM | cached | 1.00 |", "| GCM | cached | 2.00 |"]
+    assert lines[4:8] == [*expected, "| MM | paper | 1.51 |"]
+    assert timing.milliseconds(measured, "MM", "at once", "1") == "3"
+    assert timing.milliseconds(measured, "MM", "at once", "2") == "not run"
+
+
+def test_gcm_is_faster_from_the_revenues_on_that_the_table_says():
+    rows = [
+        {"settings": json.dumps({"revenues": count, "x": way}), "value": ms * count**power}
+        for ms, way, power in ((1.0, "one by one", 1.0), (1.0, "at once", 0.1))
+        for count in (1, 2, 4, 16)
+    ]
+    mm = pd.DataFrame(rows).assign(method="MM", device="cpu")
+    gcm = mm[mm["settings"].str.contains("at once")].assign(method="GCM")
+    gcm = gcm.assign(value=3.0 * gcm["value"])
+    gcm["settings"] = gcm["settings"].str.replace("at once", "cached")
+    every = pd.concat([mm, gcm])
+    assert timing.faster(every, "one by one") == "MM from R = 4 on"
+    assert timing.faster(every, "at once") == "MM never"
+    paper = "MM from R = 32 on, CMNN from R = 8 on, PWL from R = 64 on"
+    assert timing.faster(every, "paper") == paper
 
 
 # The open track.
@@ -249,7 +293,7 @@ def open_fit(method="GCM ensemble", dataset="blog", seed=2, split="1", **setting
 
 def test_an_ensemble_predicts_the_mean_and_scores_the_mixture(members, monkeypatch):
     table = toy()
-    monkeypatch.setattr(open_track, "load", lambda name, variant: table)
+    load(monkeypatch, lambda name, variant: table)
     scores = open_track.run(open_fit())
     assert members == [200, 201, 202, 203, 204]
     assert scores["epochs"] == 10
@@ -266,7 +310,7 @@ def test_an_ensemble_predicts_the_mean_and_scores_the_mixture(members, monkeypat
 
 def test_a_binary_ensemble_predicts_the_mean_probability(members, monkeypatch):
     table = toy(response="binary")
-    monkeypatch.setattr(open_track, "load", lambda name, variant: table)
+    load(monkeypatch, lambda name, variant: table)
     scores = open_track.run(open_fit(dataset="compas"))
     y = table.y[table.split(1)[1]]
     p = torch.tensor(0.3)  # the mean of 0.1, ..., 0.5
@@ -281,7 +325,7 @@ def test_a_booster_is_one_with_a_normal_error_of_rows_it_did_not_see(monkeypatch
         given.append(len(rows.y))
         return Member(torch.tensor(0.0), torch.tensor(1.0)), None
 
-    monkeypatch.setattr(open_track, "load", lambda name, variant: table)
+    load(monkeypatch, lambda name, variant: table)
     monkeypatch.setattr(open_track, "train", train)
     scores = open_track.run(open_fit("HistGradientBoosting"))
     learn, test = table.split(1)
@@ -292,7 +336,7 @@ def test_a_booster_is_one_with_a_normal_error_of_rows_it_did_not_see(monkeypatch
 
 
 def test_an_ensemble_that_diverged_is_nan(monkeypatch):
-    monkeypatch.setattr(open_track, "load", lambda name, variant: toy())
+    load(monkeypatch, lambda name, variant: toy())
     settings = {"epochs": 1, "batch_size": 20, "optimizer": "sgd"}
     settings |= {"learning_rate": 0.1, "weight_decay": 1e20, "hidden": 8}
     scores = open_track.run(open_fit(**settings, num_particles=2))
@@ -300,15 +344,13 @@ def test_an_ensemble_that_diverged_is_nan(monkeypatch):
 
 
 def test_the_search_of_the_open_track_is_over_wider_members():
-    found = [
-        json.loads(settings) for settings in open_track.candidates("blog", "GCM ensemble", False)
-    ]
+    found = [json.loads(settings) for settings in public.candidates("blog", "GCM ensemble", False)]
     assert len(found) == 6
     assert [each["hidden"] for each in found] == [64, 32, 32, 128, 128, 64]
     forms = [("splines", None), ("alternatives", None), ("splines", "signed log")]
     assert [(each["form"], each.get("covariates")) for each in found] == [*forms, *forms]
     assert {each["num_particles"] for each in found} == {16}
-    boosting = [json.loads(s) for s in open_track.candidates("blog", "LightGBM", False)]
+    boosting = [json.loads(s) for s in public.candidates("blog", "LightGBM", False)]
     assert boosting[0] == {
         "learning_rate": 0.1, "num_leaves": 31, "reg_lambda": 0.0, "min_child_samples": 20
     }  # fmt: skip
@@ -317,11 +359,11 @@ def test_the_search_of_the_open_track_is_over_wider_members():
 @pytest.mark.parametrize("module", [public, open_track])
 def test_a_method_may_see_the_logarithms_of_the_covariates(module, monkeypatch):
     table, given = toy(), []
-    monkeypatch.setattr(module, "load", lambda name, variant: table)
+    load(monkeypatch, lambda name, variant: table)
 
     def train(method, rows, *arguments, **options):
         given.append(rows.x)
-        raise RuntimeError("the loss is not finite")  # there is nothing more to see
+        raise Diverged  # there is nothing more to see
 
     monkeypatch.setattr(module, "train", train)
     method = "GCM ensemble" if module is open_track else "GCM"
@@ -335,8 +377,7 @@ def test_a_method_may_see_the_logarithms_of_the_covariates(module, monkeypatch):
 
 
 def test_the_open_track_runs_from_the_search_to_the_table(monkeypatch, tmp_path, capsys):
-    for module in (public, open_track):
-        monkeypatch.setattr(module, "load", lambda name, variant: toy())
+    load(monkeypatch, lambda name, variant: toy())
     methods = ["--methods", "GCM ensemble", "HistGradientBoosting"]
     open_track.main(
         options(open_track, tmp_path, "--jobs", "1", "--quick", "--datasets", "blog", *methods)
@@ -345,4 +386,4 @@ def test_the_open_track_runs_from_the_search_to_the_table(monkeypatch, tmp_path,
     assert set(tuned["method"]) == set(table["method"]) == {"GCM ensemble", "HistGradientBoosting"}
     assert set(table["metric"]) == {"RMSE", "log score", "calibration error"}
     assert table["value"].notna().all()
-    assert "Blog Feedback, means" in capsys.readouterr().out
+    assert "| GCM ensemble |" in capsys.readouterr().out

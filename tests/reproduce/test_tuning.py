@@ -6,7 +6,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from reproduce.methods import GRID, METHODS
+from reproduce.methods import METHODS, levels, methods_of
 from reproduce.tuning import DESIGN, VALIDATION_LOSS, chosen, trials
 
 CANDIDATES = ["a", "b", "c"]
@@ -24,15 +24,22 @@ def test_every_level_occurs_twice_and_no_trial_twice():
     assert DESIGN[0] == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+def test_the_design_is_aliased_as_the_report_says():
+    assert {place for *_, decay, place in DESIGN if decay == 2} == {1}
+    assert {decay for *_, decay, place in DESIGN if place == 1} == {2}
+
+
+@pytest.mark.parametrize("method", [*methods_of("held-out"), *methods_of("open")])
 def test_every_method_has_six_trials_of_which_the_first_is_the_default(method):
     entry, made = METHODS[method], trials(method)
-    levels = {**entry.grid, **dict([entry.knob] if entry.knob else [])}
+    first = {name: choices[0] for name, choices in entry.grid.items()}
     assert len(made) == 6
-    assert made[0] == {name: choices[0] for name, choices in levels.items()}
-    for name, choices in levels.items():
+    assert made[0] == {**first, **(entry.own[0] if entry.own else {})}
+    for name, choices in entry.grid.items():
         counts = Counter(trial[name] for trial in made)
         assert counts == {level: 2 * choices.count(level) for level in choices}
+    for level in entry.own:
+        assert sum(level.items() <= trial.items() for trial in made) >= 2
 
 
 @pytest.mark.parametrize(
@@ -48,22 +55,11 @@ def test_small_steps_of_boosting_have_more_trees(method, name):
     assert trees == {0.1: None, 0.3: None, 0.03: 333}
 
 
-def test_networks_share_one_grid():
-    grids = [entry.grid for entry in METHODS.values() if not entry.boosting]
-    assert all(grid == GRID for grid in grids)
-
-
-def test_a_knob_or_a_grid_of_an_experiment_replaces_that_of_the_method():
-    own = trials("GCM", ("z_dim", (4, 2, 1)))
+def test_levels_of_an_experiment_replace_those_of_the_method():
+    own = trials("GCM", levels("z_dim", 4, 2, 1))
     assert [trial["z_dim"] for trial in own] == [4, 2, 1, 4, 2, 1]
-    assert "alternatives" not in own[0]
+    assert "form" not in own[0]
     assert "learning_rate" in own[0]
-    other = trials("MLP", grid={"hidden": (1, 2, 3)})
-    assert other == [{"hidden": h} for h in (1, 1, 2, 2, 3, 3)]
-    assert [*trials("MM", grid={"hidden": (1, 2, 3)})[1].items()] == [
-        ("hidden", 1),
-        ("form", "canonical"),
-    ]
 
 
 def test_the_lowest_validation_loss_is_chosen():

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,8 +16,6 @@ from scipy import stats
 TEST_TO_TRAIN = 0.25
 #: What pairs two fits: the split and the seed.
 PAIR = ["split", "seed"]
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,7 @@ class Place:
     """A line of a ranking.
 
     :param behind: paired difference to the first, or to another method that all are compared
-        with, positive where worse; None for that one.
+        with, positive where worse; None for that method itself.
     """
 
     method: str
@@ -102,9 +99,9 @@ def ranking(
     test_to_train: float = 0.0,
     against: str | None = None,
 ) -> list[Place]:
-    """Methods by their mean over the splits and seeds that all have; ties as in `values`.
+    """Methods by their mean over the splits and seeds that all of them have; ties as in `values`.
 
-    A method without any number is last, and takes no split from the others.
+    A method whose fits all diverged is last, and takes no split from the others.
 
     :param against: the method that all are compared with; the first by default.
     """
@@ -129,16 +126,6 @@ def ranking(
         )
         for method in order
     ]
-
-
-def largest_contrast(values: Mapping[Key, pd.Series]) -> tuple[Key, Key, Interval]:
-    """The two groups whose mean paired difference is largest, the larger first."""
-    contrasts = [(a, b, paired_interval(values[a], values[b])) for a, b in combinations(values, 2)]
-    # max would keep a first NaN, of groups without a common seed.
-    a, b, most = max(contrasts, key=lambda contrast: np.nan_to_num(abs(contrast[2].mean), nan=-1.0))
-    if most.mean < 0:
-        return b, a, Interval(-most.mean, most.half, most.count, most.diverged)
-    return a, b, most
 
 
 def faster_from(ours: pd.Series, other: pd.Series) -> int | None:

@@ -5,11 +5,12 @@ import re
 
 import pandas as pd
 import pytest
-from made_up_results import row
 from scipy import stats
+from toys import row, table
 
-from reproduce import report_statistics, report_summary, report_tables
-from reproduce.report_statistics import Interval, mean_interval, meet, paired_interval
+from reproduce import intervals, tables
+from reproduce.intervals import Interval, mean_interval, meet, paired_interval
+from reproduce.markdown import shown
 
 FIRST = pd.Series([0.81, 0.83, 0.80, 0.86])
 SECOND = pd.Series([0.80, 0.80, 0.81, 0.82])
@@ -34,15 +35,11 @@ def test_interval_of_random_splits_has_the_variance_of_nadeau_and_bengio():
 
 
 def test_ranking_of_held_out_results_uses_the_corrected_interval():
-    rows = [
-        row(method=method, split=str(at), seed=at, value=value)
-        for method, values in (("GCM", FIRST), ("MM", SECOND))
-        for at, value in enumerate(values)
-    ]
-    first, second = report_tables.places(pd.DataFrame(rows), "adult")
+    rows = table({("GCM", "AUC"): FIRST, ("MM", "AUC"): SECOND})
+    first, second = tables.places(rows, "adult")
     assert (first.method, first.behind) == ("GCM", None)
     assert second.behind == paired_interval(FIRST, SECOND, 0.25)
-    assert report_tables.verdict(second) == "not distinguishable"
+    assert tables.star(second.behind) == ""
 
 
 def test_differences_are_paired_by_split_and_not_by_order():
@@ -71,32 +68,28 @@ def test_one_fit_has_no_interval_and_excludes_nothing():
 
 
 def test_asterisks_are_where_the_corrected_interval_excludes_zero():
-    seconds = {"near": [0.6, -0.4, 0.6, -0.4], "far": [0.9, 1.1, 0.9, 1.1]}
-    rows = [
-        row(method=method, split=str(at), seed=at, metric="log score", value=-behind)
-        for method, behinds in ({"GCM": [0.0] * 4} | seconds).items()
-        for at, behind in enumerate(behinds)
-    ]
-    lines = report_tables.metric_table(pd.DataFrame(rows), "log score", False).splitlines()
+    behind = {"near": [0.6, -0.4, 0.6, -0.4], "far": [0.9, 1.1, 0.9, 1.1], "GCM": [0.0] * 4}
+    rows = table({(name, "log score"): [-gap for gap in gaps] for name, gaps in behind.items()})
+    lines = tables.ranked_scores(rows, "log score").splitlines()
     assert [line[2:].split()[0] for line in lines if re.search(r"\d\* \|$", line)] == ["far"]
 
 
 def test_diverged_fits_are_counted_and_shown():
     interval = mean_interval(pd.Series([0.5, math.nan, 0.7, math.nan]))
     assert (interval.mean, interval.count, interval.diverged) == (0.6, 2, 2)
-    assert report_tables.shown(interval, 4).endswith("(n = 2, 2 diverged)")
-    assert report_tables.shown(mean_interval(pd.Series([math.nan])), 1) == "– (n = 0, 1 diverged)"
+    assert shown(interval, 4).endswith("(n = 2, 2 diverged)")
+    assert shown(mean_interval(pd.Series([math.nan])), 1) == "– (n = 0, 1 diverged)"
 
 
 def test_a_method_without_a_number_is_last():
     values = {"MM": pd.Series([math.nan] * 4), "GCM": FIRST, "SMM": SECOND}
     for lower in (True, False):
-        assert report_statistics.ranking(values, lower)[-1].method == "MM"
+        assert intervals.ranking(values, lower)[-1].method == "MM"
 
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_positive_differences_are_worse(lower):
-    ranked = report_statistics.ranking({"a": FIRST, "b": SECOND}, lower)
+    ranked = intervals.ranking({"a": FIRST, "b": SECOND}, lower)
     assert [place.method for place in ranked] == (["b", "a"] if lower else ["a", "b"])
     assert ranked[1].behind.mean == pytest.approx(0.0175)
 
@@ -104,37 +97,23 @@ def test_positive_differences_are_worse(lower):
 def test_faster_from_is_the_size_from_which_on_it_stays_faster():
     other = pd.Series({1: 1.0, 2: 4.0, 16: 3.0, 4: 9.0, 32: 9.0})
     ours = pd.Series({1: 2.0, 2: 2.0, 16: 5.0, 4: 2.0, 32: 2.0})
-    assert report_statistics.faster_from(ours, other) == 32
-    assert report_statistics.faster_from(other + 9, other) is None
-
-
-def test_the_largest_contrast_is_positive_and_paired():
-    values = {"a": pd.Series([0.0, 1.0]), "b": pd.Series([0.5, 1.5]), "c": pd.Series([2.0, 3.0])}
-    high, low, contrast = report_statistics.largest_contrast(values)
-    assert (high, low, contrast.mean, contrast.half) == ("c", "a", 2.0, 0.0)
+    assert intervals.faster_from(ours, other) == 32
+    assert intervals.faster_from(other + 9, other) is None
 
 
 def test_a_method_that_lacks_a_hard_split_is_not_put_first() -> None:
     whole, partial = pd.Series([0.8, 0.8, 0.8, 0.6]), pd.Series([0.79, 0.79, 0.79, math.nan])
-    places = report_statistics.ranking({"B": partial, "A": whole}, lower_is_better=False)
+    places = intervals.ranking({"B": partial, "A": whole}, lower_is_better=False)
     assert [place.method for place in places] == ["A", "B"]
     assert places[0].score.mean == pytest.approx(0.8)
     assert [(place.score.count, place.score.diverged) for place in places] == [(3, 0), (3, 1)]
 
 
 def test_a_method_that_lacks_an_easy_split_is_not_put_last():
-    rows = [
-        row(method=method, split=str(at), seed=at, value=value, metric="AUC", dataset="adult")
-        for method, values in (("GCM", (0.6, 0.7, 0.9)), ("MM", (0.5, 0.6)))
-        for at, value in enumerate(values)
-    ]
-    rows += [row(**{**rows[0], "method": "PWL", "value": 0.65})]
-    table = pd.DataFrame(rows)
-    ranked = report_tables.places(table, "adult")
+    rows = table({("GCM", "AUC"): (0.6, 0.7, 0.9), ("MM", "AUC"): (0.5, 0.6)})
+    rows = pd.concat([rows, pd.DataFrame([row(method="PWL", value=0.65)])])
+    ranked = tables.places(rows, "adult")
     assert [(place.method, place.score.mean) for place in ranked] == [
         ("PWL", 0.65), ("GCM", 0.6), ("MM", 0.5),
     ]  # fmt: skip
-    line = report_tables.ranking_table(table, "adult", {}).splitlines()[2]
-    assert line.startswith("| 1 | PWL | **0.6500** (n = 1) |")
-    text = report_summary.summary({"public_held-out": table})
-    assert "held-out, the 1 that all methods have of 3 splits: PWL is first" in text
+    assert "PWL: 0.6500, place 1 of 3" in tables.standings(rows, rows, "GCM")

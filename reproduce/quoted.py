@@ -1,0 +1,83 @@
+"""Numbers of Table 3 and of the held-out comparison that stand in the sentences of the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from reproduce.intervals import meet, samples
+from reproduce.markdown import NOT_RUN
+from reproduce.methods import METHODS
+from reproduce.tables import intervals, paper_table_3
+from reproduce.tasks import TASKS, own_metric
+
+#: Mean of the metric of a task by method and data set.
+Means = Mapping[tuple[str, str], float]
+
+
+def means(table: pd.DataFrame | None) -> Means:
+    """Our means, or those of the paper's Table 3 where there is no table."""
+    if table is None:
+        return {key: cell.mean for key, cell in paper_table_3().items()}
+    values = samples(own_metric(table), ["method", "dataset"])
+    return {key: float(each.mean()) for key, each in values.items()}
+
+
+def _better(name: str, first: float, second: float) -> bool:
+    return first < second if TASKS[name].lower_is_better else first > second
+
+
+def ahead(table: pd.DataFrame | None) -> str:
+    """On how many of the data sets the mean of IGCM is better than that of GCM."""
+    found = means(table)
+    both = [name for name in TASKS if {("GCM", name), ("IGCM", name)} <= set(found)]
+    count = sum(_better(name, found["IGCM", name], found["GCM", name]) for name in both)
+    return f"{count} of {len(both)}"
+
+
+def place(table: pd.DataFrame | None, method: str) -> str:
+    """The place on each data set among the strict methods of the paper, or among the others."""
+    found, strict = means(table), METHODS[method].strict
+    among = [name for name, each in METHODS.items() if each.paper == name and each.strict == strict]
+    ranks = []
+    for name in TASKS:
+        scores = [found[other, name] for other in among if (other, name) in found]
+        whole = len(scores) == len(among)
+        better = sum(_better(name, score, found[method, name]) for score in scores if whole)
+        ranks.append(str(1 + better) if whole else "–")
+    return ", ".join(ranks)
+
+
+def firsts(table: pd.DataFrame) -> str:
+    """At how many levels GCM has the smallest mean error, among the methods that are there."""
+    errors = table.pivot_table("value", "metric", "method")
+    return f"{(errors.idxmin(axis='columns') == 'GCM').sum()} of {len(errors)}"
+
+
+def violations(table: pd.DataFrame, method: str) -> str:
+    """The smallest and the largest share of violating pairs over the data sets, in per cent."""
+    rows = table[(table["method"] == method) & (table["metric"] == "violation rate")]
+    rates = 100 * rows.groupby("dataset")["value"].mean()
+    return f"{rates.min():.0f} to {rates.max():.0f} %" if len(rates) else NOT_RUN
+
+
+def apart(table: pd.DataFrame, name: str) -> str:
+    """How many of our cells differ from the paper's on a data set, and by how much."""
+    task, theirs = TASKS[name], paper_table_3()
+    ours = intervals(own_metric(table[table["dataset"] == name]), "method")
+    pairs = [
+        (ours[method,], theirs[entry.paper, name])
+        for method, entry in METHODS.items()
+        if entry.paper and (method,) in ours
+    ]
+    gaps = [our.mean - their.mean for our, their in pairs if not math.isnan(our.mean)]
+    if not gaps:
+        return NOT_RUN
+    count = sum(meet(*pair) is False for pair in pairs)
+    better = sum(_better(name, gap, 0.0) for gap in gaps)
+    return (
+        f"{count} of {len(pairs)} comparisons have a dagger, and in {better} ours is better; ours "
+        f"minus the paper's {task.metric} is from {min(gaps):+.4f} to {max(gaps):+.4f}."
+    )

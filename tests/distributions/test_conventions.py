@@ -106,7 +106,8 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "threshold normal, given cost": lambda b: threshold_normal(b).given_cost(real(*b, 3)),
     "threshold quantile": threshold_quantile,
     "latent mixture": mixture,
-    "latent mixture, alternatives": partial(mixture, shape=(2, 3), infinite=True),
+    "latent mixture, alternatives": partial(mixture, shape=(2, 3)),
+    "latent mixture, infinite costs": partial(mixture, infinite=True),
     "infinite cost": partial(cost, infinite=True),
     "infinite cost, alternatives": partial(cost, event=(2, 3), infinite=True),
     "observed cost": lambda b: ObservedCost(cost(b), 2.0, 3.0),
@@ -352,6 +353,21 @@ def test_copies_draw_the_same_bits(case: str, duplicate: Callable[[Any], Any]) -
                 x = same.sample((4,))
                 results.append((x, same.log_prob(x)))
             assert all(map(torch.equal, *results))
+
+
+@pytest.mark.parametrize("outcome_shape", [(), (5,), (4, 5)], ids=str)
+@pytest.mark.parametrize("case", ["cost", "revenue"])
+def test_posteriors_broadcast_outcome_and_event(case: str, outcome_shape: Shape) -> None:
+    y = outcome(*outcome_shape)
+    d = (
+        event((5,)).cost_posterior(y)
+        if case == "cost"
+        else random_revenue((5,)).revenue_posterior(y)
+    )
+    assert d.batch_shape == torch.broadcast_shapes((5,), outcome_shape)
+    x = d.sample((7,))
+    assert d.log_prob(x).shape == (7, *d.batch_shape)
+    assert d.log_prob(x[0, ..., :1, :]).shape == d.batch_shape
 
 
 @cases

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +14,7 @@ from samplers import DIFFERENT, agreement, shuffled
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm.distributions import CostPosterior, OrderEvent
+from pyro_gcm.distributions import OrderEvent
 
 #: What either sampler draws for a comparison.
 DRAWS = 6_000
@@ -261,38 +259,6 @@ def test_cost_that_contradicts_the_outcome_has_density_zero() -> None:
     assert event.cost_posterior(torch.tensor(0.0)).log_prob(miss).isfinite()
 
 
-@pytest.mark.parametrize("outcome_shape", [(), (5,), (4, 5)], ids=str)
-@pytest.mark.parametrize("sample_shape", [(), (3,), (2, 1)], ids=str)
-@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K", "G,K"])
-def test_shapes_are_those_of_any_distribution(
-    sample_shape: tuple[int, ...],
-    outcome_shape: tuple[int, ...],
-    shape: tuple[int, ...],
-) -> None:
-    cost = dist.Normal(torch.zeros(shape), 1.0).to_event(len(shape))
-    event = OrderEvent(cost, torch.randn(5, *shape))
-    posterior = event.cost_posterior(torch.ones(outcome_shape))
-    batch_shape = torch.broadcast_shapes((5,), outcome_shape)
-    assert (posterior.batch_shape, posterior.event_shape) == (batch_shape, shape)
-    c = posterior.sample(torch.Size(sample_shape))
-    assert c.shape == sample_shape + batch_shape + shape
-    log_p = posterior.log_prob(c)
-    assert log_p.shape == sample_shape + batch_shape
-
-    wide = posterior.expand((7, *batch_shape))
-    assert wide.sample(torch.Size(sample_shape)).shape == (
-        *sample_shape,
-        7,
-        *batch_shape,
-        *shape,
-    )
-    value = c.unsqueeze(len(sample_shape)).expand(*sample_shape, 7, *batch_shape, *shape)
-    torch.testing.assert_close(wide.log_prob(value).movedim(len(sample_shape), 0)[3], log_p)
-    hidden = posterior.mask(torch.tensor(False))
-    assert torch.equal(hidden.log_prob(c), torch.zeros_like(log_p))
-    assert posterior.to_event(1).log_prob(c).shape == sample_shape + batch_shape[:-1]
-
-
 def test_explicit_program_with_the_posterior_as_guide_has_the_collapsed_bound() -> None:
     loc, r, y = torch.randn(6, 3), torch.randn(6, 3) + 1.0, torch.tensor([0.0, 1.0] * 3)
 
@@ -311,35 +277,6 @@ def test_explicit_program_with_the_posterior_as_guide_has_the_collapsed_bound() 
     elbo = pyro.infer.Trace_ELBO(16, vectorize_particles=True, max_plate_nesting=1)
     collapsed = -event().log_prob(y).sum().item()
     assert elbo.loss(model, guide) == pytest.approx(collapsed, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    "duplicate",
-    [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
-    ids=["deepcopy", "pickle"],
-)
-def test_copies_draw_the_same_costs(
-    duplicate: Callable[[CostPosterior], CostPosterior],
-) -> None:
-    posterior = order_event("Normal", (4,), (2, 3), torch.float32).cost_posterior(torch.zeros(4))
-    draws = []
-    for same in (posterior, duplicate(posterior)):
-        torch.manual_seed(1)
-        draws.append(same.sample((5,)))
-    assert torch.equal(*draws)
-    assert torch.equal(duplicate(posterior).log_prob(draws[0]), posterior.log_prob(draws[0]))
-
-
-def test_type_and_device_come_from_the_event() -> None:
-    for dtype in (torch.float32, torch.float64):
-        posterior = order_event("Laplace", (3,), (2,), dtype).cost_posterior(torch.ones(3))
-        c = posterior.sample()
-        assert c.dtype == posterior.log_prob(c).dtype == dtype
-    loc = torch.zeros(4, 2, 3, device="meta")
-    cost = dist.Normal(loc, torch.ones_like(loc), validate_args=False).to_event(2)
-    event = OrderEvent(cost, loc, validate_args=False)
-    c = event.cost_posterior(torch.ones(4, device="meta")).sample((2,))
-    assert (c.device.type, c.shape) == ("meta", (2, 4, 2, 3))
 
 
 def test_revenue_that_is_random_or_cost_that_is_known_has_no_posterior() -> None:

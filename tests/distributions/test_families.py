@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import types
+from collections.abc import Callable
+from typing import Any
 
 import pyro.distributions as dist
 import pytest
@@ -18,6 +21,7 @@ from pyro_gcm.distributions.families import (
     resolve_cost_family,
     tail_log_probs,
 )
+from pyro_gcm.distributions.numerics import log1mexp
 
 POINTS = [-40.0, -8.3, -1.0, -1e-9, 0.0, 1e-9, 0.4, 5.0, 40.0]
 families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
@@ -115,6 +119,108 @@ def test_quantile_of_ones_own_is_used(registry: None) -> None:
     c = event.cost_posterior(torch.tensor(1.0)).sample((1000,))
     assert asked[-1] == (1000, 2)
     assert c.amax(0).tolist() == pytest.approx([0.5, 0.25], abs=0.01)
+
+
+def log_cdf(d: dist.Gumbel, value: Tensor) -> Tensor:
+    return -((d.loc - value) / d.scale).exp()
+
+
+def log_survival(d: dist.Gumbel, value: Tensor) -> Tensor:
+    return log1mexp(log_cdf(d, value))
+
+
+def quantile(d: dist.Gumbel, log_p: Tensor, log_q: Tensor) -> Tensor:
+    return d.loc - d.scale * torch.log(-log_p)
+
+
+@pytest.mark.parametrize(
+    ("argument", "functions"),
+    {
+        "the survival function": ("log_cdf", (log_survival, log_survival)),
+        "no logarithm": ("log_cdf", (lambda d, v: log_cdf(d, v).exp(), log_survival)),
+        "another scale": ("log_cdf", (lambda d, v: -(d.loc - v).exp(), log_survival)),
+        "a share of it": ("log_cdf", (lambda d, v: log_cdf(d, v) + math.log(0.8), log_survival)),
+        "a shift": ("log_cdf", (lambda d, v: (log_cdf(d, v).exp() + 0.2).log(), log_survival)),
+        "one number": ("log_cdf", (lambda d, v: log_cdf(d, v).sum(), log_survival)),
+        "NaN": ("log_cdf", (lambda d, v: log_cdf(d, v) * math.nan, log_survival)),
+        "twice the log-CDF": ("log_survival", (log_cdf, log_cdf)),
+        "another tail": ("log_survival", (log_cdf, lambda d, v: -(v / d.scale).exp())),
+        "no complement": (
+            "log_survival",
+            (log_cdf, lambda d, v: (log_survival(d, v).exp() + 0.01).clamp(max=1.0).log()),
+        ),
+        "a standard quantile": (
+            "quantile",
+            (log_cdf, log_survival, lambda d, log_p, log_q: -torch.log(-log_p)),
+        ),
+        "the upper quantile": (
+            "quantile",
+            (log_cdf, log_survival, lambda d, log_p, log_q: quantile(d, log_q, log_p)),
+        ),
+    }.values(),
+)
+def test_functions_that_contradict_the_distribution_are_refused_by_name(
+    argument: str, functions: tuple[Callable[..., Tensor], ...], registry: None
+) -> None:
+    before = torch.random.get_rng_state()
+    with pytest.raises(ValueError, match=rf"^{argument} (is wrong for Gumbel|must return)"):
+        register_cost_family(dist.Gumbel, *functions, name="gumbel")
+    with pytest.raises(ValueError, match="unknown"):
+        resolve_cost_family("gumbel")
+    register_cost_family(dist.Gumbel, log_cdf, log_survival, quantile, name="gumbel")
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_built_in_families_and_names_cannot_be_taken(registry: None) -> None:
+    for options in ({}, {"replace": True}):
+        with pytest.raises(ValueError, match="name='normal' belongs to a built-in family"):
+            register_cost_family(dist.Gumbel, log_cdf, log_survival, name="normal", **options)
+        with pytest.raises(ValueError, match="distribution=Logistic belongs to a built-in family"):
+            register_cost_family(
+                dist.Logistic,
+                lambda d, v: torch.nn.functional.logsigmoid((v - d.loc) / d.scale),
+                lambda d, v: torch.nn.functional.logsigmoid((d.loc - v) / d.scale),
+                **options,
+            )
+    assert resolve_cost_family("normal") is dist.Normal
+
+
+def test_a_family_is_registered_again_by_the_same_definition_or_on_request(registry: None) -> None:
+    def register(function: Any = log_cdf, cls: type = dist.Gumbel, **options: Any) -> None:
+        register_cost_family(cls, function, log_survival, quantile, name="gumbel", **options)
+
+    register()
+    register()
+    # A notebook cell that runs again makes a new function of the same name.
+    again = types.FunctionType(log_cdf.__code__, log_cdf.__globals__)
+    again.__module__, again.__qualname__ = log_cdf.__module__, "log_cdf"
+    register(again)
+    for _ in range(2):  # each lambda is a definition of its own
+        with pytest.raises(ValueError, match="distribution=Gumbel is registered already; pass rep"):
+            register(lambda d, v: log_cdf(d, v))
+    register(lambda d, v: log_cdf(d, v), replace=True)
+
+    other = type("Other", (dist.Gumbel,), {})
+    with pytest.raises(ValueError, match="name='gumbel' is registered already; pass replace=True"):
+        register(cls=other)
+    register(cls=other, replace=True)
+    assert resolve_cost_family("gumbel") is other
+
+
+@pytest.mark.parametrize(
+    ("cls", "example", "message"),
+    [
+        (dist.Uniform, None, "example must be given: Uniform"),
+        (dist.Poisson, None, "distribution must be continuous and univariate"),
+        (dist.Dirichlet, dist.Dirichlet(torch.ones(3)), "must be continuous and univariate"),
+    ],
+    ids=["no example", "discrete", "multivariate"],
+)
+def test_distributions_that_cannot_be_checked_are_refused(
+    cls: type, example: Any, message: str, registry: None
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        register_cost_family(cls, log_cdf, log_survival, example=example)
 
 
 def test_subclass_is_served_by_its_base_class() -> None:

@@ -374,6 +374,21 @@ def test_arguments_without_a_meaning_are_refused(
         build(plain)
 
 
+@event_shapes
+def test_logits_broadcast_against_the_batch_and_the_alternatives(shape: tuple[int, ...]) -> None:
+    rows = shape[:-1]
+    plain = independent("Normal", torch.zeros(5, *shape), torch.ones(5, *shape), len(shape))
+    for size in ((), (5, *(1,) * len(rows)), rows, (5, *rows), (4, 1, *rows)):
+        cost = InfiniteCost(plain, torch.randn(size))
+        batch = torch.broadcast_shapes((5,), size[: len(size) - len(rows)])
+        assert (cost.batch_shape, cost.event_shape) == (batch, shape)
+        assert cost.p0.shape == cost.log_finite.shape == cost.log_infinite.shape == batch + rows
+        assert OrderEvent(cost, torch.zeros(6, *(1,) * len(batch), *shape)).mean.shape == (
+            6,
+            *batch,
+        )
+
+
 def test_validation_can_be_left_out() -> None:
     plain = independent("Normal", torch.zeros(2), torch.ones(2))
     InfiniteCost(plain, torch.tensor(math.nan), validate_args=False)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pyro
-import pyro.distributions as dist
 import pytest
 import torch
 from infinite_cost_cases import (
     DRAWS,
     LOGITS,
-    duplicates,
     event_shapes,
     fair_event,
     families,
@@ -119,79 +116,6 @@ def test_uncertain_outcome_mixes_the_two_posteriors() -> None:
 
 
 # As a part of programs and of other distributions
-
-
-@event_shapes
-@pytest.mark.parametrize("sample_shape", [(), (3,), (2, 1)], ids=str)
-@pytest.mark.parametrize("logits_shape", ["one", "batch", "row", "full", "more"])
-def test_shapes_are_those_of_any_distribution(
-    logits_shape: str, sample_shape: tuple[int, ...], shape: tuple[int, ...]
-) -> None:
-    rows = shape[:-1]
-    sizes = {
-        "one": (),
-        "batch": (5, *(1,) * len(rows)),
-        "row": rows,
-        "full": (5, *rows),
-        "more": (4, 1, *rows),
-    }[logits_shape]
-    batch_shape = (4, 5) if logits_shape == "more" else (5,)
-    plain = independent("Normal", torch.zeros(5, *shape), torch.ones(5, *shape), len(shape))
-    cost = InfiniteCost(plain, torch.randn(sizes))
-    assert (cost.batch_shape, cost.event_shape) == (batch_shape, shape)
-    assert cost.p0.shape == cost.log_finite.shape == cost.log_infinite.shape == batch_shape + rows
-    assert cost.mean.shape == cost.variance.shape == batch_shape + shape
-    c = cost.sample(torch.Size(sample_shape))
-    assert c.shape == sample_shape + batch_shape + shape
-    log_p = cost.log_prob(c)
-    assert log_p.shape == sample_shape + batch_shape
-    assert log_p.isfinite().all()
-
-    wide = cost.expand((7, *batch_shape))
-    assert wide.sample(torch.Size(sample_shape)).shape == (*sample_shape, 7, *batch_shape, *shape)
-    value = c.unsqueeze(len(sample_shape))
-    again = wide.log_prob(value.expand(*sample_shape, 7, *batch_shape, *shape))
-    assert torch.equal(again.movedim(len(sample_shape), 0)[3], log_p)
-    assert not cost.mask(torch.tensor(False)).log_prob(c).any()
-    assert cost.to_event(1).log_prob(c).shape == sample_shape + batch_shape[:-1]
-
-    event = OrderEvent(cost, torch.randn(6, *(1,) * len(batch_shape + rows), shape[-1]))
-    assert event.log_probs()[0].shape == event.batch_shape == (6, *batch_shape)
-    draws = event.cost_posterior(torch.zeros(())).sample(torch.Size(sample_shape))
-    assert draws.shape == (*sample_shape, 6, *batch_shape, *shape)
-    assert event.expand((2, 6, *batch_shape)).mean.shape == (2, 6, *batch_shape)
-
-
-@duplicates
-@event_shapes
-def test_copies_give_the_same_bits(
-    shape: tuple[int, ...], duplicate: Callable[[OrderEvent], OrderEvent]
-) -> None:
-    event = fair_event(shape, batch_shape=(4,))
-    again = duplicate(event)
-    assert torch.equal(again.log_probs()[0], event.log_probs()[0])
-    c = event.cost.sample((9,))
-    assert torch.equal(again.cost.log_prob(c), event.cost.log_prob(c))
-    draws = []
-    for same in (event, again):
-        torch.manual_seed(1)
-        draws += [same.cost_posterior(torch.zeros(4)).sample((9,))]
-    assert torch.equal(*draws)
-
-
-def test_type_and_device_come_from_the_parameters() -> None:
-    for dtype in (torch.float32, torch.float64):
-        event = fair_event((2, 3), batch_shape=(4,), dtype=dtype)
-        c = event.cost.sample()
-        assert c.dtype == event.cost.log_prob(c).dtype == event.mean.dtype == dtype
-        assert event.cost_posterior(torch.zeros(4)).sample().dtype == dtype
-    loc = torch.zeros(4, 2, 3, device="meta")
-    plain = dist.Normal(loc, torch.ones_like(loc), validate_args=False).to_event(2)
-    cost = InfiniteCost(plain, loc[..., 0], validate_args=False)
-    event = OrderEvent(cost, loc, validate_args=False)
-    posterior = event.cost_posterior(torch.ones(4, device="meta"))
-    for value in (cost.sample(), cost.log_prob(loc), cost.mean, event.mean, posterior.sample()):
-        assert value.device.type == "meta"
 
 
 @event_shapes

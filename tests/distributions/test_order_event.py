@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 from collections.abc import Callable
 
 import pyro
@@ -99,6 +97,12 @@ def test_event_between_tensors_is_the_strict_product_order() -> None:
     assert event.log_prob(torch.ones(4)).tolist() == [0.0, -math.inf, 0.0, -math.inf]
     assert event.log_prob(torch.zeros(4)).tolist() == [-math.inf, 0.0, -math.inf, 0.0]
     assert torch.equal(event.sample((3,)), event.mean.expand(3, 4))
+
+
+def test_integers_count_as_the_default_type() -> None:
+    cost = independent("Normal", torch.zeros(2), torch.ones(2))
+    assert OrderEvent(cost, torch.tensor([3, 4])).log_prob(torch.tensor(1)).dtype == torch.float32
+    assert OrderEvent(torch.tensor([1, 2]), torch.tensor([3, 4])).mean.item() == 1.0
 
 
 def test_event_with_alternatives_needs_one_of_them() -> None:
@@ -273,81 +277,6 @@ def test_validation_can_be_left_out() -> None:
         assert same.log_prob(torch.tensor(0.5)).shape == same.batch_shape
     with pyro.validation_enabled(False):
         OrderEvent(normal(2), torch.tensor([0.0, math.nan]))
-
-
-def test_expand_mask_and_to_event_are_those_of_any_distribution() -> None:
-    revenue = torch.randn(4, 1, 3)
-    event = OrderEvent(normal(3), revenue)
-    y = torch.tensor([[0.0], [1.0], [1.0], [0.0]])
-    log_p = event.log_prob(y)
-    assert log_p.shape == event.batch_shape == (4, 1)
-
-    wide = event.expand((2, 4, 5))
-    assert wide.batch_shape == (2, 4, 5)
-    assert torch.equal(wide.log_prob(y), log_p.expand(2, 4, 5))
-    assert wide.mean.shape == wide.variance.shape == wide.entropy().shape == (2, 4, 5)
-    assert wide.sample((6,)).shape == (6, 2, 4, 5)
-    assert wide.enumerate_support().shape == (2, 2, 4, 5)
-    assert wide.enumerate_support(expand=False).shape == (2, 1, 1, 1)
-
-    hidden = torch.tensor([[True], [False], [True], [False]])
-    assert torch.equal(event.mask(hidden).log_prob(y), torch.where(hidden, log_p, 0.0))
-    rows = event.to_event(1)
-    assert rows.batch_shape == (4,)
-    torch.testing.assert_close(rows.log_prob(y), log_p.sum(-1))
-
-
-@pytest.mark.parametrize("sample_shape", [(), (3,), (2, 0)], ids=str)
-@pytest.mark.parametrize("batch_shape", [(), (5,), (4, 1)], ids=str)
-@pytest.mark.parametrize("event_shape", [(3,), (2, 3)], ids=["K", "G,K"])
-def test_draws_have_sample_shape_then_batch_shape(
-    sample_shape: tuple[int, ...],
-    batch_shape: tuple[int, ...],
-    event_shape: tuple[int, ...],
-) -> None:
-    event = OrderEvent(normal(*event_shape), torch.zeros(*batch_shape, *event_shape))
-    draws = event.sample(torch.Size(sample_shape))
-    assert draws.shape == sample_shape + batch_shape
-    assert ((draws == 0.0) | (draws == 1.0)).all()
-    assert event.log_prob(draws).shape == draws.shape
-
-
-@pytest.mark.parametrize(
-    "duplicate",
-    [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))],
-    ids=["deepcopy", "pickle"],
-)
-def test_copies_give_the_same_bits(
-    duplicate: Callable[[OrderEvent], OrderEvent],
-) -> None:
-    event = OrderEvent(normal(2, 3), torch.randn(4, 1, 3)).expand((4,))
-    again = duplicate(event)
-    for y in (0.0, 1.0):
-        assert torch.equal(again.log_prob(torch.tensor(y)), event.log_prob(torch.tensor(y)))
-
-
-def test_type_and_device_come_from_the_parameters() -> None:
-    single = OrderEvent(normal(2), torch.zeros(4, 2))
-    assert single.log_prob(torch.ones(())).dtype == single.sample().dtype == torch.float32
-    double = OrderEvent(normal(2), torch.zeros(4, 2, dtype=torch.float64))
-    assert double.log_prob(torch.ones(())).dtype == double.sample().dtype == torch.float64
-    whole = OrderEvent(normal(2), torch.tensor([3, 4]))
-    assert whole.log_prob(torch.tensor(1)).dtype == torch.float32
-    assert OrderEvent(torch.tensor([1, 2]), torch.tensor([3, 4])).mean.item() == 1.0
-
-    # "meta" tensors have no values, so this also shows that nothing branches on them.
-    loc = torch.zeros(4, 2, 3, device="meta")
-    cost = dist.Normal(loc, torch.ones_like(loc), validate_args=False).to_event(2)
-    event = OrderEvent(cost, loc, validate_args=False)
-    results = [
-        event.log_prob(torch.ones(4, device="meta")),
-        event.mean,
-        event.variance,
-        event.entropy(),
-        event.sample((2,)),
-        event.enumerate_support(),
-    ]
-    assert {result.device.type for result in results} == {"meta"}
 
 
 def test_event_stands_in_plates_with_vectorised_particles() -> None:

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import pyro
 import pyro.distributions as dist
-import pyro.poutine as poutine
 import pytest
 import torch
-from infinite_cost_cases import duplicates
 from order_event_cases import dtypes
 from samplers import DIFFERENT, agreement
-from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, PartlyKnown
 from pyro_gcm.distributions.families import tail_log_probs
@@ -128,15 +124,6 @@ def test_shapes_are_those_of_any_distribution(known: tuple[int, ...]) -> None:
     assert d.log_prob(value).dtype == torch.float64
 
 
-@duplicates
-def test_copies_give_the_same_bits(duplicate: Any) -> None:
-    d = PartlyKnown(base("Logistic"), KNOWN)
-    value = torch.tensor([0.3, 0.9, -1.2])
-    again = duplicate(d)
-    assert torch.equal(again.log_prob(value), d.log_prob(value))
-    assert torch.equal(again.known.isnan(), KNOWN.isnan())
-
-
 def test_values_take_the_type_of_the_distribution() -> None:
     d = PartlyKnown(base("Normal", torch.float32), KNOWN.double())
     assert d.known.dtype == d.sample().dtype == d.mean.dtype == torch.float32
@@ -175,16 +162,3 @@ def test_gradient_of_the_density_is_that_of_the_unknown(family: str, dtype: torc
     assert gradient[1] > 0
     elsewhere = torch.autograd.grad(d.log_prob(value + 1.0).sum(), loc)[0]
     assert elsewhere.isfinite().all()
-
-
-def test_program_draws_and_scores_it_in_a_plate() -> None:
-    def program(value: Tensor | None = None) -> Tensor:
-        with pyro.plate("data", 4):
-            d = PartlyKnown(base("Normal"), KNOWN).to_event(1)
-            return pyro.sample("c", d, obs=value)
-
-    drawn = program()
-    assert drawn.shape == (4, 3)
-    assert (drawn[:, ::2] == KNOWN[::2].double()).all()
-    log_p = poutine.trace(program).get_trace(drawn).log_prob_sum()
-    torch.testing.assert_close(log_p, base("Normal").log_prob(drawn)[:, 1].sum())

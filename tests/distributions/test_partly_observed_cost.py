@@ -12,7 +12,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from infinite_cost_cases import duplicates, finite
+from infinite_cost_cases import finite
 from order_event_cases import dtypes, independent, outcomes
 from samplers import DIFFERENT, agreement
 from scipy import stats
@@ -255,13 +255,6 @@ def test_draws_are_in_the_units_of_the_data() -> None:
     error = torch.tensor([10.0, 0.1]) / 9000**0.5
     assert ((draws.mean(0) - torch.tensor([100.0, -3.0])).abs() < 4.5 * error).all()
     torch.testing.assert_close(draws.std(0), torch.tensor([10.0, 0.1]), rtol=0.05, atol=0)
-
-
-@duplicates
-def test_copies_give_the_same_bits(duplicate: Any) -> None:
-    observed = ObservedCost(cost_of((2, 2), p0=0.2, batch=(6,)), 1.0, 2.0)
-    value = torch.where(torch.rand(6, 2, 2) < 0.5, torch.randn(6, 2, 2), NAN).double()
-    assert torch.equal(duplicate(observed).log_prob(value), observed.log_prob(value))
 
 
 @dtypes

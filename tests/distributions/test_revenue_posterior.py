@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +14,6 @@ from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.order_event import integrates_over
-from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 #: What either sampler draws for a comparison, and what a frequency is measured with.
 DRAWS, MANY = 6_000, 10**6
@@ -285,54 +282,6 @@ def test_density_integrates_to_one(outcome: float, p0: float) -> None:
     grid = torch.linspace(-15.0, 15.0, 20_001, dtype=torch.float64)
     density = posterior.log_prob(grid.unsqueeze(-1)).exp()
     assert torch.trapezoid(density, grid).item() == pytest.approx(1.0, abs=1e-9)
-
-
-@pytest.mark.parametrize("outcome_shape", [(), (5,), (4, 5)], ids=str)
-@pytest.mark.parametrize("sample_shape", [(), (3,), (2, 1)], ids=str)
-@atoms
-def test_shapes_are_those_of_any_distribution(
-    p0: float, sample_shape: tuple[int, ...], outcome_shape: tuple[int, ...]
-) -> None:
-    pair = OrderEvent(with_atom(normal(3), p0), normal(5, 3))
-    posterior = pair.revenue_posterior(torch.ones(outcome_shape))
-    batch_shape = torch.broadcast_shapes((5,), outcome_shape)
-    assert (posterior.batch_shape, posterior.event_shape) == (batch_shape, (3,))
-    k = posterior.sample(torch.Size(sample_shape))
-    assert k.shape == (*sample_shape, *batch_shape, 3)
-    log_p = posterior.log_prob(k)
-    assert log_p.shape == (*sample_shape, *batch_shape)
-    wide = posterior.expand((7, *batch_shape))
-    assert wide.sample(torch.Size(sample_shape)).shape == (*sample_shape, 7, *batch_shape, 3)
-    again = wide.log_prob(k.unsqueeze(len(sample_shape)))
-    torch.testing.assert_close(again.movedim(len(sample_shape), 0)[3], log_p)
-    summed = posterior.to_event(1)
-    assert summed.sample().shape == (*batch_shape, 3)
-    torch.testing.assert_close(summed.log_prob(k), log_p.sum(-1))
-
-
-def test_draws_of_an_expanded_posterior_are_independent() -> None:
-    posterior = event(2).revenue_posterior(torch.tensor(1.0)).expand((4,))
-    k = posterior.sample((1000,))
-    assert torch.corrcoef(k[:, :, 0].T).fill_diagonal_(0.0).abs().max() < 0.15
-
-
-@pytest.mark.parametrize(
-    "duplicate",
-    [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
-    ids=["deepcopy", "pickle"],
-)
-@atoms
-def test_copies_draw_the_same_revenues(
-    p0: float, duplicate: Callable[[RevenuePosterior], RevenuePosterior]
-) -> None:
-    posterior = event(3, p0, (4,)).revenue_posterior(torch.tensor([0.0, 1.0, 0.0, 1.0]))
-    draws = []
-    for same in (posterior, duplicate(posterior)):
-        torch.manual_seed(1)
-        draws.append(same.sample((5,)))
-    assert torch.equal(*draws)
-    again = duplicate(posterior).log_prob(draws[0])
-    assert torch.equal(again, posterior.log_prob(draws[0]))
 
 
 def test_cost_or_revenue_that_is_known_has_no_posterior_of_the_revenue() -> None:

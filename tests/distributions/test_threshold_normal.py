@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import pickle
-from collections.abc import Callable
 
 import pyro
 import pyro.distributions as dist
@@ -75,6 +72,49 @@ def test_density_integrated_over_one_cost_is_the_closed_form() -> None:
 
         total = sum(integrate.quad(integrand, a, b)[0] for a, b in [(-20.0, cut), (cut, 20.0)])
         assert math.log(total) == pytest.approx(p_y.log_prob(value).item(), abs=1e-8)
+
+
+@pytest.mark.parametrize("gap", [-6.0, -0.8, 0.0, 1.5, 7.0], ids="gap={:g}".format)
+@pytest.mark.parametrize("outcome", [False, True], ids=["missed", "hit"])
+@pytest.mark.parametrize("scales", [(0.7, 1.3), (2.0, 0.3), (0.2, 3.0)], ids=str)
+def test_moments_and_distribution_function_given_the_cost_are_integrals_of_the_density(
+    scales: tuple[float, float], outcome: bool, gap: float
+) -> None:
+    scale, threshold_scale, t = (torch.tensor(v, dtype=torch.float64) for v in (*scales, 0.4))
+    event = OrderEvent(dist.Normal(torch.zeros(1).double(), 1.0).to_event(1), torch.tensor([gap]))
+    p_y = ThresholdNormal(event, t, threshold_scale, scale)
+    cost = costs_on_each_side(event)[outcome]
+    given, center = p_y.given_cost(cost), p_y.mean.item()
+    reach = scales[0] * (12.0 + 2.0 * abs(gap))
+    grid = torch.linspace(center - reach, center + reach, 400_001, dtype=torch.float64)
+    density = given.log_prob(grid).exp()
+    below = torch.cumulative_trapezoid(density, grid)
+    assert below[-1].item() == pytest.approx(1.0, abs=1e-8)
+    mean = torch.trapezoid(density * grid, grid)
+    variance = torch.trapezoid(density * (grid - mean).square(), grid)
+    torch.testing.assert_close(given.mean, mean, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(given.variance, variance, rtol=1e-6, atol=0)
+    rare = event.log_prob(torch.tensor(float(outcome))).exp().item()
+    for i in torch.searchsorted(below, torch.tensor([1e-4, 0.1, 0.5, 0.9]).double()).tolist():
+        got = given.cdf(grid[i + 1]).item()
+        assert got == pytest.approx(below[i].item(), abs=1e-8 + 1e-9 / rare)
+
+
+@pytest.mark.parametrize("u", [-35.0, -12.5, 12.5, 35.0], ids="u={:g}".format)
+@pytest.mark.parametrize("outcome", [False, True], ids=["missed", "hit"])
+def test_moments_given_the_cost_have_their_digits_in_both_tails(u: float, outcome: bool) -> None:
+    cost = dist.Normal(torch.zeros(1).double(), 1.0).to_event(1)
+    event = OrderEvent(cost, torch.tensor([u], dtype=torch.float64))
+    parameters = [torch.tensor(v, dtype=torch.float64) for v in (5.0, 1.3, 0.7)]
+    given = ThresholdNormal(event, *parameters).given_cost(costs_on_each_side(event)[outcome])
+    with mp.workdps(60):
+        s, sign = mpf(0.7), 1 if outcome else -1
+        spread, b = mp.hypot(s, mpf(1.3)), sign * mpf(u)
+        hazard = mp.npdf(b) / mp.ncdf(b)
+        mean = mpf(5) + spread * mpf(u) + sign * s**2 / spread * hazard
+        variance = s**2 - s**4 / spread**2 * hazard * (hazard + b)
+    assert worst_error([given.mean.item()], [mean], floor=1.0) < 1e-12
+    assert worst_error([given.variance.item()], [variance], floor=0.0) < 1e-10
 
 
 @shapes
@@ -193,26 +233,6 @@ def test_gradients_pass_gradcheck(explicit: bool) -> None:
     assert torch.autograd.gradcheck(log_prob, leaves)
 
 
-@pytest.mark.parametrize("explicit", [False, True], ids=["collapsed", "given cost"])
-@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K", "G,K"])
-def test_shapes_are_those_of_any_distribution(shape: tuple[int, ...], explicit: bool) -> None:
-    p_y = response(shape, (4, 1))
-    if explicit:
-        p_y = p_y.given_cost(p_y.event.cost.sample())
-    wide = p_y.expand((2, 4, 5))
-    y = torch.randn(5, dtype=torch.float64)
-    assert p_y.batch_shape == p_y.mean.shape == p_y.variance.shape == (4, 1)
-    assert wide.batch_shape == wide.mean.shape == wide.variance.shape == (2, 4, 5)
-    assert p_y.log_prob(y).shape == (4, 5)
-    assert torch.equal(wide.log_prob(y.expand(2, 4, 5)), p_y.log_prob(y).expand(2, 4, 5))
-    for sample_shape in [(), (3,), (2, 1)]:
-        assert p_y.sample(torch.Size(sample_shape)).shape == (*sample_shape, 4, 1)
-        assert wide.sample(torch.Size(sample_shape)).shape == (*sample_shape, 2, 4, 5)
-    hidden = p_y.mask(torch.tensor(False))
-    assert torch.equal(hidden.log_prob(y), torch.zeros(4, 5, dtype=torch.float64))
-    assert p_y.to_event(1).log_prob(y[:1]).shape == (4,)
-
-
 def test_marginalize_undoes_given_cost() -> None:
     p_y = response((2, 3), (4,))
     c = p_y.event.cost.sample()
@@ -221,29 +241,6 @@ def test_marginalize_undoes_given_cost() -> None:
     assert again.cost is None
     assert torch.equal(again.log_prob(y), p_y.log_prob(y))
     assert not torch.equal(p_y.given_cost(c).log_prob(y), p_y.log_prob(y))
-
-
-@dtypes
-def test_type_comes_from_the_event(dtype: torch.dtype) -> None:
-    p_y = response((2,), (3,), dtype=dtype)
-    given = p_y.given_cost(p_y.event.cost.sample())
-    for one in (p_y, given):
-        assert {one.sample().dtype, one.mean.dtype, one.log_prob(one.sample()).dtype} == {dtype}
-    assert p_y.cost_posterior(p_y.sample()).sample().dtype == dtype
-
-
-@pytest.mark.parametrize(
-    "duplicate",
-    [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
-    ids=["deepcopy", "pickle"],
-)
-def test_copies_give_the_same_bits(
-    duplicate: Callable[[ThresholdNormal], ThresholdNormal],
-) -> None:
-    p_y = response((2, 3), (4,))
-    y = torch.randn(4, dtype=torch.float64)
-    for one in (p_y, p_y.given_cost(p_y.event.cost.sample())):
-        assert torch.equal(duplicate(one).log_prob(y), one.log_prob(y))
 
 
 def test_validation_can_be_left_out() -> None:

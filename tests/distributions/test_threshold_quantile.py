@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-from collections.abc import Callable
-
 import pyro.distributions as dist
 import pytest
 import torch
@@ -110,21 +106,3 @@ def test_expand_keeps_class_density_and_event() -> None:
     assert torch.equal(wide.log_prob(y), p_y.log_prob(y).expand(3, 4))
     assert wide.sample((2,)).shape == (2, 3, 4)
     assert wide.cost_posterior(y).batch_shape == (3, 4)
-
-
-@pytest.mark.parametrize(
-    "duplicate",
-    [copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))],
-    ids=["deepcopy", "pickle"],
-)
-def test_copies_give_the_same_bits(
-    duplicate: Callable[[ThresholdQuantile], ThresholdQuantile],
-) -> None:
-    p_y = response(torch.tensor(LEVELS, dtype=torch.float64))
-    y = torch.randn(4, dtype=torch.float64)
-    assert torch.equal(duplicate(p_y).log_prob(y), p_y.log_prob(y))
-
-
-def test_value_is_validated() -> None:
-    with pytest.raises(ValueError, match="value argument"):
-        response(torch.tensor(0.5, dtype=torch.float64)).log_prob(torch.tensor(float("nan")))

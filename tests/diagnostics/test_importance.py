@@ -172,10 +172,20 @@ def trained(model: Any, objective: str = "conditional") -> Any:
         lambda: GCM(3, 2),
         lambda: GCM(3, 2, guide="posterior"),
         lambda: IGCM(3, 2),
+        lambda: IGCM(3, 2, k_dim=1),
+        lambda: IGCM(3, 2, response="continuous"),
         lambda: IGCM(3, 2, k_dim=1, kernel_guide="posterior"),
         lambda: IGCM(3, 2, prior="categorical"),  # z summed out, k drawn
     ],
-    ids=["prior", "posterior", "kernel", "kernel guide", "categorical with kernel"],
+    ids=[
+        "prior",
+        "posterior",
+        "kernel",
+        "one kernel",
+        "continuous",
+        "kernel guide",
+        "categorical with kernel",
+    ],
 )
 def test_evidence_is_the_log_probability_of_the_model(build: Any) -> None:
     model = trained(build())

@@ -88,11 +88,6 @@ def test_copy_of_a_model_trains_on_its_own(
     assert copy.deepcopy(other).name != other.name
 
 
-def test_the_same_name_would_share_parameters_and_another_does_not(toy: Rows) -> None:
-    by_svi(GCM(3, 2, name="mine"), toy)
-    assert all(key.startswith("mine$$$") for key in pyro.get_param_store())
-
-
 def test_svi_goes_on_with_a_model_that_fit_has_trained(toy: Rows) -> None:
     model = GCM(3, 2)
     fit(model, *toy, epochs=2, num_particles=8, progress=False)

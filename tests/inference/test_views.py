@@ -14,7 +14,7 @@ import torch
 from pyro.infer import Predictive
 from torch import Tensor
 
-from pyro_gcm import GCM
+from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
 
@@ -205,9 +205,10 @@ def test_conditional_shows_only_z_and_y() -> None:
         assert site["log_prob"].shape == (40,)
 
 
+@pytest.mark.parametrize("kind", [GCM, IGCM])
 @pytest.mark.parametrize("missing", ["x", "r"])
-def test_conditional_names_the_input_that_is_missing(missing: str) -> None:
-    model = GCM(3, 2, prior="standard")
+def test_conditional_names_the_input_that_is_missing(missing: str, kind: type) -> None:
+    model = kind(3, 2, prior="standard")
     inputs = {"x": torch.randn(4, 3), "r": torch.randn(4, 2)}
     del inputs[missing]
     with pytest.raises(RuntimeError, match=f"conditional: '{missing}' is an input of p"):

@@ -229,12 +229,16 @@ def test_the_two_halves_of_the_program_can_be_scored_by_hand() -> None:
 
 
 PROGRAM_ERRORS: dict[str, tuple[Any, str]] = {
-    "x missing": (lambda m, x, r, y: m.model(), r"x must be given: the prior p\(z\|x\) reads it"),
-    "guide x missing": (lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide reads"),
-    "device": (lambda m, x, r, y: m.model(x.to("meta"), r, y), "x is on device meta, the model is"),
-    "size": (
-        lambda m, x, r, y: GCM(3, 2, prior="standard").model(size=0),
-        "size must be an integer",
+    "x": (lambda x, r, y: GCM(3, 2).model(), r"x must be given: the prior p\(z\|x\) reads it"),
+    "guide, x": (lambda x, r, y: GCM(3, 2).guide(None, r, y), "x must be given: the guide reads"),
+    "size": (lambda x, r, y: GCM(3, 2, prior="standard").model(size=0), "size must be an integer"),
+    "device": (lambda x, r, y: GCM(3, 2).model(x.to("meta"), r, y), "x is on device meta"),
+    "IGCM, x": (lambda x, r, y: IGCM(3, 2).model(), "x must be given: the prior p"),
+    "IGCM, guide, x": (lambda x, r, y: IGCM(3, 2).guide(None, r, y), "x must be given: the guide"),
+    "IGCM, guide, r": (lambda x, r, y: IGCM(3, 2).guide(x, None, y), "r must be given: the guide"),
+    "IGCM, kernel prior, x": (
+        lambda x, r, y: IGCM(3, 2, prior="standard", kernel_prior="conditional").model(),
+        "x must be given: the kernel prior",
     ),
 }
 
@@ -243,7 +247,7 @@ PROGRAM_ERRORS: dict[str, tuple[Any, str]] = {
 def test_program_refuses_by_name_what_it_cannot_run_on(case: str) -> None:
     call, message = PROGRAM_ERRORS[case]
     with pytest.raises(ValueError, match=message):
-        call(GCM(3, 2), *rows())
+        call(*rows())
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "4", True, None], ids=repr)

@@ -163,9 +163,3 @@ def test_training_beats_the_outcome_alone_on_rows_it_has_not_seen(
     alone = dist.Bernoulli(y.mean()) if response == "binary" else dist.Normal(y.mean(), y.std())
     gain = (model.log_prob(x, r, y) - alone.log_prob(y)).mean()
     assert gain > 0.25
-
-
-def test_conditional_objective_with_the_standard_prior_is_announced_as_literal() -> None:
-    model = IGCM(3, 2, prior="standard")
-    with pytest.warns(UserWarning, match="literal loss: its optimum ignores x"):
-        fit(model, *data(20), epochs=1, num_particles=2, progress=False)

@@ -11,7 +11,6 @@ import torch
 from igcm_toys import LaplaceKernel, data
 
 from pyro_gcm import IGCM, fit
-from pyro_gcm.inference import conditional
 
 NAN = math.nan
 BUILD: dict[str, tuple[dict[str, Any], str]] = {
@@ -65,35 +64,6 @@ def test_objective_that_has_no_meaning_is_refused_by_name(case: str) -> None:
     with pytest.raises(ValueError, match=message):
         fit(model, *data(20), **training, progress=False)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-
-
-CALLS: dict[str, tuple[Any, Any, str]] = {
-    "x missing": (ValueError, lambda m, x, r, y: m.model(), "x must be given: the prior p"),
-    "guide x": (ValueError, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide"),
-    "guide r": (ValueError, lambda m, x, r, y: m.guide(x, None, y), "r must be given: the guide"),
-    "conditional r": (
-        RuntimeError,
-        lambda m, x, r, y: conditional(m)(x),
-        r"conditional: 'r' is an input of p\(y \| x, r\) and must be given",
-    ),
-    "conditional x": (
-        RuntimeError,
-        lambda m, x, r, y: conditional(IGCM(3, 2, prior="standard"))(None, r),
-        "conditional: 'x' is an input",
-    ),
-    "kernel prior x": (
-        ValueError,
-        lambda m, x, r, y: IGCM(3, 2, prior="standard", kernel_prior="conditional").model(),
-        "x must be given: the kernel prior",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", CALLS)
-def test_inputs_that_are_missing_are_named(case: str) -> None:
-    error, call, message = CALLS[case]
-    with pytest.raises(error, match=message):
-        call(IGCM(3, 2), *data(12))
 
 
 def test_missing_values_are_refused_under_every_objective() -> None:

@@ -62,29 +62,22 @@ def test_likelihood_of_draws_is_the_probability_of_the_outcome(case: str) -> Non
     torch.testing.assert_close(found, torch.where(y == 1.0, p, 1.0 - p).log(), rtol=1e-9, atol=1e-9)
 
 
-def test_likelihood_of_a_continuous_outcome_is_its_density() -> None:
-    model, (x, r, y) = model_of("continuous"), asked_rows("continuous")
-    sites = latents(model, len(x))
-    p = probability(model, x, r, sites)
+@pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
+@pytest.mark.parametrize("gaps", [False, True], ids=["complete", "covariates drawn for gaps"])
+def test_likelihood_of_a_continuous_outcome_is_its_density(gaps: bool) -> None:
+    case = "joint, continuous" if gaps else "continuous"
+    model, (given, r, y) = model_of(case), asked_rows(case)
+    sites: Any = latents(model, len(given))
+    if gaps:
+        given[:, 0] = torch.nan
+        sites = model.posterior(given, r, y, num_samples=50, progress=False)
+    x = sites["x"] if gaps else given
+    p = probability(model, x, r, dict(sites))
     with torch.no_grad():
         loc, threshold, scale = model.response._curve(model.x_standardizer(x))
     mean = loc + torch.hypot(threshold, scale) * torch.special.ndtri(p)
     wanted = torch.distributions.Normal(mean, scale).log_prob(y)
-    found = model.log_likelihood(x, r, y, sites=sites)
-    torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
-def test_likelihood_takes_the_covariates_that_were_drawn_for_gaps() -> None:
-    model, (x, r, y) = model_of("joint, continuous"), asked_rows("joint, continuous")
-    x[:, 0] = torch.nan
-    draws = model.posterior(x, r, y, num_samples=50, progress=False)
-    p = probability(model, draws["x"], r, dict(draws))
-    with torch.no_grad():
-        loc, threshold, scale = model.response._curve(model.x_standardizer(draws["x"]))
-    mean = loc + torch.hypot(threshold, scale) * torch.special.ndtri(p)
-    wanted = torch.distributions.Normal(mean, scale).log_prob(y)
-    found = model.log_likelihood(x, r, y, sites=draws)
+    found = model.log_likelihood(given, r, y, sites=sites)
     torch.testing.assert_close(found, wanted, rtol=1e-8, atol=1e-8)
 
 

@@ -8,7 +8,6 @@ import math
 import warnings
 
 import linear_program
-import pyro.distributions as dist
 import pytest
 import torch
 from torch import Tensor
@@ -171,17 +170,6 @@ def test_effective_sample_size_tells_how_many_draws_carry_a_row() -> None:
     assert (implicit.effective_sample_size(x, r) < 128.0).all()
     with pytest.raises(ValueError, match=r"cost\(x\) is not at hand after objective='joint'"):
         implicit.cost(x)
-
-
-def test_decoder_of_any_kind_will_do_for_complete_rows() -> None:
-    class Full(torch.nn.Linear):
-        def forward(self, z: Tensor) -> object:
-            return dist.MultivariateNormal(super().forward(z), torch.eye(3))
-
-    x, r, y = linear_program.rows(100, 5)
-    model = GCM(3, 2, prior="standard", x_decoder=Full(4, 3))
-    fit(model, x, r, y, objective="joint", epochs=1, progress=False)
-    assert model.predict(x, r).isfinite().all()
 
 
 def test_missing_revenues_are_worth_more_than_their_means() -> None:

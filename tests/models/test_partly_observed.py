@@ -15,7 +15,6 @@ from torch import Tensor
 from pyro_gcm import GCM, fit
 from pyro_gcm.distributions import PartlyKnown
 from pyro_gcm.inference import conditional, uncollapse
-from pyro_gcm.sampling.posterior import PosteriorDraws
 
 NAN = math.nan
 p0s = pytest.mark.parametrize("p0", [None, "conditional"], ids=["finite", "infinite"])
@@ -292,16 +291,3 @@ def test_log_prob_asks_for_an_outcome() -> None:
     x, r, _, c = rows()
     with pytest.raises(ValueError, match="y must be given"):
         model_of().log_prob(x, r, None, c)
-
-
-def test_draws_keep_the_costs_that_were_seen() -> None:
-    x, r, y, c = rows()
-    for dtype in (torch.float32, torch.float64):
-        model = model_of(dtype=dtype)
-        draws: PosteriorDraws = model.cost_posterior(
-            x, r, y, c, num_samples=200, units="data", progress=False
-        )
-        seen = ~c.isnan()
-        assert torch.equal(draws["c"][:, seen], c[seen].to(dtype).expand(200, -1))
-        happened = (draws["c"] < r).all(-1).double()
-        assert (happened == y)[:, ~y.isnan()].all()

@@ -73,6 +73,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long(keep=5)
 @pytest.mark.parametrize("case", CASES)
 def test_every_bound_and_every_prior_trains_on_them(case: str) -> None:
     options, training = CASES[case]

@@ -113,7 +113,7 @@ def predictive_check(
     [6.0, 3.0, 0.0]
     """
     outcome = vector("y", y).double()
-    drawn = as_tensor("replicated", replicated, outcome.device).double()
+    drawn = as_tensor("replicated", replicated).to(outcome.device).double()
     if drawn.dim() != 2 or len(drawn) == 0 or drawn.shape[1] != len(outcome):
         raise ValueError(
             f"replicated must have shape [draws, {len(outcome)}] as y has {len(outcome)} rows, got "

@@ -143,7 +143,7 @@ def test_prediction_survives_being_saved(kind: type, clone: Callable[[Any], Any]
 def binary_reference(model: GCM, x: Tensor, r: Tensor, draws: int) -> Tensor:
     """Pr(y = 1 | x, r) from so many draws of z, without blocks or grids."""
     q = model.z_prior(model.x_standardizer(x)).base_dist
-    z = q.loc + q.scale * model.noise(draws).unsqueeze(1)
+    z = q.loc + q.scale * model.base_samples(draws)
     event = OrderEvent(model.cost_net(z), model.revenue_map(model.r_standardizer(r)))
     return event.log_probs64()[1].exp().mean(0)
 
@@ -339,10 +339,10 @@ def test_draws_by_base_noise_follow_the_prior(kind: str) -> None:
     model = GCM(3, 2, prior=Prior(STRICT[kind]))
     x = torch.randn(3, 3)
     q = model.z_prior(x)
-    z = latent_draws(q, model.noise(4096).unsqueeze(1), seed=0).z
+    z = latent_draws(q, model.base_samples(4096), seed=0).z
     assert z.shape == (4096, 3, 4)
     if kind == "rsample_from":
-        torch.testing.assert_close(z, q.loc + model.noise(4096).sinh().unsqueeze(1))
+        torch.testing.assert_close(z, q.loc + model.base_samples(4096).sinh())
         return
     torch.testing.assert_close(z.mean(0), q.mean, rtol=0, atol=0.02)
     torch.testing.assert_close(z.var(0), q.variance, rtol=0.05, atol=0)
@@ -370,7 +370,7 @@ def test_standard_prior_predicts_with_its_amortised_guide() -> None:
     x, r = rows(30)
     r = (r - 70.0) / 6.0
     q = model.z_guide(x).base_dist
-    z = q.loc + q.scale * model.noise()[:, None, :4]
+    z = q.loc + q.scale * model.base_samples()[..., :4]
     wanted = OrderEvent(model.cost_net(z), r).mean.mean(0)
     torch.testing.assert_close(model.predict(x, r), wanted, rtol=0, atol=1e-6)
 

@@ -174,6 +174,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long(keep=5)
 @pytest.mark.parametrize("case", CASES)
 def test_prediction_and_density_equal_brute_force_over_the_explicit_program(case: str) -> None:
     objective, response, options = CASES[case]

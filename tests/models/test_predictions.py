@@ -77,6 +77,7 @@ REPEATED: dict[str, Callable[[], tuple[Any, Tensor, Tensor]]] = {
 }
 
 
+@pytest.mark.long(keep=8)
 @dtypes
 @pytest.mark.parametrize("case", REPEATED)
 def test_a_row_has_one_prediction_whatever_is_predicted_with_it(

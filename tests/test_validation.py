@@ -76,7 +76,7 @@ def test_other_types_are_refused(value: Any, message: str) -> None:
 
 
 def test_tensor_on_another_device_is_refused() -> None:
-    with pytest.raises(ValueError, match="x is on device meta, the model is on cpu"):
+    with pytest.raises(ValueError, match="x is on device meta, where tensors have no values"):
         check.as_tensor("x", torch.zeros(2, device="meta"), CPU)
     with pytest.raises(ValueError, match="x is on device meta, where tensors have no values"):
         check.as_tensor("x", torch.zeros(2, device="meta"))

@@ -180,4 +180,3 @@ def test_quantile_levels_and_implicit_models_have_no_such_revenue() -> None:
     with pytest.raises(ValueError, match="needs revenues that are not quantile levels"):
         GCM(3, 1, response="quantile").required_revenue(torch.zeros(4, 3), 0.5)
     assert not hasattr(IGCM(3, 2), "required_revenue")
-

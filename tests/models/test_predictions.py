@@ -15,12 +15,12 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from pyro_gcm.inference.common_noise import latent_draws
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import conditional
+from pyro_gcm.sampling.base_samples import latent_draws
 
 responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 alternatives = pytest.mark.parametrize(
@@ -267,10 +267,16 @@ def test_integers_are_numbers() -> None:
 BAD: dict[str, tuple[Callable[[GCM, Tensor, Tensor], Any], str]] = {
     "no rows": (lambda m, x, r: m.predict(x[:0], r[:0]), "x has no rows, at least one is needed"),
     "one dimension": (lambda m, x, r: m.predict(x[0], r[:1]), r"x must have shape \[rows, 3\]"),
-    "device": (lambda m, x, r: m.predict(x, r.to("meta")), "r is on device meta, the model is on"),
+    "device": (
+        lambda m, x, r: m.predict(x, r.to("meta")),
+        "r is on device meta, where tensors have no values",
+    ),
     "num_samples": (lambda m, x, r: m.predict(x, r, num_samples=0), "num_samples must be an integ"),
     "surface row": (lambda m, x, r: m.surface(x, r[0]), r"revenues must have shape \[rows, 2\]"),
-    "cost device": (lambda m, x, r: m.cost(x.to("meta")), "x is on device meta, the model is on"),
+    "cost device": (lambda m, x, r: m.cost(x.to("meta")), "x is on device meta, where tensors"),
+        lambda m, x, r: m.cost(x.to("meta")),
+        "x is on device meta, where tensors have no values",
+    ),
 }
 
 

@@ -9,7 +9,6 @@ import torch
 from pyro_gcm.sampling.bisection import REACH, smallest_reaching
 
 
-
 def test_bisection_finds_steps_and_far_away_values() -> None:
     at = torch.tensor([-9e5, -3.0, 0.0, 1e-9, 7.25, 4e5], dtype=torch.float64)
     zero, one = torch.zeros(6).double(), torch.ones(6).double()

@@ -235,8 +235,8 @@ class OrderEventModel(nn.Module):
             )
         if not self.costs_have_units:
             raise ValueError(
-                "c needs one cost in the units of each revenue: a GCM with one alternative and "
-                "revenue_map='identity'"
+                "c needs one cost in the units of each revenue, as a GCM with one alternative and "
+                f"revenue_map='identity' has; the costs of this {type(self).__name__} have none"
             )
         c = checked_costs(c, r, y, self.r_dim)
         if y is not None and y.isnan().any() and self.guide_reads_outcome:

@@ -274,9 +274,6 @@ BAD: dict[str, tuple[Callable[[GCM, Tensor, Tensor], Any], str]] = {
     "num_samples": (lambda m, x, r: m.predict(x, r, num_samples=0), "num_samples must be an integ"),
     "surface row": (lambda m, x, r: m.surface(x, r[0]), r"revenues must have shape \[rows, 2\]"),
     "cost device": (lambda m, x, r: m.cost(x.to("meta")), "x is on device meta, where tensors"),
-        lambda m, x, r: m.cost(x.to("meta")),
-        "x is on device meta, where tensors have no values",
-    ),
 }
 
 

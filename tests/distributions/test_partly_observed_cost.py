@@ -7,13 +7,10 @@ import math
 from typing import Any
 
 import numpy as np
-import pyro
 import pyro.distributions as dist
-import pyro.poutine as poutine
 import pytest
 import torch
-from infinite_cost_cases import finite
-from order_event_cases import dtypes, independent, outcomes
+from order_event_cases import dtypes, finite, independent, outcomes
 from samplers import DIFFERENT, agreement
 from scipy import stats
 from torch import Tensor
@@ -219,34 +216,6 @@ def test_draws_of_the_unseen_are_those_of_rejection(
 # As a part of programs
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
-@pytest.mark.parametrize("p0", [None, 0.3])
-def test_shapes_and_types_are_those_of_any_distribution(
-    p0: float | None, shape: tuple[int, ...]
-) -> None:
-    for dtype in (torch.float32, torch.float64):
-        cost = cost_of(shape, "Normal", p0, (5,), dtype)
-        observed = ObservedCost(cost, 2.0, 3.0)
-        assert (observed.batch_shape, observed.event_shape) == ((5,), shape)
-        c = observed.sample((4,))
-        assert c.shape == (4, 5, *shape)
-        assert c.dtype == dtype
-        value = torch.full((5, *shape), NAN, dtype=dtype)
-        value[..., 0] = 1.0
-        log_p = observed.log_prob(value)
-        assert log_p.shape == (5,)
-        assert log_p.dtype == dtype
-        assert torch.equal(observed.expand((7, 5)).log_prob(value), log_p.expand(7, 5))
-        assert observed.to_event(1).log_prob(value).shape == ()
-        mask = torch.tensor([True, False, True, True, False])
-        assert torch.equal(observed.mask(mask).log_prob(value) != 0.0, mask)
-        given = given_observed(cost, value)
-        assert (given.batch_shape, given.event_shape) == ((5,), shape)
-        assert (given.sample((4,))[..., 0] == 1.0).all()
-        # A value that has more rows than the cost.
-        assert given_observed(cost, value.expand(7, 5, *shape)).batch_shape == (7, 5)
-
-
 def test_draws_are_in_the_units_of_the_data() -> None:
     cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
     draws = ObservedCost(cost, torch.tensor([100.0, -3.0]), torch.tensor([10.0, 0.1])).sample(
@@ -297,16 +266,3 @@ def test_density_passes_gradients_to_the_cost() -> None:
         return ObservedCost(cost, 0.5, 3.0).log_prob(seen) + event.log_prob(torch.tensor(0.0))
 
     assert torch.autograd.gradcheck(log_p, (loc, raw, logits))
-
-
-def test_program_scores_what_was_seen_in_a_plate() -> None:
-    cost, value = cost_of((2,)), torch.tensor([[NAN, 1.0], [0.5, NAN], [NAN, NAN]])
-
-    def program() -> None:
-        with pyro.plate("data", 3):
-            pyro.sample("c_observed", ObservedCost(cost), obs=value.double())
-
-    log_p = poutine.trace(program).get_trace().log_prob_sum()
-    base = cost.base_dist
-    marginal = dist.Normal(base.loc, base.scale).log_prob(torch.tensor([0.5, 1.0]).double()).sum()
-    torch.testing.assert_close(log_p, marginal)

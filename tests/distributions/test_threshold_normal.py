@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import pyro
 import pyro.distributions as dist
 import pytest
 import torch
@@ -252,26 +251,3 @@ def test_validation_can_be_left_out() -> None:
             checked.log_prob(nan)
     unchecked = ThresholdNormal(event, *parameters, validate_args=False)
     assert unchecked.given_cost(torch.zeros(2)).log_prob(nan).isnan()
-
-
-def test_response_stands_in_plates_with_vectorised_particles() -> None:
-    y = torch.randn(5)
-
-    def p_y(z: Tensor) -> ThresholdNormal:
-        event = OrderEvent(dist.Normal(z, 1.0).to_event(1), torch.ones(2))
-        return ThresholdNormal(event, *torch.ones(3))
-
-    def model(y: Tensor | None = None) -> Tensor:
-        with pyro.plate("data", 5):
-            z = pyro.sample("z", dist.Normal(torch.zeros(2), 1.0).to_event(1))
-            c = pyro.sample("c", p_y(z).event.cost)
-            return pyro.sample("y", p_y(z).given_cost(c), obs=y)
-
-    with pyro.plate("particles", 7, dim=-2):
-        assert model().shape == (7, 5)
-        trace = pyro.poutine.trace(model).get_trace(y)
-    trace.compute_log_prob()
-    z, c = (trace.nodes[name]["value"] for name in "zc")
-    alone = p_y(z).given_cost(c).log_prob(y)
-    assert alone.shape == (7, 5)
-    assert torch.equal(trace.nodes["y"]["log_prob"], alone)

@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pyro
 import pyro.distributions as dist
 import pytest
 import torch
 from order_event_cases import (
     LOGITS,
     SHAPES,
-    all_families,
     atoms,
     dtypes,
     fair_event,
@@ -223,19 +221,6 @@ def test_draws_in_a_far_tail_have_its_shape(u: float, outcome: float) -> None:
     assert stats.kstest((at_draw - at_revenue).exp().numpy(), "uniform").pvalue > DIFFERENT
 
 
-@all_families
-@outcomes
-def test_density_of_one_cost_is_the_truncated_density(
-    outcome: float, family: str, gumbel: type
-) -> None:
-    event = fair_event((1,), family)
-    c = event.cost_posterior(torch.tensor(outcome)).sample((100,))
-    below = event.cost.base_dist.cdf(event.revenue)
-    mass = below if outcome else 1.0 - below
-    got = event.cost_posterior(torch.tensor(outcome)).log_prob(c)
-    torch.testing.assert_close(got, event.cost.log_prob(c) - mass.log(), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("outcome", [0.0, 0.3, 1.0], ids="y={:g}".format)
 @pytest.mark.parametrize("shape", [(2,), (2, 1)], ids=["K=2", "G=2"])
 def test_density_integrates_to_one(shape: tuple[int, ...], outcome: float) -> None:
@@ -282,26 +267,6 @@ def test_cost_that_contradicts_the_outcome_has_density_zero() -> None:
     assert event.cost_posterior(torch.tensor(0.0)).log_prob(hit).item() == -math.inf
     assert event.cost_posterior(torch.tensor(1.0)).log_prob(hit).isfinite()
     assert event.cost_posterior(torch.tensor(0.0)).log_prob(miss).isfinite()
-
-
-def test_explicit_program_with_the_posterior_as_guide_has_the_collapsed_bound() -> None:
-    loc, r, y = torch.randn(6, 3), torch.randn(6, 3) + 1.0, torch.tensor([0.0, 1.0] * 3)
-
-    def event() -> OrderEvent:
-        return OrderEvent(dist.Normal(loc, 1.0).to_event(1), r)
-
-    def model() -> None:
-        with pyro.plate("data", 6):
-            c = pyro.sample("c", event().cost)
-            pyro.sample("y", OrderEvent(c, r), obs=y)
-
-    def guide() -> None:
-        with pyro.plate("data", 6):
-            pyro.sample("c", event().cost_posterior(y))
-
-    elbo = pyro.infer.Trace_ELBO(16, vectorize_particles=True, max_plate_nesting=1)
-    collapsed = -event().log_prob(y).sum().item()
-    assert elbo.loss(model, guide) == pytest.approx(collapsed, rel=1e-5)
 
 
 def test_revenue_that_is_random_or_cost_that_is_known_has_no_posterior() -> None:

@@ -7,7 +7,7 @@ import math
 import pyro
 import pytest
 import torch
-from order_event_cases import event_shapes, fair_event, finite
+from order_event_cases import atoms, event_shapes, fair_event, finite
 from pyro.infer import Trace_ELBO
 from samplers import DIFFERENT, agreement
 from scipy import integrate
@@ -33,8 +33,11 @@ def test_share_of_infinite_costs_given_a_miss_is_that_of_bayes() -> None:
 
 
 @event_shapes
-def test_program_collapses_and_recovers_its_costs_in_plates(shape: tuple[int, ...]) -> None:
-    event = fair_event(shape, batch_shape=(6,), dtype=torch.float32, infinite=True)
+@atoms
+def test_program_collapses_and_recovers_its_costs_in_plates(
+    infinite: bool, shape: tuple[int, ...]
+) -> None:
+    event = fair_event(shape, batch_shape=(6,), dtype=torch.float32, infinite=infinite)
     y, event_dim = torch.tensor([0.0, 1.0] * 3), len(shape)
 
     def model(y: Tensor | None = None) -> Tensor:
@@ -56,7 +59,7 @@ def test_program_collapses_and_recovers_its_costs_in_plates(shape: tuple[int, ..
     c = recovered.nodes["c"]["value"]
     assert c.shape == (500, 6, *shape)
     assert (event.given_cost(c).mean == y).all()
-    assert c.isposinf().any()
+    assert c.isposinf().any() == infinite
     elbo = Trace_ELBO(16, vectorize_particles=True, max_plate_nesting=1)
     assert elbo.loss(model, guide, y) == pytest.approx(-expected.sum().item(), rel=1e-5)
 

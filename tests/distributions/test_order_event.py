@@ -172,16 +172,6 @@ def test_gaussian_revenue_and_gaussian_cost_have_the_probability_of_their_differ
     assert largest_errors(event, "Normal", exact, outcome, of_atom) <= TOLERANCE[dtype]
 
 
-def test_gaussian_revenue_and_gaussian_cost_agree_with_a_million_draws() -> None:
-    cost = independent("Normal", torch.tensor([0.3, -0.5, 0.1]), torch.tensor([1.0, 0.4, 2.0]))
-    revenue = independent("Normal", torch.tensor([0.9, 0.2, 1.5]), torch.tensor([0.7, 1.1, 0.3]))
-    p = OrderEvent(cost, revenue).mean
-    draws = 10**6
-    share = OrderEvent(cost.sample((draws,)), revenue.sample((draws,))).mean.mean()
-    assert 0.2 < p < 0.8
-    assert abs(share - p) < 4.0 * math.sqrt(p * (1.0 - p) / draws)
-
-
 def normal(*shape: int) -> dist.TorchDistribution:
     return dist.Normal(torch.zeros(shape), torch.ones(shape)).to_event(len(shape))
 

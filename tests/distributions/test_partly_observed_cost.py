@@ -86,23 +86,6 @@ def test_density_and_event_together_are_the_enumerated_joint(
 
 
 @infinite
-def test_draws_fall_in_a_bin_as_often_as_density_and_event_say(p0: float | None) -> None:
-    cost, r = cost_of((2,), "Logistic", p0), torch.tensor([0.4, 0.2], dtype=torch.float64)
-    c = cost.sample((400_000,))
-    happened = (c < r).all(-1)
-    for low, high in ((-0.5, 0.1), (0.3, 0.8)):  # of the first cost, across the revenue too
-        grid = torch.linspace(low, high, 601, dtype=torch.float64)
-        middle = 0.5 * (grid[1:] + grid[:-1])
-        seen = torch.stack([middle, torch.full_like(middle, NAN)], 1)
-        event = OrderEvent(given_observed(cost, seen), r)
-        for y in (0.0, 1.0):
-            density = ObservedCost(cost).log_prob(seen) + event.log_prob(torch.tensor(y))
-            p = (density.exp() * (grid[1] - grid[0])).sum()
-            share = ((c[:, 0] > low) & (c[:, 0] < high) & (happened == bool(y))).double().mean()
-            assert abs(share - p) < 4.5 * (p * (1 - p) / 400_000) ** 0.5 + 2e-4
-
-
-@infinite
 @families
 def test_outcome_averages_out_over_what_is_seen(family: str, p0: float | None) -> None:
     cost, r = cost_of((2,), family, p0), torch.tensor([0.3, -0.1], dtype=torch.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pyro.distributions as dist
@@ -101,18 +100,6 @@ def test_no_closed_form_is_seen_for_a_revenue_of_no_cost_family(case: str) -> No
     assert not integrates_over(zeros(2).to_event(1), UNREGISTERED[case])
 
 
-@sizes
-@atoms
-def test_both_outcomes_have_the_frequency_of_a_million_draws(size: int, p0: float) -> None:
-    pair = event(size, p0)
-    c, k = pair.cost.sample((MANY,)), pair.revenue.sample((MANY,))
-    happened = (c < k).all(-1).double().mean().item()
-    for outcome, frequency in ((0.0, 1.0 - happened), (1.0, happened)):
-        p = pair.log_prob(torch.tensor(outcome).double()).exp().item()
-        assert 0.05 < p < 0.95
-        assert abs(frequency - p) < 4.5 * math.sqrt(p * (1.0 - p) / MANY)
-
-
 # The posterior
 
 
@@ -191,16 +178,6 @@ def test_density_is_that_of_bayes_rule(outcome: float, p0: float, size: int) -> 
     wanted = pair.revenue.log_prob(k).exp() * given / evidence
     posterior = pair.revenue_posterior(torch.tensor(outcome).double())
     torch.testing.assert_close(posterior.log_prob(k).exp(), wanted, rtol=1e-9, atol=1e-12)
-
-
-@atoms
-@outcomes
-def test_density_integrates_to_one(outcome: float, p0: float) -> None:
-    pair = event(1, p0)
-    posterior = pair.revenue_posterior(torch.tensor(outcome).double())
-    grid = torch.linspace(-15.0, 15.0, 20_001, dtype=torch.float64)
-    density = posterior.log_prob(grid.unsqueeze(-1)).exp()
-    assert torch.trapezoid(density, grid).item() == pytest.approx(1.0, abs=1e-9)
 
 
 def test_cost_or_revenue_that_is_known_has_no_posterior_of_the_revenue() -> None:

@@ -10,7 +10,7 @@ import torch
 from mpmath import mp, mpf
 from mpmath_reference import event_log_probs, normal_quantile, worst_error
 from samplers import DIFFERENT, agreement
-from scipy import integrate, stats
+from scipy import stats
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal
@@ -56,21 +56,6 @@ def test_density_averaged_over_both_events_is_the_closed_form(shape: tuple[int, 
     average = (1.0 - p) * p_y.given_cost(miss_cost).log_prob(y).exp()
     average = average + p * p_y.given_cost(hit_cost).log_prob(y).exp()
     torch.testing.assert_close(average.log(), p_y.log_prob(y), rtol=1e-12, atol=1e-12)
-
-
-def test_density_integrated_over_one_cost_is_the_closed_form() -> None:
-    p_y = response((1,))
-    cut = p_y.event.revenue.item()
-    for y in (-3.0, -0.5, 0.4, 2.0):
-        value = torch.tensor(y, dtype=torch.float64)
-
-        def integrand(c: float, value: Tensor = value) -> float:
-            cost = torch.tensor([c], dtype=torch.float64)
-            log_p = p_y.event.cost.log_prob(cost) + p_y.given_cost(cost).log_prob(value)
-            return log_p.exp().item()
-
-        total = sum(integrate.quad(integrand, a, b)[0] for a, b in [(-20.0, cut), (cut, 20.0)])
-        assert math.log(total) == pytest.approx(p_y.log_prob(value).item(), abs=1e-8)
 
 
 @pytest.mark.parametrize("gap", [-6.0, -0.8, 0.0, 1.5, 7.0], ids="gap={:g}".format)

@@ -22,7 +22,7 @@ class LazyDistribution(TorchDistribution):
     """
 
     arg_constraints: dict[str, Any] = {}
-    has_rsample = True  # the truth would need the distribution, and plates ask for it
+    has_rsample = True  # plates read it, and must not build the distribution for that
 
     def __init__(
         self,

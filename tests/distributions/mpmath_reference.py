@@ -70,31 +70,36 @@ def standardized(value: float, loc: float, scale: float) -> mpf:
         return (mpf(value) - mpf(loc)) / mpf(scale)
 
 
-def event_log_probs(family: str, u: Sequence[Sequence[mpf]]) -> tuple[mpf, mpf]:
-    """log Pr(y = 0) and log Pr(y = 1) for standardised revenues [G][K]."""
+def _log_hit(family: str, row: Sequence[mpf], logit: float) -> mpf:
+    """log of (1 - p0) prod_k F_k, with the log-odds of p0."""
+    return mp.fsum(tails(family, v).log_p for v in row) - mp.log1p(mp.exp(mpf(logit)))
+
+
+def event_log_probs(
+    family: str, u: Sequence[Sequence[mpf]], logits: Sequence[float] | None = None
+) -> tuple[mpf, mpf]:
+    """log Pr(y = 0) and log Pr(y = 1) for standardised revenues [G][K] and log-odds of p0 [G]."""
     with mp.workdps(DIGITS):
-        log_hit = [mp.fsum(tails(family, v).log_p for v in row) for row in u]
-        log_zero = mp.fsum(complement(hit) for hit in log_hit)
+        rows = zip(u, logits or [-mpmath.inf] * len(u), strict=True)
+        log_zero = mp.fsum(complement(_log_hit(family, *row)) for row in rows)
         return log_zero, complement(log_zero)
 
 
 def event_gradients(
-    family: str, u: Sequence[Sequence[mpf]]
-) -> tuple[list[list[mpf]], list[list[mpf]]]:
-    """Derivatives of log Pr(y = 0) and of log Pr(y = 1) in every standardised revenue."""
+    family: str, u: Sequence[Sequence[mpf]], logits: Sequence[float] | None, outcome: int
+) -> tuple[list[list[mpf]], list[mpf]]:
+    """Derivatives of log Pr(y = outcome) in every standardised revenue and in every log-odds."""
     with mp.workdps(DIGITS):
-        log_zero, log_one = event_log_probs(family, u)
-        down, up = [], []
-        for row in u:
-            log_hit = mp.fsum(tails(family, v).log_p for v in row)
-            log_odds = log_hit - complement(log_hit)
-            slopes = [
-                mp.exp(log_odds + tails(family, v).log_density - tails(family, v).log_p)
-                for v in row
-            ]
-            down.append([-slope for slope in slopes])
-            up.append([slope * mp.exp(log_zero - log_one) for slope in slopes])
-        return down, up
+        log_zero, log_one = event_log_probs(family, u, logits)
+        sign = mp.exp(log_zero - log_one) if outcome else mpf(-1)
+        by_u, by_logit = [], []
+        for row, logit in zip(u, logits or [-mpmath.inf] * len(u), strict=True):
+            log_hit = _log_hit(family, row, logit)
+            odds = log_hit - complement(log_hit)
+            terms = [tails(family, v) for v in row]
+            by_u.append([sign * mp.exp(odds + t.log_density - t.log_p) for t in terms])
+            by_logit.append(-sign * mp.exp(odds) / (1 + mp.exp(-mpf(logit))))
+        return by_u, by_logit
 
 
 def normal_quantile(log_p: float, start: float) -> mpf:

@@ -1,4 +1,4 @@
-"""Order events to try, and how their errors are measured."""
+"""Order events to try, hard and fair, and how their errors are measured."""
 
 from __future__ import annotations
 
@@ -9,19 +9,30 @@ from mpmath import mpf
 from mpmath_reference import event_log_probs, standardized, worst_error
 from torch import Tensor
 
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
 
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
 GRADIENT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 # Below this size the error is absolute.
 FLOOR = {torch.float32: 1e-30, torch.float64: 1e-290}
 
+#: Log-odds of an infinite cost: hardly ever, sometimes, nearly always.
+LOGITS = [-40.0, -9.0, -2.0, 0.0, 1.5, 12.0, 40.0]
+
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 outcomes = pytest.mark.parametrize("outcome", [0.0, 1.0], ids=["y=0", "y=1"])
 families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace"])
-SIZES = [(1, 1), (1, 2), (1, 16), (2, 2), (4, 1), (3, 5), (4, 16)]
-shapes = pytest.mark.parametrize(
-    ("alternatives", "costs"), SIZES, ids=[f"G={g},K={k}" for g, k in SIZES]
+all_families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
+atoms = pytest.mark.parametrize("infinite", [False, True], ids=["finite", "infinite"])
+SHAPES = [(1,), (2,), (4,), (1, 1), (4, 1), (2, 2), (3, 2), (4, 4)]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+event_shapes = pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K", "G,K"])
+#: Every shape with one family, and every family with some.
+families_and_shapes = pytest.mark.parametrize(
+    ("family", "shape"),
+    [("Normal", shape) for shape in [(1,), (3,), (16,), (1, 2), (3, 5), (4, 1), (4, 16)]]
+    + [(family, shape) for family in ("Logistic", "Laplace") for shape in [(3,), (3, 2)]],
+    ids=str,
 )
 
 
@@ -58,23 +69,80 @@ def hard_revenues(rows: int, alternatives: int, costs: int) -> Tensor:
     )[kind, torch.arange(rows)]
 
 
+def random_parameters(shape: torch.Size, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    return 5.0 * torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype).exp()
+
+
+def hard_event(
+    family: str, rows: int, shape: tuple[int, ...], dtype: torch.dtype, infinite: bool = False
+) -> tuple[OrderEvent, dict[str, Tensor]]:
+    """Revenues from -40 to 40 standard deviations, and logits from -40 to 40; with its leaves."""
+    full = torch.Size((rows, *shape))
+    u = hard_revenues(rows, 1 if len(shape) == 1 else shape[0], shape[-1]).reshape(full).to(dtype)
+    loc, scale = random_parameters(full, dtype)
+    # The revenue is rounded: a reference starts from the rounded numbers.
+    leaves = {"revenue": loc + scale * u, "loc": loc, "scale": scale}
+    cost = independent(family, loc.requires_grad_(), scale.requires_grad_(), len(shape))
+    if infinite:
+        logits = torch.tensor(LOGITS, dtype=dtype)[torch.randint(len(LOGITS), full[:-1])]
+        leaves["logits"] = logits.requires_grad_()
+        cost = InfiniteCost(cost, logits)
+    leaves["revenue"] = leaves["revenue"].detach().requires_grad_()
+    return OrderEvent(cost, leaves["revenue"]), leaves
+
+
+def fair_event(
+    shape: tuple[int, ...],
+    family: str = "Normal",
+    batch_shape: tuple[int, ...] = (),
+    dtype: torch.dtype = torch.float64,
+    infinite: bool = False,
+) -> OrderEvent:
+    """An event of random parameters, both of whose outcomes have a fair chance."""
+    full = batch_shape + shape
+    loc, scale = torch.randn(full, dtype=dtype), 0.5 + torch.rand(full, dtype=dtype)
+    plain = getattr(dist, family)(loc, scale)
+    # With K costs and G alternatives this quantile gives Pr(y = 1) = 1/2.
+    alternatives = shape[0] if len(shape) == 2 else 1
+    p = (1.0 - 0.5 ** (1.0 / alternatives)) ** (1.0 / shape[-1])
+    revenue = plain.icdf(torch.full(full, p, dtype=dtype)) + 0.3 * torch.randn(full, dtype=dtype)
+    cost = plain.to_event(len(shape))
+    if infinite:
+        revenue = revenue + 0.5 * scale
+        cost = InfiniteCost(cost, 0.5 * torch.randn(full[:-1], dtype=dtype) - 0.5)
+    return OrderEvent(cost, revenue)
+
+
+def finite(draws: Tensor) -> Tensor:
+    """Draws with their infinite costs far away from the others, at a place that has a rank."""
+    return draws.nan_to_num(posinf=100.0)
+
+
 def exact_inputs(loc: Tensor, scale: Tensor, revenue: Tensor) -> list[list[list[mpf]]]:
-    """Standardised revenues [B][G][K] from the very numbers in the tensors."""
+    """Standardised revenues [B][G][K] from the very numbers in the tensors [B, (G,) K]."""
+    tensors = (t.detach().reshape(len(t), -1, t.shape[-1]) for t in (revenue, loc, scale))
     return [
         [
             [standardized(*triple) for triple in zip(*row, strict=True)]
             for row in zip(*event, strict=True)
         ]
-        for event in zip(revenue.tolist(), loc.tolist(), scale.tolist(), strict=True)
+        for event in zip(*(t.tolist() for t in tensors), strict=True)
     ]
 
 
-def random_parameters(shape: torch.Size, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    return 5.0 * torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype).exp()
+def exact_logits(leaves: dict[str, Tensor]) -> list[list[float] | None]:
+    """Log-odds of p0 [B][G], or None for each event of finite costs."""
+    rows = len(leaves["revenue"])
+    return leaves["logits"].reshape(rows, -1).tolist() if "logits" in leaves else [None] * rows
 
 
-def largest_errors(event: OrderEvent, family: str, u: list, outcome: float) -> float:
+def largest_errors(
+    event: OrderEvent, family: str, u: list, outcome: float, logits: list | None = None
+) -> float:
     got = event.log_prob(torch.tensor(outcome, dtype=event.dtype))
     assert got.dtype == event.dtype
-    exact = [event_log_probs(family, rows)[int(outcome)] for rows in u]
+    exact = [
+        event_log_probs(family, *one)[int(outcome)]
+        for one in zip(u, logits or [None] * len(u), strict=True)
+    ]
     return worst_error(got.tolist(), exact, FLOOR[event.dtype])

@@ -6,84 +6,82 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from order_event_cases import (
+    LOGITS,
+    SHAPES,
+    atoms,
+    dtypes,
+    fair_event,
+    finite,
+    independent,
+    outcomes,
+    random_parameters,
+)
 from samplers import DIFFERENT, agreement, shuffled
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
 
 #: What either sampler draws for a comparison.
-DRAWS = 6_000
-
-dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
-outcomes = pytest.mark.parametrize("outcome", [0.0, 1.0], ids=["y=0", "y=1"])
-families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
-shapes = pytest.mark.parametrize(
-    "shape", [(1,), (2,), (4,), (1, 1), (4, 1), (2, 2), (3, 2), (4, 4)], ids=str
-)
-
-
-def order_event(
-    family: str,
-    batch_shape: tuple[int, ...],
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-) -> OrderEvent:
-    """An event of random parameters whose two outcomes both have a fair chance."""
-    full = batch_shape + shape
-    loc, scale = torch.randn(full, dtype=dtype), 0.5 + torch.rand(full, dtype=dtype)
-    # With K costs and G alternatives this quantile gives Pr(y = 1) = 1/2.
-    alternatives = shape[0] if len(shape) == 2 else 1
-    p = (1.0 - 0.5 ** (1.0 / alternatives)) ** (1.0 / shape[-1])
-    spread = 0.3 * torch.randn(full, dtype=dtype)
-    distribution = getattr(dist, family)(loc, scale)
-    revenue = distribution.icdf(torch.full(full, p, dtype=dtype)) + spread
-    return OrderEvent(distribution.to_event(len(shape)), revenue)
+DRAWS = 4_000
 
 
 def by_rejection(event: OrderEvent, outcome: float, count: int) -> Tensor:
     """Draws of p(c | y) for an event without batch: those of p(c) that agree."""
-    draws = event.cost.sample((12 * count,))
+    draws = event.cost.sample((20 * count,))
     draws = draws[event.given_cost(draws).mean == outcome]
     assert len(draws) >= count
     return draws[:count]
 
 
-@families
+#: Every shape with one family, and every family with some.
+CASES = [("Normal", shape, infinite) for shape in SHAPES for infinite in (False, True)]
+CASES += [("Logistic", shape, infinite) for shape in [(4,), (2, 2)] for infinite in (False, True)]
+CASES += [(family, shape, False) for family in ("Laplace", "Gumbel") for shape in [(2,), (2, 2)]]
+cases = pytest.mark.parametrize(("family", "shape", "infinite"), CASES, ids=str)
+
+
+@cases
 @outcomes
-@shapes
 @dtypes
 def test_weights_with_the_cost_drawn_equal_the_collapsed_weights(
     dtype: torch.dtype,
+    infinite: bool,
     shape: tuple[int, ...],
     outcome: float,
     family: str,
     gumbel: type,
 ) -> None:
-    event = order_event(family, (5,), shape, dtype)
+    event = fair_event(shape, family, (5,), dtype, infinite)
     y = torch.full((5,), outcome, dtype=dtype)
     posterior = event.cost_posterior(y)
     c = posterior.sample((20,))
+    assert (event.cost_posterior(1.0 - y).log_prob(c) == -math.inf).all()
     explicit = event.cost.log_prob(c) + event.given_cost(c).log_prob(y) - posterior.log_prob(c)
     collapsed = event.log_prob(y).expand(20, 5)
     tolerance = 1e-5 if dtype == torch.float32 else 1e-12
     torch.testing.assert_close(explicit, collapsed, rtol=0, atol=tolerance)
 
 
-@families
+@cases
 @outcomes
-@pytest.mark.parametrize("shape", [(1,), (2,), (4,), (4, 1), (2, 2), (4, 4)], ids=str)
 def test_draws_agree_with_rejection_sampling(
-    shape: tuple[int, ...], outcome: float, family: str, gumbel: type
+    shape: tuple[int, ...], infinite: bool, outcome: float, family: str, gumbel: type
 ) -> None:
-    event = order_event(family, (), shape, torch.float64)
+    event = fair_event(shape, family, infinite=infinite)
     draws = event.cost_posterior(torch.tensor(outcome)).sample((DRAWS,))
-    r = event.revenue
-    assert agreement(draws - r, by_rejection(event, outcome, DRAWS) - r) > DIFFERENT
+    kept, r = by_rejection(event, outcome, DRAWS), event.revenue
+    assert agreement(finite(draws - r), finite(kept - r)) > DIFFERENT
+    shares = [c.isposinf().all(-1).double().mean(0) for c in (draws, kept)]
+    assert ((shares[0] - shares[1]).abs() < 5.0 * math.sqrt(0.5 / DRAWS)).all()
+    for one, other in zip(draws.flatten(1).T, kept.flatten(1).T, strict=True):
+        one, other = (c[c.isfinite()].unsqueeze(-1) for c in (one, other))
+        if infinite and min(len(one), len(other)) > 100:
+            assert agreement(one, other) > DIFFERENT
 
 
 def truncated(event: OrderEvent, low: Tensor, high: Tensor) -> Tensor:
@@ -140,31 +138,54 @@ def test_wrong_samplers_do_not_agree_with_rejection_sampling(
     outcome: float,
     shape: tuple[int, ...],
 ) -> None:
-    event = order_event("Normal", (), shape, torch.float64)
+    event = fair_event(shape)
     draws, r = sampler(event, outcome, DRAWS), event.revenue
     assert agreement(draws - r, by_rejection(event, outcome, DRAWS) - r) < DIFFERENT
 
 
+def agree_with_their_outcome(
+    family: str, shape: tuple[int, ...], dtype: torch.dtype, infinite: bool, draws: int
+) -> None:
+    """Draws of 500 events in all tails, each against both outcomes."""
+    rows = 500
+    loc, scale = random_parameters(torch.Size((rows, *shape)), dtype)
+    u = torch.linspace(-30.0, 30.0, rows, dtype=dtype).reshape(-1, *(1,) * len(shape))
+    revenue = loc + scale * (u + torch.randn(rows, *shape, dtype=dtype)).clamp(-30.0, 30.0)
+    if family == "Gumbel":  # whose lower tail is far shorter
+        revenue = torch.maximum(revenue, loc - 5.0 * scale)
+    cost = independent(family, loc, scale, len(shape))
+    if infinite:
+        revenue[::7] = math.inf
+        logits = torch.tensor(LOGITS, dtype=dtype)[torch.randint(len(LOGITS), (rows, *shape[:-1]))]
+        cost = InfiniteCost(cost, logits)
+    event = OrderEvent(cost, revenue)
+    for outcome in (torch.arange(rows) % 2, (torch.arange(rows) + 1) % 2):
+        c = event.cost_posterior(outcome.to(dtype)).sample((draws,))
+        assert c.dtype == dtype
+        assert not c.isnan().any()
+        assert (event.given_cost(c).mean == outcome).all()
+        gone = c.isinf()
+        assert infinite or not gone.any()
+        assert (gone.all(-1) == gone.any(-1)).all()
+        assert (c[gone] > 0).all()
+
+
 @dtypes
-@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=["G=1,K=1", "K=3", "G=2,K=2"])
+@cases
+def test_every_draw_agrees_with_its_outcome(
+    shape: tuple[int, ...], infinite: bool, family: str, dtype: torch.dtype, gumbel: type
+) -> None:
+    agree_with_their_outcome(family, shape, dtype, infinite, 10)
+
+
+@pytest.mark.long
+@dtypes
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 2)], ids=str)
 def test_a_million_draws_all_agree_with_their_outcome(
     shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
-    rows, draws = 500, 200  # ten times
-    loc, scale = (
-        torch.randn(rows, *shape, dtype=dtype),
-        torch.rand(rows, *shape, dtype=dtype) + 0.1,
-    )
-    u = torch.linspace(-30.0, 30.0, rows, dtype=dtype).reshape(-1, *(1,) * len(shape))
-    revenue = loc + scale * (u + torch.randn(rows, *shape, dtype=dtype)).clamp(-30.0, 30.0)
-    event = OrderEvent(dist.Normal(loc, scale).to_event(len(shape)), revenue)
-    y = (torch.arange(rows) % 2).to(dtype)
-    for _ in range(5):
-        for outcome in (y, 1.0 - y):
-            c = event.cost_posterior(outcome).sample((draws,))
-            assert c.dtype == dtype
-            assert c.isfinite().all()
-            assert (event.given_cost(c).mean == outcome).all()
+    for _ in range(10):
+        agree_with_their_outcome("Normal", shape, dtype, False, 100)
 
 
 @dtypes
@@ -172,7 +193,7 @@ def test_a_million_draws_all_agree_with_their_outcome(
 def test_draw_at_the_very_edge_stays_on_its_side(
     outcome: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    event = order_event("Normal", (2000,), (1,), dtype)
+    event = fair_event((1,), batch_shape=(2000,), dtype=dtype)
     nearly_one = 1.0 - 2.0**-53
 
     def rand(*shape: object, **options: object) -> Tensor:
@@ -200,23 +221,10 @@ def test_draws_in_a_far_tail_have_its_shape(u: float, outcome: float) -> None:
     assert stats.kstest((at_draw - at_revenue).exp().numpy(), "uniform").pvalue > DIFFERENT
 
 
-@families
-@outcomes
-def test_density_of_one_cost_is_the_truncated_density(
-    outcome: float, family: str, gumbel: type
-) -> None:
-    event = order_event(family, (), (1,), torch.float64)
-    c = event.cost_posterior(torch.tensor(outcome)).sample((100,))
-    below = event.cost.base_dist.cdf(event.revenue)
-    mass = below if outcome else 1.0 - below
-    got = event.cost_posterior(torch.tensor(outcome)).log_prob(c)
-    torch.testing.assert_close(got, event.cost.log_prob(c) - mass.log(), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("outcome", [0.0, 0.3, 1.0], ids="y={:g}".format)
 @pytest.mark.parametrize("shape", [(2,), (2, 1)], ids=["K=2", "G=2"])
 def test_density_integrates_to_one(shape: tuple[int, ...], outcome: float) -> None:
-    event = order_event("Normal", (), shape, torch.float64)
+    event = fair_event(shape)
     posterior = event.cost_posterior(torch.tensor(outcome, dtype=torch.float64))
     nodes, weights = (torch.tensor(v) for v in np.polynomial.legendre.leggauss(60))
     axes, sizes = [], []
@@ -235,8 +243,9 @@ def test_density_integrates_to_one(shape: tuple[int, ...], outcome: float) -> No
     assert total.item() == pytest.approx(1.0, abs=1e-9)
 
 
-def test_uncertain_outcome_mixes_the_two_posteriors() -> None:
-    event = order_event("Normal", (), (2, 2), torch.float64)
+@atoms
+def test_uncertain_outcome_mixes_the_two_posteriors(infinite: bool) -> None:
+    event = fair_event((2, 2), infinite=infinite)
     chance = torch.tensor(0.3, dtype=torch.float64)
     posterior = event.cost_posterior(chance)
     draws = posterior.sample((20_000,))
@@ -244,7 +253,8 @@ def test_uncertain_outcome_mixes_the_two_posteriors() -> None:
     assert happened.double().mean().item() == pytest.approx(0.3, abs=0.015)
     for outcome in (0.0, 1.0):
         of_outcome = draws[happened == bool(outcome)]
-        assert agreement(of_outcome, by_rejection(event, outcome, len(of_outcome))) > DIFFERENT
+        kept = by_rejection(event, outcome, len(of_outcome))
+        assert agreement(finite(of_outcome), finite(kept)) > DIFFERENT
     certain = [event.cost_posterior(torch.tensor(y)).log_prob(draws).exp() for y in (0.0, 1.0)]
     mixture = 0.7 * certain[0] + 0.3 * certain[1]
     torch.testing.assert_close(posterior.log_prob(draws).exp(), mixture)
@@ -257,26 +267,6 @@ def test_cost_that_contradicts_the_outcome_has_density_zero() -> None:
     assert event.cost_posterior(torch.tensor(0.0)).log_prob(hit).item() == -math.inf
     assert event.cost_posterior(torch.tensor(1.0)).log_prob(hit).isfinite()
     assert event.cost_posterior(torch.tensor(0.0)).log_prob(miss).isfinite()
-
-
-def test_explicit_program_with_the_posterior_as_guide_has_the_collapsed_bound() -> None:
-    loc, r, y = torch.randn(6, 3), torch.randn(6, 3) + 1.0, torch.tensor([0.0, 1.0] * 3)
-
-    def event() -> OrderEvent:
-        return OrderEvent(dist.Normal(loc, 1.0).to_event(1), r)
-
-    def model() -> None:
-        with pyro.plate("data", 6):
-            c = pyro.sample("c", event().cost)
-            pyro.sample("y", OrderEvent(c, r), obs=y)
-
-    def guide() -> None:
-        with pyro.plate("data", 6):
-            pyro.sample("c", event().cost_posterior(y))
-
-    elbo = pyro.infer.Trace_ELBO(16, vectorize_particles=True, max_plate_nesting=1)
-    collapsed = -event().log_prob(y).sum().item()
-    assert elbo.loss(model, guide) == pytest.approx(collapsed, rel=1e-5)
 
 
 def test_revenue_that_is_random_or_cost_that_is_known_has_no_posterior() -> None:

@@ -3,108 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 import pyro.distributions as dist
 import pytest
 import torch
-from infinite_cost_cases import (
-    LOGITS,
-    Row,
-    event_shapes,
-    fair_event,
-    families,
-    hard_event,
-    log_probs,
-    reference,
-    shapes,
-)
 from mpmath import mp, mpf
 from mpmath_reference import worst_error
 from order_event_cases import (
-    FLOOR,
-    GRADIENT_TOLERANCE,
-    TOLERANCE,
+    LOGITS,
     dtypes,
-    hard_revenues,
+    event_shapes,
+    fair_event,
+    hard_event,
     independent,
     outcomes,
     random_parameters,
 )
 from samplers import DIFFERENT, agreement
 from scipy import integrate
-from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
+
+families = pytest.mark.parametrize("family", ["Normal", "Logistic"])
+shapes = pytest.mark.parametrize("shape", [(1,), (3,), (1, 2), (3, 2), (4, 1)], ids=str)
 
 # Its order event
 
 
 @families
 @shapes
-@outcomes
-@dtypes
-def test_log_prob_has_all_digits_in_both_tails_and_at_both_ends_of_p0(
-    dtype: torch.dtype, outcome: float, shape: tuple[int, ...], family: str
-) -> None:
-    event, leaves = hard_event(family, 40, shape, dtype)
-    got = event.log_prob(torch.tensor(outcome, dtype=dtype))
-    assert got.dtype == dtype
-    with mp.workdps(60):
-        exact = [log_probs(rows)[int(outcome)] for rows in reference(family, leaves)]
-        assert worst_error(got.tolist(), exact, FLOOR[dtype]) <= TOLERANCE[dtype]
-        lifted = event.log_probs64()[int(outcome)].tolist()
-        assert worst_error(lifted, exact, FLOOR[torch.float64]) <= TOLERANCE[torch.float64]
-
-
-@families
-@shapes
-@outcomes
-@dtypes
-def test_gradient_has_its_digits_in_revenues_and_in_logits(
-    dtype: torch.dtype, outcome: float, shape: tuple[int, ...], family: str
-) -> None:
-    event, leaves = hard_event(family, 30, shape, dtype)
-    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
-    by_revenue, by_logits = [], []
-    with mp.workdps(60):
-        scales = leaves["scale"].detach().reshape(30, -1, shape[-1]).tolist()
-        for rows, units in zip(reference(family, leaves), scales, strict=True):
-            log_zero, log_one = log_probs(rows)
-            sign = mp.exp(log_zero - log_one) if outcome else mpf(-1)
-            for row, unit in zip(rows, units, strict=True):
-                odds = row.log_hit - row.log_miss
-                by_logits.append(-sign * mp.exp(odds + row.log_infinite))
-                by_revenue += [
-                    sign * mp.exp(odds + t.log_density - t.log_p) / mpf(s)
-                    for t, s in zip(row.tails, unit, strict=True)
-                ]
-        for name, exact in (("revenue", by_revenue), ("logits", by_logits)):
-            grad = leaves[name].grad.flatten().tolist()
-            assert worst_error(grad, exact, FLOOR[dtype]) <= GRADIENT_TOLERANCE[dtype], name
-    assert all(leaf.grad.isfinite().all() for leaf in leaves.values())
-
-
-@families
-@event_shapes
-def test_gradient_agrees_with_differences_in_every_parameter(
-    shape: tuple[int, ...], family: str
-) -> None:
-    event = fair_event(shape, family, (2,))
-    base = event.cost.cost.base_dist
-
-    def both(loc: Tensor, scale: Tensor, logits: Tensor, revenue: Tensor) -> tuple[Tensor, ...]:
-        cost = InfiniteCost(independent(family, loc, scale, len(shape)), logits)
-        return OrderEvent(cost, revenue).log_probs()
-
-    leaves = (base.loc, base.scale, event.cost.logits, event.revenue)
-    assert torch.autograd.gradcheck(both, [leaf.clone().requires_grad_() for leaf in leaves])
-
-
-@families
-@shapes
 def test_probability_is_that_of_the_story(shape: tuple[int, ...], family: str) -> None:
-    event = fair_event(shape, family, (4,))
+    event = fair_event(shape, family, (4,), infinite=True)
     base, count = event.cost.cost.base_dist, 40_000
     c = base.sample((count,))
     gone = torch.rand(count, 4, *shape[:-1], dtype=torch.float64) < event.cost.logits.sigmoid()
@@ -117,36 +47,12 @@ def test_probability_is_that_of_the_story(shape: tuple[int, ...], family: str) -
     assert ((of_draws - p).abs() < 5.0 * error).all()
 
 
-@dtypes
-@outcomes
-def test_gaussian_revenue_is_below_a_finite_cost_or_an_infinite_one(
-    outcome: float, dtype: torch.dtype
-) -> None:
-    u = hard_revenues(30, 1, 3)[:, 0].to(dtype)
-    loc, scale = random_parameters(u.shape, dtype)
-    _, spread = random_parameters(u.shape, dtype)
-    logits = torch.tensor(LOGITS, dtype=dtype)[torch.randint(len(LOGITS), (30,))]
-    revenue = independent("Normal", loc + torch.hypot(scale, spread) * u, spread)
-    event = OrderEvent(InfiniteCost(independent("Normal", loc, scale), logits), revenue)
-    with mp.workdps(60):
-        exact = []
-        numbers = (revenue.base_dist.loc, loc, scale, spread)
-        for *row, logit in zip(*(t.tolist() for t in (*numbers, logits)), strict=True):
-            standard = [
-                (mpf(r) - mpf(m)) / mp.hypot(mpf(s), mpf(t))
-                for r, m, s, t in zip(*row, strict=True)
-            ]
-            exact.append(log_probs([Row("Normal", standard, logit)])[int(outcome)])
-        got = event.log_prob(torch.tensor(outcome, dtype=dtype)).tolist()
-        assert worst_error(got, exact, FLOOR[dtype]) <= TOLERANCE[dtype]
-
-
 @shapes
 @dtypes
 def test_no_revenue_takes_the_probability_above_one_minus_p0(
     dtype: torch.dtype, shape: tuple[int, ...]
 ) -> None:
-    event = fair_event(shape, batch_shape=(5,), dtype=dtype)
+    event = fair_event(shape, batch_shape=(5,), dtype=dtype, infinite=True)
     p0 = event.cost.p0.prod(-1) if len(shape) == 2 else event.cost.p0
     at_infinity = OrderEvent(event.cost, torch.full(shape, math.inf, dtype=dtype))
     torch.testing.assert_close(at_infinity.mean, 1.0 - p0)
@@ -192,7 +98,7 @@ def test_infinite_cost_is_below_no_revenue() -> None:
 def test_without_an_infinite_cost_it_is_the_plain_event(
     shape: tuple[int, ...], family: str
 ) -> None:
-    event, leaves = hard_event(family, 40, shape, torch.float64)
+    event, leaves = hard_event(family, 40, shape, torch.float64, infinite=True)
     plain = event.cost.cost
     never = InfiniteCost(plain, leaves["logits"] * 0.0 - math.inf)
     with_atom, without = (OrderEvent(cost, leaves["revenue"]) for cost in (never, plain))
@@ -286,7 +192,7 @@ def test_density_and_atom_have_mass_one(family: str) -> None:
 @event_shapes
 def test_draws_have_infinite_alternatives_with_probability_p0(shape: tuple[int, ...]) -> None:
     count = 20_000
-    event = fair_event(shape, batch_shape=(3,))
+    event = fair_event(shape, batch_shape=(3,), infinite=True)
     c = event.cost.sample((count,))
     gone = c.isposinf()
     assert (gone.all(-1) == gone.any(-1)).all()
@@ -320,60 +226,6 @@ def test_mean_is_infinite_where_the_cost_may_be() -> None:
     assert cost.variance.tolist() == [[4.0, 4.0], [math.inf] * 2, [math.inf] * 2]
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (
-            lambda plain: InfiniteCost(dist.Normal(torch.zeros(2), 1.0), torch.zeros(2)),
-            r"cost has event_dim 0, expected 1 for \[K\] or 2 for \[G, K\]; use .to_event",
-        ),
-        (
-            lambda plain: InfiniteCost(
-                dist.MultivariateNormal(torch.zeros(2), torch.eye(2)), torch.tensor(0.0)
-            ),
-            "independent coordinates .* got MultivariateNormal",
-        ),
-        (
-            lambda plain: InfiniteCost(InfiniteCost(plain, torch.tensor(0.0)), torch.tensor(0.0)),
-            "independent coordinates .* got InfiniteCost",
-        ),
-        (
-            lambda plain: OrderEvent(plain, InfiniteCost(plain, torch.tensor(0.0))),
-            "independent coordinates .* got InfiniteCost",
-        ),
-        (
-            lambda plain: OrderEvent(
-                InfiniteCost(plain, torch.zeros(3)).to_event(1), torch.zeros(3, 2)
-            ),
-            "independent coordinates .* got InfiniteCost",
-        ),
-        (lambda plain: InfiniteCost(plain, torch.tensor(math.nan)), "logits"),
-        (
-            lambda plain: OrderEvent(
-                InfiniteCost(dist.Laplace(torch.zeros(2), 1.0).to_event(1), torch.tensor(0.0)),
-                plain,
-            ),
-            "Gaussian cost and Gaussian revenue only, got Laplace and Normal",
-        ),
-    ],
-    ids=[
-        "event_dim 0",
-        "correlated cost",
-        "infinite twice",
-        "infinite revenue",
-        "infinite cost under to_event",
-        "NaN logits",
-        "non-Gaussian pair",
-    ],
-)
-def test_arguments_without_a_meaning_are_refused(
-    build: Callable[[dist.TorchDistribution], object], message: str
-) -> None:
-    plain = independent("Normal", torch.zeros(2), torch.ones(2))
-    with pytest.raises(ValueError, match=message):
-        build(plain)
-
-
 @event_shapes
 def test_logits_broadcast_against_the_batch_and_the_alternatives(shape: tuple[int, ...]) -> None:
     rows = shape[:-1]
@@ -387,6 +239,47 @@ def test_logits_broadcast_against_the_batch_and_the_alternatives(shape: tuple[in
             6,
             *batch,
         )
+
+
+def plain_cost(family: str = "Normal") -> Any:
+    return independent(family, torch.zeros(2), torch.ones(2))
+
+
+def infinite(cost: Any) -> InfiniteCost:
+    return InfiniteCost(cost, torch.tensor(0.0))
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "event_dim 0": (
+        lambda: infinite(dist.Normal(torch.zeros(2), 1.0)),
+        "cost has event_dim 0",
+    ),
+    "correlated cost": (
+        lambda: infinite(dist.MultivariateNormal(torch.zeros(2), torch.eye(2))),
+        "independent coordinates .* got MultivariateNormal",
+    ),
+    "infinite twice": (lambda: infinite(infinite(plain_cost())), "independent .* got InfiniteCost"),
+    "infinite revenue": (
+        lambda: OrderEvent(plain_cost(), infinite(plain_cost())),
+        "independent coordinates .* got InfiniteCost",
+    ),
+    "infinite cost under to_event": (
+        lambda: OrderEvent(infinite(plain_cost()).expand((3,)).to_event(1), torch.zeros(3, 2)),
+        "independent coordinates .* got InfiniteCost",
+    ),
+    "NaN logits": (lambda: InfiniteCost(plain_cost(), torch.tensor(math.nan)), "logits"),
+    "non-Gaussian pair": (
+        lambda: OrderEvent(infinite(plain_cost("Laplace")), plain_cost()),
+        "Gaussian cost and Gaussian revenue only, got Laplace and Normal",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_arguments_without_a_meaning_are_refused(case: str) -> None:
+    build, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message):
+        build()
 
 
 def test_validation_can_be_left_out() -> None:

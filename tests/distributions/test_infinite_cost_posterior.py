@@ -7,76 +7,21 @@ import math
 import pyro
 import pytest
 import torch
-from infinite_cost_cases import (
-    DRAWS,
-    LOGITS,
-    event_shapes,
-    fair_event,
-    families,
-    finite,
-    shapes,
-)
-from order_event_cases import (
-    dtypes,
-    independent,
-    outcomes,
-    random_parameters,
-)
+from order_event_cases import atoms, event_shapes, fair_event, finite
 from pyro.infer import Trace_ELBO
 from samplers import DIFFERENT, agreement
 from scipy import integrate
 from torch import Tensor
 
-from pyro_gcm.distributions import InfiniteCost, OrderEvent, ThresholdNormal, ThresholdQuantile
+from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.inference import collapse, uncollapse
 
 # The costs given the outcome
 
 
-@dtypes
-@families
-@shapes
-def test_draws_given_the_outcome_agree_with_it(
-    shape: tuple[int, ...], family: str, dtype: torch.dtype
-) -> None:
-    rows, draws = 300, 100
-    loc, scale = random_parameters(torch.Size((rows, *shape)), dtype)
-    u = torch.linspace(-30.0, 30.0, rows, dtype=dtype).reshape(-1, *(1,) * len(shape))
-    revenue = loc + scale * (u + torch.randn(rows, *shape, dtype=dtype)).clamp(-30.0, 30.0)
-    revenue[::7] = math.inf
-    logits = torch.tensor(LOGITS, dtype=dtype)[torch.randint(len(LOGITS), (rows, *shape[:-1]))]
-    event = OrderEvent(InfiniteCost(independent(family, loc, scale, len(shape)), logits), revenue)
-    for y in (0.0, 1.0):
-        c = event.cost_posterior(torch.tensor(y)).sample((draws,))
-        assert c.dtype == dtype
-        assert (event.given_cost(c).mean == y).all()
-        assert (c.isposinf().all(-1) == c.isposinf().any(-1)).all()
-        assert not c.isnan().any()
-
-
-@outcomes
-@families
-@shapes
-def test_draws_given_the_outcome_are_those_of_rejection_sampling(
-    shape: tuple[int, ...], family: str, outcome: float
-) -> None:
-    event = fair_event(shape, family)
-    draws = event.cost_posterior(torch.tensor(outcome)).sample((DRAWS,))
-    prior = event.cost.sample((20 * DRAWS,))
-    kept = prior[event.given_cost(prior).mean == outcome][:DRAWS]
-    assert len(kept) == DRAWS
-    shares = [c.isposinf().all(-1).double().mean(0) for c in (draws, kept)]
-    assert ((shares[0] - shares[1]).abs() < 5.0 * math.sqrt(0.5 / DRAWS)).all()
-    assert agreement(finite(draws - event.revenue), finite(kept - event.revenue)) > DIFFERENT
-    for one, other in zip(draws.flatten(1).T, kept.flatten(1).T, strict=True):
-        one, other = (c[c.isfinite()].unsqueeze(-1) for c in (one, other))
-        if min(len(one), len(other)) > 100:
-            assert agreement(one, other) > DIFFERENT
-
-
 def test_share_of_infinite_costs_given_a_miss_is_that_of_bayes() -> None:
-    event = fair_event((2,), batch_shape=(6,))
+    event = fair_event((2,), batch_shape=(6,), infinite=True)
     log_zero, _ = event.log_probs64()
     expected = (event.cost.log_infinite - log_zero).exp()
     c = event.cost_posterior(torch.zeros(6)).sample((20_000,))
@@ -84,43 +29,15 @@ def test_share_of_infinite_costs_given_a_miss_is_that_of_bayes() -> None:
     assert ((share - expected).abs() < 5.0 * (expected * (1 - expected) / 20_000).sqrt()).all()
 
 
-@dtypes
-@outcomes
-@families
-@shapes
-def test_density_given_the_outcome_is_that_of_bayes(
-    shape: tuple[int, ...], family: str, outcome: float, dtype: torch.dtype
-) -> None:
-    event = fair_event(shape, family, (5,), dtype)
-    y = torch.tensor(outcome, dtype=dtype)
-    posterior = event.cost_posterior(y)
-    c = posterior.sample((200,))
-    joint = event.cost.log_prob(c) + event.given_cost(c).log_prob(y)
-    assert joint.isfinite().all()
-    evidence = event.log_prob(y).expand(200, 5)
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
-    torch.testing.assert_close(joint - posterior.log_prob(c), evidence, rtol=0, atol=tolerance)
-    other = event.cost_posterior(1.0 - y).log_prob(c)
-    assert (other == -math.inf).all()
-
-
-def test_uncertain_outcome_mixes_the_two_posteriors() -> None:
-    event = fair_event((2, 2))
-    c = event.cost_posterior(torch.tensor(0.3)).sample((20_000,))
-    happened = event.given_cost(c).mean == 1.0
-    assert happened.double().mean().item() == pytest.approx(0.3, abs=0.015)
-    for y in (0.0, 1.0):
-        of_outcome = c[happened == bool(y)]
-        certain = event.cost_posterior(torch.tensor(y)).sample((len(of_outcome),))
-        assert agreement(finite(of_outcome), finite(certain)) > DIFFERENT
-
-
 # As a part of programs and of other distributions
 
 
 @event_shapes
-def test_program_collapses_and_recovers_its_costs_in_plates(shape: tuple[int, ...]) -> None:
-    event = fair_event(shape, batch_shape=(6,), dtype=torch.float32)
+@atoms
+def test_program_collapses_and_recovers_its_costs_in_plates(
+    infinite: bool, shape: tuple[int, ...]
+) -> None:
+    event = fair_event(shape, batch_shape=(6,), dtype=torch.float32, infinite=infinite)
     y, event_dim = torch.tensor([0.0, 1.0] * 3), len(shape)
 
     def model(y: Tensor | None = None) -> Tensor:
@@ -142,7 +59,7 @@ def test_program_collapses_and_recovers_its_costs_in_plates(shape: tuple[int, ..
     c = recovered.nodes["c"]["value"]
     assert c.shape == (500, 6, *shape)
     assert (event.given_cost(c).mean == y).all()
-    assert c.isposinf().any()
+    assert c.isposinf().any() == infinite
     elbo = Trace_ELBO(16, vectorize_particles=True, max_plate_nesting=1)
     assert elbo.loss(model, guide, y) == pytest.approx(-expected.sum().item(), rel=1e-5)
 
@@ -150,12 +67,12 @@ def test_program_collapses_and_recovers_its_costs_in_plates(shape: tuple[int, ..
 def mixture(
     batch_shape: tuple[int, ...] = (), shape: tuple[int, ...] = (1,), family: str = "Normal"
 ) -> LatentMixture:
-    component = fair_event(shape, family, (5, *batch_shape)).cost
+    component = fair_event(shape, family, (5, *batch_shape), infinite=True).cost
     units = torch.randn(shape[-1:]).double(), torch.rand(shape[-1:]).double() + 2.0
     return LatentMixture(component, *units)
 
 
-@families
+@pytest.mark.parametrize("family", ["Normal", "Logistic"])
 @event_shapes
 def test_mixture_averages_densities_and_distribution_functions(
     shape: tuple[int, ...], family: str
@@ -213,7 +130,7 @@ def test_draws_of_a_mixture_follow_its_components(shape: tuple[int, ...]) -> Non
 
 
 def response(shape: tuple[int, ...], revenue: Tensor | None = None) -> ThresholdNormal:
-    event = fair_event(shape, batch_shape=(5,))
+    event = fair_event(shape, batch_shape=(5,), infinite=True)
     event = OrderEvent(event.cost, event.revenue if revenue is None else revenue)
     units = (torch.randn(5).double(), *(0.5 + torch.rand(2, 5, dtype=torch.float64)))
     return ThresholdNormal(event, *units)
@@ -228,7 +145,7 @@ def test_gaussian_response_is_finite_and_capped(shape: tuple[int, ...]) -> None:
     cap = p_y.threshold_loc + spread * torch.special.ndtri(1.0 - p0)
     torch.testing.assert_close(p_y.mean, cap)
     lower = ThresholdNormal(
-        fair_event(shape, batch_shape=(5,)).marginalize(p_y.event.cost),
+        fair_event(shape, batch_shape=(5,), infinite=True).marginalize(p_y.event.cost),
         p_y.threshold_loc,
         p_y.threshold_scale,
         p_y.scale,
@@ -258,7 +175,7 @@ def test_quantile_response_is_finite_and_capped(shape: tuple[int, ...]) -> None:
     def quantile(event: OrderEvent) -> ThresholdQuantile:
         return ThresholdQuantile(event, 0.5 * ones, 2.0 * ones, 0.3 * ones, ones)
 
-    event = fair_event(shape, batch_shape=(5,))
+    event = fair_event(shape, batch_shape=(5,), infinite=True)
     event.cost.logits.requires_grad_()
     p_y = quantile(event)
     cap = quantile(OrderEvent(event.cost, torch.full(shape, math.inf))).loc

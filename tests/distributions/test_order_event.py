@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 import pyro
 import pyro.distributions as dist
@@ -11,9 +11,12 @@ import pytest
 import torch
 from mpmath import mp, mpf
 from order_event_cases import (
+    LOGITS,
     TOLERANCE,
+    atoms,
     dtypes,
     exact_inputs,
+    fair_event,
     families,
     hard_revenues,
     independent,
@@ -23,10 +26,9 @@ from order_event_cases import (
     random_parameters,
     shapes,
 )
-from pyro.infer import Trace_ELBO, TraceEnum_ELBO, config_enumerate
-from torch import Tensor
+from pyro.infer import TraceEnum_ELBO, config_enumerate
 
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
 
 
 @families
@@ -45,14 +47,11 @@ def test_probabilities_over_the_support_sum_to_one(family: str) -> None:
 @families
 @shapes
 def test_moments_equal_brute_force_on_the_product_of_cdfs(
-    family: str, alternatives: int, costs: int
+    family: str, shape: tuple[int, ...]
 ) -> None:
-    shape = torch.Size((20, alternatives, costs))
-    loc, scale = random_parameters(shape, torch.float64)
-    revenue = loc + scale * (torch.randn(shape, dtype=torch.float64) + 1.0)
-    event = order_event(family, loc, scale, revenue)
-    hit = getattr(dist, family)(loc, scale).cdf(revenue).prod(-1)
-    p = 1.0 - (1.0 - hit).prod(-1)
+    event = fair_event(shape, family, (20,))
+    hit = event.base_dist.cdf(event.revenue).prod(-1)
+    p = 1.0 - (1.0 - hit).prod(-1) if len(shape) == 2 else hit
     bernoulli = torch.distributions.Bernoulli(p)
     torch.testing.assert_close(event.mean, p, rtol=1e-10, atol=1e-15)
     torch.testing.assert_close(event.variance, bernoulli.variance, rtol=1e-10, atol=1e-15)
@@ -76,13 +75,14 @@ def test_certain_events_have_no_entropy_and_no_variance() -> None:
 @dtypes
 @pytest.mark.parametrize("step", [1e-3, 1.0])
 def test_probability_never_falls_when_a_revenue_rises(
-    family: str, alternatives: int, costs: int, dtype: torch.dtype, step: float
+    family: str, shape: tuple[int, ...], dtype: torch.dtype, step: float
 ) -> None:
-    shape = torch.Size((500, alternatives, costs))
-    loc, scale = random_parameters(shape, dtype)
-    revenue = loc + 3.0 * scale * torch.randn(shape, dtype=dtype)
-    more = revenue + step * scale * torch.rand(shape, dtype=dtype).round()
-    low, high = (order_event(family, loc, scale, r).log_probs() for r in (revenue, more))
+    full = torch.Size((500, *shape))
+    loc, scale = random_parameters(full, dtype)
+    revenue = loc + 3.0 * scale * torch.randn(full, dtype=dtype)
+    more = revenue + step * scale * torch.rand(full, dtype=dtype).round()
+    cost = independent(family, loc, scale, len(shape))
+    low, high = (OrderEvent(cost, r).log_probs() for r in (revenue, more))
     assert (high[1] >= low[1]).all()
     assert (high[0] <= low[0]).all()
     assert (high[1] > low[1]).any()
@@ -143,120 +143,87 @@ def test_random_revenue_of_any_family_against_a_known_cost(
     cost = loc + scale * u
     event = OrderEvent(cost, independent(family, loc, scale))
     # c < r is -r < -c: an event of the mirrored revenue below the mirrored cost.
-    exact = exact_inputs(*(t.unsqueeze(1) for t in (-loc, scale, -cost)))
+    exact = exact_inputs(-loc, scale, -cost)
     assert largest_errors(event, family, exact, outcome) <= TOLERANCE[dtype]
 
 
 @dtypes
+@atoms
 @outcomes
 def test_gaussian_revenue_and_gaussian_cost_have_the_probability_of_their_difference(
-    dtype: torch.dtype, outcome: float
+    dtype: torch.dtype, infinite: bool, outcome: float
 ) -> None:
-    u = hard_revenues(15, 1, 4)[:, 0].to(dtype)
-    cost_loc, cost_scale = random_parameters(u.shape, dtype)
-    _, revenue_scale = random_parameters(u.shape, dtype)
-    revenue_loc = cost_loc + torch.hypot(cost_scale, revenue_scale) * u
-    event = OrderEvent(
-        independent("Normal", cost_loc, cost_scale),
-        independent("Normal", revenue_loc, revenue_scale),
-    )
+    u = hard_revenues(20, 1, 3)[:, 0].to(dtype)
+    loc, scale = random_parameters(u.shape, dtype)
+    _, spread = random_parameters(u.shape, dtype)
+    revenue = loc + torch.hypot(scale, spread) * u
+    cost, logits = independent("Normal", loc, scale), None
+    if infinite:
+        logits = torch.tensor(LOGITS, dtype=dtype)[torch.randint(len(LOGITS), (20,))]
+        cost = InfiniteCost(cost, logits)
+    event = OrderEvent(cost, independent("Normal", revenue, spread))
+    rows = zip(*(t.tolist() for t in (revenue, loc, scale, spread)), strict=True)
     with mp.workdps(60):
         exact = [
-            [
-                [
-                    (mpf(d) - mpf(a)) / mp.hypot(mpf(b), mpf(e))
-                    for a, b, d, e in zip(*row, strict=True)
-                ]
-            ]
-            for row in zip(
-                *(t.tolist() for t in (cost_loc, cost_scale, revenue_loc, revenue_scale)),
-                strict=True,
-            )
+            [[(mpf(a) - mpf(b)) / mp.hypot(mpf(d), mpf(e)) for a, b, d, e in zip(*x, strict=True)]]
+            for x in rows
         ]
-    assert largest_errors(event, "Normal", exact, outcome) <= TOLERANCE[dtype]
-
-
-def test_gaussian_revenue_and_gaussian_cost_agree_with_a_million_draws() -> None:
-    cost = independent("Normal", torch.tensor([0.3, -0.5, 0.1]), torch.tensor([1.0, 0.4, 2.0]))
-    revenue = independent("Normal", torch.tensor([0.9, 0.2, 1.5]), torch.tensor([0.7, 1.1, 0.3]))
-    p = OrderEvent(cost, revenue).mean
-    draws = 10**6
-    share = OrderEvent(cost.sample((draws,)), revenue.sample((draws,))).mean.mean()
-    assert 0.2 < p < 0.8
-    assert abs(share - p) < 4.0 * math.sqrt(p * (1.0 - p) / draws)
+    of_atom = None if logits is None else logits[:, None].tolist()
+    assert largest_errors(event, "Normal", exact, outcome, of_atom) <= TOLERANCE[dtype]
 
 
 def normal(*shape: int) -> dist.TorchDistribution:
     return dist.Normal(torch.zeros(shape), torch.ones(shape)).to_event(len(shape))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        (
-            lambda: (normal(2, 3), normal(2, 3)),
-            ValueError,
-            "alternatives share their revenue",
-        ),
-        (
-            lambda: (normal(3), normal(2, 3)),
-            ValueError,
-            "cost has event_dim 1, expected 2",
-        ),
-        (
-            lambda: (independent("Laplace", torch.zeros(3), torch.ones(3)), normal(3)),
-            ValueError,
-            "Gaussian cost and Gaussian revenue only, got Laplace and Normal",
-        ),
-        (
-            lambda: (
-                dist.MultivariateNormal(torch.zeros(2), torch.eye(2)),
-                torch.zeros(2),
-            ),
-            ValueError,
-            "independent coordinates .* got MultivariateNormal",
-        ),
-        (
-            lambda: (dist.Normal(torch.zeros(3), 1.0), torch.zeros(3)),
-            ValueError,
-            r"cost has event_dim 0, expected 1 for \[K\] or 2 for \[G, K\]; use .to_event",
-        ),
-        (
-            lambda: (dist.StudentT(torch.full((3,), 5.0)).to_event(1), torch.zeros(3)),
-            TypeError,
-            "StudentT is not a registered cost family .*register_cost_family",
-        ),
-        (
-            lambda: (normal(3), [0.0] * 3),
-            TypeError,
-            "revenue must be a tensor or a distribution",
-        ),
-        (
-            lambda: (torch.zeros(()), torch.zeros(())),
-            ValueError,
-            "at least 1 dimensions",
-        ),
-        (
-            lambda: (normal(2), torch.tensor([0.0, math.nan])),
-            ValueError,
-            "revenue contains NaN",
-        ),
-    ],
-    ids=[
-        "random revenue with alternatives",
-        "cost and revenue of different rank",
-        "non-Gaussian pair",
-        "correlated cost",
-        "event_dim 0",
-        "unregistered family",
-        "list as revenue",
-        "two scalars",
-        "NaN revenue",
-    ],
-)
-def test_arguments_without_a_closed_form_are_refused_at_once(
-    arguments: Callable[[], tuple], error: type[Exception], message: str
-) -> None:
+def laplace() -> dist.TorchDistribution:
+    return independent("Laplace", torch.zeros(3), torch.ones(3))
+
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "random revenue with alternatives": (
+        lambda: (normal(2, 3), normal(2, 3)),
+        ValueError,
+        "alternatives share their revenue",
+    ),
+    "cost and revenue of different rank": (
+        lambda: (normal(3), normal(2, 3)),
+        ValueError,
+        "cost has event_dim 1, expected 2",
+    ),
+    "non-Gaussian pair": (
+        lambda: (laplace(), normal(3)),
+        ValueError,
+        "Gaussian cost and Gaussian revenue only, got Laplace and Normal",
+    ),
+    "correlated cost": (
+        lambda: (dist.MultivariateNormal(torch.zeros(2), torch.eye(2)), torch.zeros(2)),
+        ValueError,
+        "independent coordinates .* got MultivariateNormal",
+    ),
+    "event_dim 0": (
+        lambda: (dist.Normal(torch.zeros(3), 1.0), torch.zeros(3)),
+        ValueError,
+        r"cost has event_dim 0, expected 1 for \[K\] or 2 for \[G, K\]; use .to_event",
+    ),
+    "unregistered family": (
+        lambda: (dist.StudentT(torch.full((3,), 5.0)).to_event(1), torch.zeros(3)),
+        TypeError,
+        "StudentT is not a registered cost family .*register_cost_family",
+    ),
+    "list as revenue": (lambda: (normal(3), [0.0] * 3), TypeError, "revenue must be a tensor or"),
+    "two scalars": (lambda: (torch.zeros(()),) * 2, ValueError, "at least 1 dimensions"),
+    "NaN revenue": (
+        lambda: (normal(2), torch.tensor([0.0, math.nan])),
+        ValueError,
+        "revenue contains NaN",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_arguments_without_a_closed_form_are_refused_at_once(case: str) -> None:
+    arguments, error, message = REFUSED[case]
     with pytest.raises(error, match=message):
         OrderEvent(*arguments())
 
@@ -277,36 +244,6 @@ def test_validation_can_be_left_out() -> None:
         assert same.log_prob(torch.tensor(0.5)).shape == same.batch_shape
     with pyro.validation_enabled(False):
         OrderEvent(normal(2), torch.tensor([0.0, math.nan]))
-
-
-def test_event_stands_in_plates_with_vectorised_particles() -> None:
-    revenue, y = torch.randn(5, 3), torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])
-
-    def prior(y: Tensor | None = None) -> Tensor:
-        return pyro.sample("z", dist.Normal(torch.zeros(5, 3), 1.0).to_event(1))
-
-    def model(y: Tensor | None = None) -> Tensor:
-        with pyro.plate("data", 5):
-            cost = independent("Normal", prior(), torch.ones(3))
-            return pyro.sample("y", OrderEvent(cost, revenue), obs=y)
-
-    def guide(y: Tensor | None = None) -> None:
-        with pyro.plate("data", 5):
-            prior()
-
-    with pyro.plate("particles", 7, dim=-2):
-        assert model().shape == (7, 5)
-        trace = pyro.poutine.trace(model).get_trace(y)
-    trace.compute_log_prob()
-    z = trace.nodes["z"]["value"]
-    alone = OrderEvent(independent("Normal", z, torch.ones(3)), revenue).log_prob(y)
-    assert alone.shape == (7, 5)
-    assert torch.equal(trace.nodes["y"]["log_prob"], alone)
-
-    elbo = Trace_ELBO(20_000, vectorize_particles=True, max_plate_nesting=1)
-    z = torch.randn(20_000, 5, 3)
-    mean = OrderEvent(independent("Normal", z, torch.ones(3)), revenue).log_prob(y).mean(0).sum()
-    assert elbo.loss(model, guide, y) == pytest.approx(-mean.item(), rel=0.02)
 
 
 def test_shared_event_is_expanded_by_a_plate_and_enumerated_there() -> None:

@@ -13,16 +13,19 @@ from order_event_cases import (
     FLOOR,
     GRADIENT_TOLERANCE,
     TOLERANCE,
+    atoms,
     dtypes,
     exact_inputs,
+    exact_logits,
     families,
+    families_and_shapes,
+    hard_event,
     hard_revenues,
     independent,
     largest_errors,
     order_event,
     outcomes,
     random_parameters,
-    shapes,
 )
 from torch import Tensor
 
@@ -38,31 +41,21 @@ def test_reference_is_the_literal_product_and_complement() -> None:
             assert abs(got - want) < abs(want) * mpf(10) ** -50
 
 
-@shapes
-@outcomes
-@dtypes
-def test_log_prob_has_all_digits_in_both_tails(
-    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
-) -> None:
-    revenue = hard_revenues(60, alternatives, costs).to(dtype)
-    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
-    event = order_event("Normal", loc, scale, revenue)
-    u = exact_inputs(loc, scale, revenue)
-    assert largest_errors(event, "Normal", u, outcome) <= TOLERANCE[dtype]
+def rows(shape: tuple[int, ...]) -> int:
+    """A number of events that the reference computes in a tenth of a second."""
+    return max(5, 100 // math.prod(shape))
 
 
-@families
+@families_and_shapes
+@atoms
 @outcomes
 @dtypes
-def test_log_prob_has_all_digits_for_every_family_and_unit(
-    dtype: torch.dtype, outcome: float, family: str
+def test_log_prob_has_all_digits_in_both_tails_and_at_both_ends_of_p0(
+    dtype: torch.dtype, outcome: float, infinite: bool, family: str, shape: tuple[int, ...]
 ) -> None:
-    u = hard_revenues(25, 2, 3).to(dtype)
-    loc, scale = random_parameters(u.shape, dtype)
-    revenue = loc + scale * u  # rounded: the reference starts from the rounded numbers
-    event = order_event(family, loc, scale, revenue)
-    exact = exact_inputs(loc, scale, revenue)
-    assert largest_errors(event, family, exact, outcome) <= TOLERANCE[dtype]
+    event, leaves = hard_event(family, rows(shape), shape, dtype, infinite)
+    u = exact_inputs(leaves["loc"], leaves["scale"], leaves["revenue"])
+    assert largest_errors(event, family, u, outcome, exact_logits(leaves)) <= TOLERANCE[dtype]
 
 
 @outcomes
@@ -75,52 +68,31 @@ def test_float32_is_lifted_whatever_the_dimension_of_the_revenue(
     assert largest_errors(event.expand((1,)), "Normal", exact, outcome) <= 1e-6
 
 
-@shapes
+@families_and_shapes
+@atoms
 @outcomes
 @dtypes
-def test_gradient_has_its_digits_in_both_tails(
-    dtype: torch.dtype, outcome: float, alternatives: int, costs: int
+def test_gradient_has_its_digits_in_every_parameter(
+    dtype: torch.dtype, outcome: float, infinite: bool, family: str, shape: tuple[int, ...]
 ) -> None:
-    revenue = hard_revenues(30, alternatives, costs).to(dtype).requires_grad_()
-    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
-    event = order_event("Normal", loc, scale, revenue)
+    event, leaves = hard_event(family, rows(shape), shape, dtype, infinite)
     event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
-    exact = [
-        slope
-        for u in exact_inputs(loc, scale, revenue)
-        for row in event_gradients("Normal", u)[int(outcome)]
-        for slope in row
-    ]
-    assert revenue.grad.isfinite().all()
-    error = worst_error(revenue.grad.flatten().tolist(), exact, FLOOR[dtype])
-    assert error <= GRADIENT_TOLERANCE[dtype]
-
-
-@families
-@outcomes
-@dtypes
-def test_gradient_reaches_location_and_scale_with_its_digits(
-    dtype: torch.dtype, outcome: float, family: str
-) -> None:
-    u = hard_revenues(15, 2, 3).to(dtype)
-    loc, scale = random_parameters(u.shape, dtype)
-    revenue = loc + scale * u
-    leaves = [t.requires_grad_() for t in (revenue, loc, scale)]
-    event = order_event(family, loc, scale, revenue)
-    event.log_prob(torch.tensor(outcome, dtype=dtype)).sum().backward()
-    exact = exact_inputs(loc, scale, revenue)
-    by_revenue, by_loc, by_scale = [], [], []
+    u = exact_inputs(leaves["loc"], leaves["scale"], leaves["revenue"])
+    scales = leaves["scale"].reshape(rows(shape), -1, shape[-1]).tolist()
+    exact: dict[str, list[mpf]] = {name: [] for name in ("revenue", "loc", "scale", "logits")}
     with mp.workdps(60):
-        for standard, scales in zip(exact, scale.tolist(), strict=True):
-            slopes = itertools.chain(*event_gradients(family, standard)[int(outcome)])
-            pairs = zip(itertools.chain(*standard), itertools.chain(*scales), strict=True)
-            for slope, (v, unit) in zip(slopes, pairs, strict=True):
-                by_revenue.append(slope / mpf(unit))
-                by_loc.append(-slope / mpf(unit))
-                by_scale.append(-v * slope / mpf(unit))
-    for leaf, want in zip(leaves, (by_revenue, by_loc, by_scale), strict=True):
-        error = worst_error(leaf.grad.flatten().tolist(), want, FLOOR[dtype])
-        assert error <= GRADIENT_TOLERANCE[dtype]
+        for standard, units, logits in zip(u, scales, exact_logits(leaves), strict=True):
+            by_u, by_logit = event_gradients(family, standard, logits, int(outcome))
+            exact["logits"] += by_logit
+            for numbers in zip(by_u, standard, units, strict=True):
+                for slope, v, unit in zip(*numbers, strict=True):
+                    exact["revenue"].append(slope / mpf(unit))
+                    exact["loc"].append(-slope / mpf(unit))
+                    exact["scale"].append(-v * slope / mpf(unit))
+    for name, leaf in leaves.items():
+        assert leaf.grad.isfinite().all()
+        error = worst_error(leaf.grad.flatten().tolist(), exact[name], FLOOR[dtype])
+        assert error <= GRADIENT_TOLERANCE[dtype], name
 
 
 @families
@@ -163,13 +135,12 @@ def test_first_and_second_derivatives_pass_gradcheck(
     assert torch.autograd.gradgradcheck(log_prob, (revenue, loc, scale))
 
 
-@families
-@shapes
+@families_and_shapes
 @dtypes
 def test_probability_has_all_digits_of_a_small_one(
-    dtype: torch.dtype, alternatives: int, costs: int, family: str
+    dtype: torch.dtype, family: str, shape: tuple[int, ...]
 ) -> None:
-    revenue = hard_revenues(40, alternatives, costs).to(dtype)
+    revenue = hard_revenues(40, 1 if len(shape) == 1 else shape[0], shape[-1]).to(dtype)
     revenue[-2:] = math.inf
     revenue[-1, 0, 0] = -math.inf
     loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)

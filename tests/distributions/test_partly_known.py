@@ -103,32 +103,6 @@ def test_nothing_known_is_the_plain_distribution(family: str, dtype: torch.dtype
     assert torch.equal(d.log_prob(value), plain.log_prob(value))
 
 
-@pytest.mark.parametrize("known", [(), (3,), (5, 1), (4, 1, 3)], ids=str)
-def test_shapes_are_those_of_any_distribution(known: tuple[int, ...]) -> None:
-    d = PartlyKnown(base("Normal").expand((5, 3)), torch.full(known, 0.5))
-    batch = torch.broadcast_shapes((5, 3), known)
-    assert (d.batch_shape, d.event_shape) == (batch, ())
-    assert d.mean.shape == d.variance.shape == d.known.shape == batch
-    value = d.sample((2, 7))
-    assert value.shape == (2, 7, *batch)
-    assert d.log_prob(value).shape == (2, 7, *batch)
-    wide = d.expand((6, *batch))
-    assert wide.sample((2,)).shape == (2, 6, *batch)
-    assert torch.equal(
-        wide.log_prob(value[:, 0].unsqueeze(1)).sum(), 6 * d.log_prob(value[:, 0]).sum()
-    )
-    event = d.to_event(1)
-    assert (event.batch_shape, event.event_shape) == (batch[:-1], (3,))
-    assert event.log_prob(value).shape == (2, 7, *batch[:-1])
-    assert not d.mask(torch.tensor(False)).log_prob(value).any()
-    assert d.log_prob(value).dtype == torch.float64
-
-
-def test_values_take_the_type_of_the_distribution() -> None:
-    d = PartlyKnown(base("Normal", torch.float32), KNOWN.double())
-    assert d.known.dtype == d.sample().dtype == d.mean.dtype == torch.float32
-
-
 @dtypes
 @families
 def test_gradients_are_finite_also_where_the_event_is_impossible(

@@ -7,13 +7,10 @@ import math
 from typing import Any
 
 import numpy as np
-import pyro
 import pyro.distributions as dist
-import pyro.poutine as poutine
 import pytest
 import torch
-from infinite_cost_cases import finite
-from order_event_cases import dtypes, independent, outcomes
+from order_event_cases import dtypes, finite, independent, outcomes
 from samplers import DIFFERENT, agreement
 from scipy import stats
 from torch import Tensor
@@ -86,23 +83,6 @@ def test_density_and_event_together_are_the_enumerated_joint(
             found = (density + event.log_prob(torch.tensor(outcome))).exp().item()
             wanted = by_enumeration(cost, family, p0 or 0.0, seen, outcome)
             assert found == pytest.approx(wanted, rel=1e-11, abs=1e-14)
-
-
-@infinite
-def test_draws_fall_in_a_bin_as_often_as_density_and_event_say(p0: float | None) -> None:
-    cost, r = cost_of((2,), "Logistic", p0), torch.tensor([0.4, 0.2], dtype=torch.float64)
-    c = cost.sample((400_000,))
-    happened = (c < r).all(-1)
-    for low, high in ((-0.5, 0.1), (0.3, 0.8)):  # of the first cost, across the revenue too
-        grid = torch.linspace(low, high, 601, dtype=torch.float64)
-        middle = 0.5 * (grid[1:] + grid[:-1])
-        seen = torch.stack([middle, torch.full_like(middle, NAN)], 1)
-        event = OrderEvent(given_observed(cost, seen), r)
-        for y in (0.0, 1.0):
-            density = ObservedCost(cost).log_prob(seen) + event.log_prob(torch.tensor(y))
-            p = (density.exp() * (grid[1] - grid[0])).sum()
-            share = ((c[:, 0] > low) & (c[:, 0] < high) & (happened == bool(y))).double().mean()
-            assert abs(share - p) < 4.5 * (p * (1 - p) / 400_000) ** 0.5 + 2e-4
 
 
 @infinite
@@ -219,34 +199,6 @@ def test_draws_of_the_unseen_are_those_of_rejection(
 # As a part of programs
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=str)
-@pytest.mark.parametrize("p0", [None, 0.3])
-def test_shapes_and_types_are_those_of_any_distribution(
-    p0: float | None, shape: tuple[int, ...]
-) -> None:
-    for dtype in (torch.float32, torch.float64):
-        cost = cost_of(shape, "Normal", p0, (5,), dtype)
-        observed = ObservedCost(cost, 2.0, 3.0)
-        assert (observed.batch_shape, observed.event_shape) == ((5,), shape)
-        c = observed.sample((4,))
-        assert c.shape == (4, 5, *shape)
-        assert c.dtype == dtype
-        value = torch.full((5, *shape), NAN, dtype=dtype)
-        value[..., 0] = 1.0
-        log_p = observed.log_prob(value)
-        assert log_p.shape == (5,)
-        assert log_p.dtype == dtype
-        assert torch.equal(observed.expand((7, 5)).log_prob(value), log_p.expand(7, 5))
-        assert observed.to_event(1).log_prob(value).shape == ()
-        mask = torch.tensor([True, False, True, True, False])
-        assert torch.equal(observed.mask(mask).log_prob(value) != 0.0, mask)
-        given = given_observed(cost, value)
-        assert (given.batch_shape, given.event_shape) == ((5,), shape)
-        assert (given.sample((4,))[..., 0] == 1.0).all()
-        # A value that has more rows than the cost.
-        assert given_observed(cost, value.expand(7, 5, *shape)).batch_shape == (7, 5)
-
-
 def test_draws_are_in_the_units_of_the_data() -> None:
     cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
     draws = ObservedCost(cost, torch.tensor([100.0, -3.0]), torch.tensor([10.0, 0.1])).sample(
@@ -297,16 +249,3 @@ def test_density_passes_gradients_to_the_cost() -> None:
         return ObservedCost(cost, 0.5, 3.0).log_prob(seen) + event.log_prob(torch.tensor(0.0))
 
     assert torch.autograd.gradcheck(log_p, (loc, raw, logits))
-
-
-def test_program_scores_what_was_seen_in_a_plate() -> None:
-    cost, value = cost_of((2,)), torch.tensor([[NAN, 1.0], [0.5, NAN], [NAN, NAN]])
-
-    def program() -> None:
-        with pyro.plate("data", 3):
-            pyro.sample("c_observed", ObservedCost(cost), obs=value.double())
-
-    log_p = poutine.trace(program).get_trace().log_prob_sum()
-    base = cost.base_dist
-    marginal = dist.Normal(base.loc, base.scale).log_prob(torch.tensor([0.5, 1.0]).double()).sum()
-    torch.testing.assert_close(log_p, marginal)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import pyro.distributions as dist
 import pytest
 import torch
-from samplers import DIFFERENT, agreement, shuffled
+from samplers import DIFFERENT, agreement
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
@@ -102,59 +100,6 @@ def test_no_closed_form_is_seen_for_a_revenue_of_no_cost_family(case: str) -> No
     assert not integrates_over(zeros(2).to_event(1), UNREGISTERED[case])
 
 
-@sizes
-@atoms
-def test_both_outcomes_have_the_frequency_of_a_million_draws(size: int, p0: float) -> None:
-    pair = event(size, p0)
-    c, k = pair.cost.sample((MANY,)), pair.revenue.sample((MANY,))
-    happened = (c < k).all(-1).double().mean().item()
-    for outcome, frequency in ((0.0, 1.0 - happened), (1.0, happened)):
-        p = pair.log_prob(torch.tensor(outcome).double()).exp().item()
-        assert 0.05 < p < 0.95
-        assert abs(frequency - p) < 4.5 * math.sqrt(p * (1.0 - p) / MANY)
-
-
-def shared_by_alternatives() -> tuple[Tensor, Tensor, Tensor]:
-    """Draws of c [n, 2, 1] and k [n, 1, 1], and the product that E_k would give."""
-    c, k = (torch.randn(MANY, g, 1, dtype=torch.float64) for g in (2, 1))
-    one = OrderEvent(zeros(1).to_event(1), zeros(1).to_event(1)).mean.double()
-    return c, k, 1.0 - (1.0 - one).square()
-
-
-def correlated_coordinates() -> tuple[Tensor, Tensor, Tensor]:
-    """Draws for a k of correlation 0.8, and what its margins alone would give."""
-    k = dist.MultivariateNormal(
-        torch.zeros(2).double(), torch.tensor([[1.0, 0.8], [0.8, 1.0]]).double()
-    )
-    c = 0.5 * torch.randn(MANY, 1, 2, dtype=torch.float64)
-    margins = dist.Normal(k.mean, k.variance.sqrt()).to_event(1)
-    cost = dist.Normal(torch.zeros(2).double(), 0.5).to_event(1)
-    return c, k.sample((MANY, 1)), OrderEvent(cost, margins).mean
-
-
-def mapped_gaussian() -> tuple[Tensor, Tensor, Tensor]:
-    """Draws for exp(k), and what a Gaussian of its mean and variance would give."""
-    c, k = (torch.randn(MANY, 1, 1, dtype=torch.float64) for _ in range(2))
-    mapped = dist.LogNormal(torch.zeros(1).double(), 1.0)
-    moments = dist.Normal(mapped.mean, mapped.variance.sqrt()).to_event(1)
-    cost = dist.Normal(torch.zeros(1).double(), 1.0).to_event(1)
-    return c, k.exp(), OrderEvent(cost, moments).mean
-
-
-@pytest.mark.parametrize(
-    "case",
-    [shared_by_alternatives, correlated_coordinates, mapped_gaussian],
-    ids=lambda f: f.__name__,
-)
-def test_formula_would_be_wrong_where_it_is_refused(
-    case: Callable[[], tuple[Tensor, Tensor, Tensor]],
-) -> None:
-    c, k, formula = case()
-    frequency = (c < k).all(-1).any(-1).double().mean()
-    # 30 times the standard error of the frequency.
-    assert (frequency - formula).abs() > 30.0 * 0.5 / math.sqrt(MANY)
-
-
 # The posterior
 
 
@@ -199,45 +144,6 @@ def test_revenue_and_then_cost_agree_jointly_with_rejection_sampling(
     assert agreement(features(c, k), features(*wanted)) > DIFFERENT
 
 
-def ignoring_the_outcome(pair: OrderEvent, outcome: float) -> tuple[Tensor, Tensor]:
-    k = pair.revenue.sample((DRAWS,))
-    return pair.given_revenue(k).cost_posterior(torch.tensor(outcome)).sample(), k
-
-
-def of_the_other_outcome(pair: OrderEvent, outcome: float) -> tuple[Tensor, Tensor]:
-    k = pair.revenue_posterior(torch.tensor(1.0 - outcome)).sample((DRAWS,))
-    return pair.given_revenue(k).cost_posterior(torch.tensor(outcome)).sample(), k
-
-
-def without_the_dependence_of_coordinates(
-    pair: OrderEvent, outcome: float
-) -> tuple[Tensor, Tensor]:
-    k = shuffled(pair.revenue_posterior(torch.tensor(outcome)).sample((DRAWS,)))
-    return pair.given_revenue(k).cost_posterior(torch.tensor(outcome)).sample(), k
-
-
-@pytest.mark.parametrize(
-    ("sampler", "outcome", "size"),
-    [
-        (ignoring_the_outcome, 0.0, 1),
-        (ignoring_the_outcome, 1.0, 1),
-        (ignoring_the_outcome, 0.0, 3),
-        (ignoring_the_outcome, 1.0, 3),
-        (of_the_other_outcome, 0.0, 2),
-        (of_the_other_outcome, 1.0, 2),
-        (without_the_dependence_of_coordinates, 0.0, 2),
-    ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
-)
-def test_wrong_samplers_do_not_agree_with_rejection_sampling(
-    sampler: Callable[[OrderEvent, float], tuple[Tensor, Tensor]], outcome: float, size: int
-) -> None:
-    pair = event(size)
-    c, k = sampler(pair, outcome)
-    wanted = by_rejection(pair, outcome, DRAWS)
-    assert agreement(features(c, k), features(*wanted)) < DIFFERENT
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 @atoms
 def test_costs_agree_with_outcomes_however_unlikely(p0: float, dtype: torch.dtype) -> None:
@@ -272,16 +178,6 @@ def test_density_is_that_of_bayes_rule(outcome: float, p0: float, size: int) -> 
     wanted = pair.revenue.log_prob(k).exp() * given / evidence
     posterior = pair.revenue_posterior(torch.tensor(outcome).double())
     torch.testing.assert_close(posterior.log_prob(k).exp(), wanted, rtol=1e-9, atol=1e-12)
-
-
-@atoms
-@outcomes
-def test_density_integrates_to_one(outcome: float, p0: float) -> None:
-    pair = event(1, p0)
-    posterior = pair.revenue_posterior(torch.tensor(outcome).double())
-    grid = torch.linspace(-15.0, 15.0, 20_001, dtype=torch.float64)
-    density = posterior.log_prob(grid.unsqueeze(-1)).exp()
-    assert torch.trapezoid(density, grid).item() == pytest.approx(1.0, abs=1e-9)
 
 
 def test_cost_or_revenue_that_is_known_has_no_posterior_of_the_revenue() -> None:

@@ -96,13 +96,3 @@ def test_draw_of_the_costs_says_nothing_more_about_y() -> None:
     posterior = p_y.cost_posterior(p_y.sample())
     assert posterior.batch_shape == (4,)
     assert torch.equal(posterior.log_prob(c), p_y.event.cost.log_prob(c).expand(4))
-
-
-def test_expand_keeps_class_density_and_event() -> None:
-    p_y = response(torch.tensor(LEVELS, dtype=torch.float64))
-    wide = p_y.expand((3, 4))
-    y = torch.randn(4, dtype=torch.float64)
-    assert isinstance(wide, ThresholdQuantile)
-    assert torch.equal(wide.log_prob(y), p_y.log_prob(y).expand(3, 4))
-    assert wide.sample((2,)).shape == (2, 3, 4)
-    assert wide.cost_posterior(y).batch_shape == (3, 4)

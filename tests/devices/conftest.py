@@ -9,12 +9,16 @@ from typing import Any
 import pyro
 import pytest
 import torch
-from device_emulation import AVAILABLE, emulated
+from device_emulation import AVAILABLE, emulated, register
 from small_models import Put
 from torch import Tensor
 
 # A second conftest.py cannot be collected for doctests: the module name is taken.
 collect_ignore = ["conftest.py"]
+
+# While tests are collected, and so before any of them, whichever comes first.
+if AVAILABLE and not torch.cuda.is_available():
+    register()
 
 
 @pytest.fixture(params=["emulated", "cuda"])

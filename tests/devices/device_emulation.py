@@ -87,7 +87,7 @@ class _EmulationMode(TorchDispatchMode):
 @contextmanager
 def emulated() -> Iterator[torch.device]:
     """The emulated device, which accepts operations inside this context."""
-    _register()
+    register()
     before = torch.__future__.get_swap_module_params_on_conversion()
     # `Module.to` keeps the identity of parameters, as it does between the CPU and CUDA.
     torch.__future__.set_swap_module_params_on_conversion(True)
@@ -99,8 +99,11 @@ def emulated() -> Iterator[torch.device]:
 
 
 @functools.cache
-def _register() -> torch.library.Library:
-    """Register the device with torch, once a process: torch cannot take it back."""
+def register() -> torch.library.Library:
+    """Register the device with torch for the rest of the process.
+
+    To be called before the first backward pass, in which torch counts the devices for good.
+    """
 
     class Backend(registration._DummyBackendModule):
         def get_rng_state(self, device: Any = None) -> Tensor:

@@ -44,14 +44,6 @@ class CMNN(Baseline):
             else (TypeOne if form == "type1" else TypeTwo)(x_dim, r_dim, hidden)
         )
 
-    def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The contributions of x, one tensor for each layer that reads it."""
-        return self.network.encode(x)
-
-    def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """Score [...]."""
-        return self.network.decode(encoded, r).squeeze(-1)
-
 
 def softplus_thirds(values: Tensor) -> Tensor:
     """Softplus, its concave reflection and a saturated activation, on a third of the units each."""
@@ -96,8 +88,7 @@ class TypeOne(nn.Module):
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Scores [..., 1]."""
         first = elu_split(encoded[0] + self.r_layer(r))
-        out: Tensor = self.output(elu_split(self.hidden(first)))
-        return out
+        return self.output(elu_split(self.hidden(first)))
 
 
 class TypeTwo(nn.Module):
@@ -128,5 +119,4 @@ class TypeTwo(nn.Module):
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Scores [..., 1]."""
         units = elu_split(r.unsqueeze(-1) * self.r_weight.abs() + self.r_bias)
-        out: Tensor = self.output(elu_split(encoded[0] + self.r_layer(units.flatten(-2))))
-        return out
+        return self.output(elu_split(encoded[0] + self.r_layer(units.flatten(-2))))

@@ -61,5 +61,4 @@ class TwoStreamBody(nn.Module):
         first, second, last = self.r_layers
         h = self.activation(first(r) + a0)
         h = self.activation(second(h) + a1)
-        out: Tensor = last(h) + a2
-        return out
+        return last(h) + a2

@@ -50,8 +50,7 @@ def plot_response_curves(
     :param labels: names of the rows, [B].
     :param revenue_name: name of the revenue, with its unit.
     :param outcome_name: name of y, with its unit if it has one.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for a revenue index out of range, shapes that do not match, or a grid that
         is not increasing.
 

@@ -48,5 +48,4 @@ def load(name: str, variant: str = "default") -> Dataset:
     """
     one_of("name", name, NAMES)
     one_of("variant", variant, ["default", "published"])
-    dataset: Dataset = getattr(import_module(f"{loaders.__name__}.{name}"), variant)()
-    return dataset
+    return getattr(import_module(f"{loaders.__name__}.{name}"), variant)()

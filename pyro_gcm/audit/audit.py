@@ -43,15 +43,13 @@ def audit_monotonicity(
     pairs found so far at random if the predictor has no derivatives. x is always that of a row.
 
     The two ends of a pair are predicted in separate calls of equal shape, at the same position of
-    the batch. Kernels of matrix products depend on the shape, so predictions of the same row in
-    batches of different sizes can differ in their last bits, which would look like a drop.
+    the batch, because results of matrix products depend on the shape in their last bits.
 
     A drop of at most `tolerance` * max(1, abs(prediction)) counts as rounding. The default
-    tolerance is 2^-20 (about 1e-6) for float32 predictions and 2^-40 (1e-12) for float64, which is
-    8 and 4096 times their precision: larger than the rounding error of sums of a thousand terms,
-    and smaller than any relevant change of a probability. A violation below the tolerance is not
-    distinguished from rounding. A warning reports predictions in units so small that the tolerance
-    may hide violations.
+    tolerance is 2^-20 (about 1e-6) for float32 predictions and 2^-40 (1e-12) for float64: larger
+    than the rounding error of sums of a thousand terms, and smaller than any relevant change of a
+    probability. A warning reports predictions in units so small that the tolerance may hide
+    violations.
 
     :param predictor: an object with `predict(x, r)` -> [B], such as a `GCM` or a baseline; a module
         or function of (x, r), of tensors or arrays; or an object with the interface of scikit-learn
@@ -113,7 +111,7 @@ def audit_monotonicity(
             predictor, x, r, adapter=adapter, columns=columns, dtype=dtype, names=both
         )
         tolerance = default_tolerance(resolved.output) if tolerance is None else float(tolerance)
-        space = Space.of(r, signs, margin, resolved.dtype)
+        space = Space(r, signs, margin, resolved.dtype)
         with tqdm(total=pairs, disable=not progress, delay=2, desc="audit", unit="pair") as bar:
             run = Searches(resolved, x, signs, space, tolerance, batch_size, bar)
             for search, share in zip(searches, _shares(pairs, len(searches)), strict=True):

@@ -56,11 +56,9 @@ class MonotoneBoosting:
     :param response: "binary" (log loss; `predict` returns Pr(y = 1)) or "continuous" (squared
         error; `predict` returns the mean).
     :param seed: seed of the library's random choices.
-    :param options: options of the library's estimator under its own names, such as those of early
-        stopping.
+    :param options: options of the library's estimator under its own names.
     :raises ValueError: for another response or library, for options that are set here, and for
-        options under which the libraries do not guarantee the constraints (another loss, linear
-        models, categorical columns).
+        those that may break monotonicity (another loss, linear models, categorical columns).
     :raises ImportError: if the library is not installed.
 
     Example::

@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.non_negative import softplus
-from pyro_gcm.baselines.two_stream import TwoStreamBody
+from pyro_gcm.baselines.two_stream import TwoStreamBody, softplus
 
 
 class CMNN(Baseline):

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.non_negative import NonNegativeLinear
-from pyro_gcm.baselines.two_stream import TwoStreamBody
+from pyro_gcm.baselines.two_stream import NonNegativeLinear, TwoStreamBody
 
 
 class PosNN(Baseline):

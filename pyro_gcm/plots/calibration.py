@@ -81,10 +81,9 @@ def plot_ranks(
 ) -> Axes:
     """Histogram of the ranks of simulation-based calibration, with a band for uniform ranks.
 
-    If the posterior is correct, the rank of a true value among its posterior draws is uniform on
-    0..num_draws (Talts et al. 2018), and each bin is outside the band with a probability of at most
-    1 %. A histogram that is high in the middle indicates a posterior that is too wide, a low middle
-    one that is too narrow, and a slope one that is biased.
+    If the posterior is correct, the ranks are uniform on 0..num_draws (Talts et al. 2018), and each
+    bin is outside the band with a probability of at most 1 %. A high middle indicates a posterior
+    that is too wide, a low middle one that is too narrow, and a slope one that is biased.
 
     :param ranks: number of draws below the true value, integers in 0..num_draws, [n].
     :param num_draws: number of posterior draws behind every rank.

@@ -38,11 +38,10 @@ def plot_cost_density(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Density of one cost given x, with the region below the revenue shaded.
+    """Density of one cost given x, with Pr(c < r) shaded: the paper's Figure 3 in one dimension.
 
-    The shaded area is Pr(c < r), the probability of the event y = 1: the paper's Figure 3 in one
-    dimension. If the cost may be infinite, the legend shows the probability of that, and the area
-    under the curve is one minus this probability.
+    If the cost may be infinite, the legend shows the probability of that, and the area under the
+    curve is one minus this probability.
 
     :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
     :param x: one row, [x_dim] or [1, x_dim], in the units of the data.
@@ -54,11 +53,9 @@ def plot_cost_density(
     :param num_samples: number of draws of z, by default that of the model.
     :param label: name of the cost with its unit, for the axis.
     :param ax: axes to draw on and to return; by default new ones.
-    :raises ValueError: for several rows of x, a cost index out of range, or r with an `IGCM`, whose
-        costs are not compared with r directly.
+    :raises ValueError: for several rows of x, a cost index out of range, or r with an `IGCM`.
 
     >>> from matplotlib.figure import Figure
-    >>> import torch
     >>> from pyro_gcm import GCM
     >>> ax = plot_cost_density(GCM(3, 2), torch.zeros(3), 0.5, ax=Figure().subplots())
     >>> ax.get_xlabel()
@@ -132,7 +129,6 @@ def plot_cost_pairs(
         outside (0, 1), or r with an `IGCM`.
 
     >>> from matplotlib.figure import Figure
-    >>> import torch
     >>> from pyro_gcm import GCM
     >>> ax = plot_cost_pairs(GCM(3, 2), torch.zeros(3), torch.zeros(2), ax=Figure().subplots())
     >>> ax.get_ylabel()

@@ -35,9 +35,8 @@ def plot_latent(
 ) -> Axes:
     """Posterior means of two dimensions of z, one point per row, coloured by the outcome.
 
-    Draws of z are shown faintly behind the means; if they are spread widely relative to the
-    distances between the means, z is uncertain. An outcome of zeros and ones has two colours and a
-    legend, another outcome a colour bar.
+    Draws of z are shown faintly behind the means; a wide spread of draws means that z is uncertain.
+    An outcome of zeros and ones has two colours and a legend, another outcome a colour bar.
 
     :param z: draws [S, B, D], such as those of `cost_posterior`, or means [B, D].
     :param y: outcomes, [B].

@@ -27,7 +27,6 @@ def plot_history(
     :raises ValueError: for missing columns.
 
     >>> from matplotlib.figure import Figure
-    >>> import pandas as pd
     >>> history = pd.DataFrame({"epoch": [1, 2, 3], "loss": [0.7, 0.6, 0.55]})
     >>> plot_history(history, ax=Figure().subplots()).get_ylabel()
     'minus the bound (nats per row)'
@@ -64,7 +63,6 @@ def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None
     :raises ValueError: for missing columns, or numbers of particles below 1.
 
     >>> from matplotlib.figure import Figure
-    >>> import pandas as pd
     >>> frame = pd.DataFrame(
     ...     {"num_particles": [1, 8, 64], "bound": [-0.6, -0.5, -0.49], "standard_error": 0.01}
     ... )

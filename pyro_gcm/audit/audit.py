@@ -56,18 +56,17 @@ def audit_monotonicity(
         whose `predict_proba` (second column) or `predict` takes one matrix [x, r].
     :param x: [n, x_dim]; `r`: [n, r_dim], in the units of the predictor. Column names of DataFrames
         appear in the results.
-    :param increasing: True or False for all columns of r, or for each column +1, -1 or 0 (held
-        fixed and not checked).
+    :param increasing: True or False for all columns of r, or +1, -1 or 0 (fixed) for each.
     :param pairs: maximum number of pairs in total, including the points of the gradient scan.
     :param searches: any of "random", "grid" and "gradient".
     :param margin: how far to go beyond the range of each column of r, as a fraction of the range.
     :param tolerance: fraction of max(1, abs(prediction)) up to which a drop counts as rounding.
     :param adapter: how to call the predictor, one of `ADAPTERS`; "auto" determines it from the
         parameters of its methods.
-    :param columns: positions of the columns of r in the matrix, if they are not the last. Not
-        needed if x and r are DataFrames and the predictor has `feature_names_in_`.
-    :param dtype: "float32" or "float64", the dtype of the inputs of the predictor, to which r is
-        rounded; by default that of a module's parameters, and float64 for other predictors.
+    :param columns: positions of the columns of r in the matrix, if they are not the last and cannot
+        be found by the names of DataFrames and the predictor's `feature_names_in_`.
+    :param dtype: "float32" or "float64", to which inputs are rounded; by default that of a module's
+        parameters, and float64 for other predictors.
     :param batch_size: maximum number of rows per call.
     :param seed: seed of all random choices.
     :param progress: whether to show a progress bar if the audit takes longer than two seconds.
@@ -75,7 +74,6 @@ def audit_monotonicity(
     :raises ValueError: for wrong shapes, values or options, for a predictor that fails at the first
         rows, and for predictions that are not finite.
 
-    >>> import numpy as np
     >>> x, r = np.zeros((50, 1)), np.linspace(0.0, 1.0, 50)[:, None]
     >>> audit = audit_monotonicity(lambda x, r: np.sin(4.0 * r[:, 0]), x, r, pairs=3000)
     >>> audit.passed, round(audit.largest_drop, 3)  # sin 4 after sin(pi / 2)

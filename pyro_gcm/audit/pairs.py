@@ -35,9 +35,10 @@ class Pairs:
 
 
 class Space:
-    """The search space: oriented rows `r` [n, m], bounds [m], and indices `moving` of the columns.
+    """The search space: oriented rows, bounds [m], and indices `moving` of the varied columns.
 
-    :param r: rows [n, m], with the signs [m] of their columns.
+    :param r: rows of data, [n, m].
+    :param signs: +1, -1 or 0 (held fixed) for each column, [m].
     :param margin: fraction of the range by which it is extended at both ends.
     :param dtype: dtype to which the predictor's inputs are rounded.
     """

@@ -89,9 +89,9 @@ def _scan(
         points = space.inside(points)
         slopes = slope(part, points) * space.span
         new = part, points, slopes
-        rows_, points, slopes = (np.concatenate(both) for both in zip(best, new, strict=True))
+        near, points, slopes = (np.concatenate(both) for both in zip(best, new, strict=True))
         order = np.argsort(slopes[:, space.moving].min(1), kind="stable")[:keep]
-        best = rows_[order], points[order], slopes[order]
+        best = near[order], points[order], slopes[order]
     held = np.ones(space.r.shape[1], dtype=bool)
     held[space.moving] = False
     best[2][:, held] = 0.0

@@ -18,20 +18,18 @@ if TYPE_CHECKING:
 class Dataset:
     """A table for a monotone model p(y | x, r), with all rows in the order of the source file.
 
-    Every column of ``r`` is oriented so that ``y`` is expected to rise with it. If the effect of a
-    column is decreasing in the source, its sign is flipped and its name says so: "-weight" is minus
-    the weight.
+    Every column of ``r`` is oriented so that ``y`` is expected to increase with it: "-weight" is
+    minus the weight.
 
     :param name: the data set; ``variant``: its variant, both as in :func:`pyro_gcm.data.load`.
     :param x: free inputs, [n, x_dim], float64. Each category is one 0/1 column.
-    :param r: monotone inputs (the revenues), [n, r_dim], float64; ``y`` increases with each.
+    :param r: monotone inputs (the revenues), [n, r_dim], float64.
     :param y: response, [n], float64: 0 or 1 if binary, in its own units if continuous.
     :param x_names: names of the columns of ``x``, such as "race=White" for a category.
     :param r_names: names of the columns of ``r``, with a leading "-" if the sign is flipped.
     :param response: "binary" or "continuous".
     :param metric: the metric of the published tables: "auc", "accuracy" or "rmse" (in units of y).
-    :param fixed: training and test rows of the split that the literature shares, or None. Read it
-        through :meth:`fixed_split`.
+    :param fixed: training and test rows of the split that the literature shares, or None.
     :raises TypeError: if x, r or y is not a tensor, or names are given as one string.
     :raises ValueError: if shapes, names and values do not fit together.
     """

@@ -25,10 +25,9 @@ class RawFile:
 
     :param path: its path in the folder PYRO_GCM_DATA, such as "adult/adult.data". A gzipped copy
         with ".gz" appended to this path is read as well.
-    :param sha256: hexadecimal digest of its unpacked content. For an archive, the digest of the
-        list of its members as ``sha256sum *`` prints it (digest, two spaces, name, sorted by
-        name). None if it is not known: nothing is verified then, and the loader has to check what
-        it reads.
+    :param sha256: hexadecimal digest of its unpacked content; for an archive, that of the output of
+        ``sha256sum *`` on its members, sorted by name. None if it is not known: nothing is verified
+        then, and the loader has to check what it reads.
     :param url: its public source: the file itself, its gzipped copy if the URL ends in ".gz", or a
         zip archive that contains it.
     :param member: its name in that archive; None if the URL is the file itself.

@@ -20,9 +20,7 @@ class ConditionalFlow(nn.Module):
     Monotonic splines map z to a standard normal. They are the identity outside of [-5, 5], so that
     z has about the scale of a standard normal. For dim = 1 the spline depends on the context only.
 
-    :param in_dim: number of columns of the context.
-    :param dim: dimension D of z.
-    :param hidden: width of two hidden layers, or the widths of any number, in each transform.
+    :param in_dim, hidden: as for `Conditional`, in each transform; `dim`: dimension D of z.
     :param transforms: number of transforms, in alternating order of the columns. Each is a
         coupling, so that a draw takes two passes through its network for any D.
     :raises ValueError: for fewer than 1 transform.

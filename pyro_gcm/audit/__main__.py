@@ -109,17 +109,13 @@ def _audit(options: argparse.Namespace) -> MonotonicityAudit:
     features = [str(name) for name in getattr(predictor, "feature_names_in_", frame.columns)]
     x_names = [n for n in features if n not in r_names] if options.x is None else _names(options.x)
     used = (*r_names, *x_names)
-    missing = [name for name in used if name not in frame]
-    if missing:
+    if missing := [name for name in used if name not in frame]:
         raise ValueError(f"{options.data} has no columns {missing}, it has {list(frame.columns)}")
-    repeated = {name for name in used if used.count(name) > 1}
-    if repeated:
-        raise ValueError(f"--r and --x must name different columns, got {sorted(repeated)} twice")
-    unknown = [name for name in used if name not in features]
-    if unknown:
+    if repeated := sorted({name for name in used if used.count(name) > 1}):
+        raise ValueError(f"--r and --x must name different columns, got {repeated} twice")
+    if unknown := [name for name in used if name not in features]:
         raise ValueError(f"the predictor has no columns {unknown}, it takes {features}")
-    text = [name for name in used if not is_numeric_dtype(frame[name])]
-    if text:
+    if text := [name for name in used if not is_numeric_dtype(frame[name])]:
         hint = "" if set(text) & set(r_names) else ": select numeric ones with --x"
         raise ValueError(f"columns {text} are not numeric{hint}")
     columns = None
@@ -166,15 +162,14 @@ def _record(audit: MonotonicityAudit) -> dict[str, Any]:
     """The result in a form that JSON supports."""
     w = audit.witness
     numbers = ("passed", "pairs", "ties", "rounding", "violations", "rate", "largest_drop")
+    of_pair = ("row", "search", "low", "high", "drop", "confirmed")
     return {
-        **{name: getattr(audit, name) for name in numbers},
-        "tolerance": audit.tolerance,
+        **{name: getattr(audit, name) for name in (*numbers, "tolerance")},
         "by_search": audit.frame.to_dict("records"),
         "by_column": audit.by_column.to_dict("records"),
         "witness": w
         and {
-            **{name: getattr(w, name) for name in ("row", "search", "low", "high", "drop")},
-            "confirmed": w.confirmed,
+            **{name: getattr(w, name) for name in of_pair},
             "x": dict(zip(audit.x_names, w.x.tolist(), strict=True)),
             "r_low": dict(zip(audit.r_names, w.r_low.tolist(), strict=True)),
             "r_high": dict(zip(audit.r_names, w.r_high.tolist(), strict=True)),

@@ -48,8 +48,7 @@ def adapter_of(predictor: Any) -> str:
             f"cannot determine from its parameters how to call {kind}: pass adapter=, one of "
             f"{list(ADAPTERS)}"
         )
-    second = positional[1] if len(positional) > 1 else None
-    if second is not None and (second.default is inspect.Parameter.empty or second.name == "r"):
+    if any(p.default is p.empty or p.name == "r" for p in positional[1:2]):
         return f"{name}(x, r)"
     if name == "predict" and hasattr(predictor, "predict_proba"):
         return "predict_proba(matrix)"
@@ -124,11 +123,11 @@ def _order(
         return np.array([list(names).index(name) for name in features])
     total = x_dim + r_dim
     places = list(range(x_dim, total)) if columns is None else list(columns)
-    if len(places) != r_dim or len(set(places)) != r_dim or not set(places) <= set(range(total)):
+    others = [place for place in range(total) if place not in places]
+    if len(places) != r_dim or len(others) != x_dim:
         raise ValueError(
             f"columns must be the {r_dim} different positions of r in 0..{total - 1}, got {columns}"
         )
-    others = [place for place in range(total) if place not in places]
     return np.argsort(others + places)
 
 

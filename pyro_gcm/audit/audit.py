@@ -43,33 +43,30 @@ def audit_monotonicity(
     pairs found so far at random if the predictor has no derivatives. x is always that of a row.
 
     The two ends of a pair are predicted in separate calls of equal shape, at the same position of
-    the batch. Kernels of matrix products depend on the shape, so predictions of the same row in
-    batches of different sizes can differ in their last bits, which would look like a drop.
+    the batch, because results of matrix products depend on the shape in their last bits.
 
     A drop of at most `tolerance` * max(1, abs(prediction)) counts as rounding. The default
-    tolerance is 2^-20 (about 1e-6) for float32 predictions and 2^-40 (1e-12) for float64, which is
-    8 and 4096 times their precision: larger than the rounding error of sums of a thousand terms,
-    and smaller than any relevant change of a probability. A violation below the tolerance is not
-    distinguished from rounding. A warning reports predictions in units so small that the tolerance
-    may hide violations.
+    tolerance is 2^-20 (about 1e-6) for float32 predictions and 2^-40 (1e-12) for float64: larger
+    than the rounding error of sums of a thousand terms, and smaller than any relevant change of a
+    probability. A warning reports predictions in units so small that the tolerance may hide
+    violations.
 
     :param predictor: an object with `predict(x, r)` -> [B], such as a `GCM` or a baseline; a module
         or function of (x, r), of tensors or arrays; or an object with the interface of scikit-learn
         whose `predict_proba` (second column) or `predict` takes one matrix [x, r].
     :param x: [n, x_dim]; `r`: [n, r_dim], in the units of the predictor. Column names of DataFrames
         appear in the results.
-    :param increasing: True or False for all columns of r, or for each column +1, -1 or 0 (held
-        fixed and not checked).
+    :param increasing: True or False for all columns of r, or +1, -1 or 0 (fixed) for each.
     :param pairs: maximum number of pairs in total, including the points of the gradient scan.
     :param searches: any of "random", "grid" and "gradient".
     :param margin: how far to go beyond the range of each column of r, as a fraction of the range.
     :param tolerance: fraction of max(1, abs(prediction)) up to which a drop counts as rounding.
     :param adapter: how to call the predictor, one of `ADAPTERS`; "auto" determines it from the
         parameters of its methods.
-    :param columns: positions of the columns of r in the matrix, if they are not the last. Not
-        needed if x and r are DataFrames and the predictor has `feature_names_in_`.
-    :param dtype: "float32" or "float64", the dtype of the inputs of the predictor, to which r is
-        rounded; by default that of a module's parameters, and float64 for other predictors.
+    :param columns: positions of the columns of r in the matrix, if they are not the last and cannot
+        be found by the names of DataFrames and the predictor's `feature_names_in_`.
+    :param dtype: "float32" or "float64", to which inputs are rounded; by default that of a module's
+        parameters, and float64 for other predictors.
     :param batch_size: maximum number of rows per call.
     :param seed: seed of all random choices.
     :param progress: whether to show a progress bar if the audit takes longer than two seconds.
@@ -77,7 +74,6 @@ def audit_monotonicity(
     :raises ValueError: for wrong shapes, values or options, for a predictor that fails at the first
         rows, and for predictions that are not finite.
 
-    >>> import numpy as np
     >>> x, r = np.zeros((50, 1)), np.linspace(0.0, 1.0, 50)[:, None]
     >>> audit = audit_monotonicity(lambda x, r: np.sin(4.0 * r[:, 0]), x, r, pairs=3000)
     >>> audit.passed, round(audit.largest_drop, 3)  # sin 4 after sin(pi / 2)
@@ -113,7 +109,7 @@ def audit_monotonicity(
             predictor, x, r, adapter=adapter, columns=columns, dtype=dtype, names=both
         )
         tolerance = default_tolerance(resolved.output) if tolerance is None else float(tolerance)
-        space = Space.of(r, signs, margin, resolved.dtype)
+        space = Space(r, signs, margin, resolved.dtype)
         with tqdm(total=pairs, disable=not progress, delay=2, desc="audit", unit="pair") as bar:
             run = Searches(resolved, x, signs, space, tolerance, batch_size, bar)
             for search, share in zip(searches, _shares(pairs, len(searches)), strict=True):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pyro_gcm.audit.predictors import Array
 
@@ -21,7 +22,7 @@ _MIN_STEPS, _MAX_STEPS = 64, 4096  # of the grid of a column
 class Pairs:
     """n pairs of oriented revenues `low` <= `high`, both [n, m], and the rows [n] of their x."""
 
-    rows: np.ndarray[Any, np.dtype[np.int64]]
+    rows: npt.NDArray[np.int64]
     low: Array
     high: Array
 
@@ -29,41 +30,34 @@ class Pairs:
         """The pairs at an index, a slice or a mask."""
         return Pairs(self.rows[index], self.low[index], self.high[index])
 
-    @property
-    def count(self) -> int:
-        """Number of pairs n."""
+    def __len__(self) -> int:
         return len(self.rows)
 
 
-@dataclass(frozen=True)
 class Space:
-    """The search space: oriented rows r [n, m], bounds [m], and indices of the varied columns."""
+    """The search space: oriented rows, bounds [m], and indices `moving` of the varied columns.
 
-    r: Array
-    lower: Array
-    upper: Array
-    moving: np.ndarray[Any, np.dtype[np.int64]]
-    dtype: np.dtype[Any]
+    :param r: rows of data, [n, m].
+    :param signs: +1, -1 or 0 (held fixed) for each column, [m].
+    :param margin: fraction of the range by which it is extended at both ends.
+    :param dtype: dtype to which the predictor's inputs are rounded.
+    """
 
-    @classmethod
-    def of(cls, r: Array, signs: Array, margin: float, dtype: np.dtype[Any]) -> Space:
-        """The range of the rows [n, m], extended at both ends by the fraction `margin`."""
-        oriented = r.astype(dtype).astype(np.float64) * np.where(signs < 0, -1.0, 1.0)
-        low, high = oriented.min(0), oriented.max(0)
+    def __init__(self, r: Array, signs: Array, margin: float, dtype: np.dtype[Any]) -> None:
+        self.r = r.astype(dtype).astype(np.float64) * np.where(signs < 0, -1.0, 1.0)
+        self.dtype = dtype
+        low, high = self.r.min(0), self.r.max(0)
         beyond = margin * (high - low)
-        lower, upper = ((low - beyond).astype(dtype), (high + beyond).astype(dtype))
-        moving = np.flatnonzero((signs != 0) & (high > low))
-        if not len(moving):
+        self.lower, self.upper = (
+            bound.astype(dtype).astype(float) for bound in (low - beyond, high + beyond)
+        )
+        self.span = self.upper - self.lower
+        self.moving: npt.NDArray[np.int64] = np.flatnonzero((signs != 0) & (high > low))
+        if not len(self.moving):
             raise ValueError(
                 "r must vary in a column that is checked: all these columns are constant, or "
                 f"increasing={signs.astype(int).tolist()} excludes them"
             )
-        return cls(oriented, lower.astype(float), upper.astype(float), moving, dtype)
-
-    @property
-    def span(self) -> Array:
-        """Width of the range [m]."""
-        return self.upper - self.lower
 
     def inside(self, r: Array) -> Array:
         """Clip r to the bounds and round it to the predictor's dtype, which preserves order."""

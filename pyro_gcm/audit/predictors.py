@@ -72,7 +72,7 @@ def as_predictor(
     is tried first with tensors, which gives derivatives, and then with arrays.
 
     :param x: rows of data, [n, x_dim]; `r`: [n, r_dim].
-    :param adapter: see `audit_monotonicity`, as for `columns` and `dtype`.
+    :param adapter, columns, dtype: as for `audit_monotonicity`.
     :param names: names of the columns of x and r, if they are known.
     :raises TypeError: if the predictor cannot be called.
     :raises ValueError: for invalid options, or if all calls with the first rows fail.
@@ -102,11 +102,9 @@ def as_predictor(
     for kind, way in itertools.product(dtypes, ways):
         given = np.dtype(kind)
         tensors = partial(_tensors, given, own_dtype if half else getattr(torch, kind), device)
-        call = (
-            partial(_call_arrays, function, given)
-            if way == "arrays"
-            else partial(_call_tensors, function, tensors)
-        )
+        call = partial(_call_tensors, function, tensors)
+        if way == "arrays":
+            call = partial(_call_arrays, function, given)
         derivative = None
         try:
             with warnings.catch_warnings():

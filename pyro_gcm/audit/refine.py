@@ -58,12 +58,12 @@ def wander(
     One varied column of one end, or of both ends, takes a step of log-uniform length in a random
     direction. A step is accepted unless the drop gets smaller, so that the search crosses plateaus.
     """
-    every = np.arange(pairs.count)
-    for _ in range(count // pairs.count):
-        column = space.moving[rng.integers(len(space.moving), size=pairs.count)]
-        length = _log_uniform(rng, pairs.count, 1e-6, 1.0)[:, 0] * space.span[column]
-        length *= rng.choice([-1.0, 1.0], size=pairs.count)
-        end = rng.integers(3, size=pairs.count)  # low, high, both
+    every = np.arange(len(pairs))
+    for _ in range(count // len(pairs)):
+        column = space.moving[rng.integers(len(space.moving), size=len(pairs))]
+        length = _log_uniform(rng, len(pairs), 1e-6, 1.0)[:, 0] * space.span[column]
+        length *= rng.choice([-1.0, 1.0], size=len(pairs))
+        end = rng.integers(3, size=len(pairs))  # low, high, both
         low, high = pairs.low.copy(), pairs.high.copy()
         low[every, column] += length * (end != 1)
         high[every, column] += length * (end != 0)
@@ -78,7 +78,7 @@ def _scan(
     real = min(len(space.r), count // 2)
     order = rng.permutation(len(space.r))[:real]
     rows = np.concatenate([order, rng.integers(len(space.r), size=count - real)])
-    best: tuple[Any, Array, Array] | None = None
+    best: tuple[Any, Array, Array] = rows[:0], space.r[:0], space.r[:0]
     for start in range(0, count, size):
         part = rows[start : start + size]
         points = space.r[part].copy()
@@ -89,13 +89,9 @@ def _scan(
         points = space.inside(points)
         slopes = slope(part, points) * space.span
         new = part, points, slopes
-        both = (
-            new if best is None else tuple(np.concatenate(p) for p in zip(best, new, strict=True))
-        )
-        least = both[2][:, space.moving].min(1)
-        order = np.argsort(least, kind="stable")[:keep]
-        best = both[0][order], both[1][order], both[2][order]
-    assert best is not None
+        near, points, slopes = (np.concatenate(both) for both in zip(best, new, strict=True))
+        order = np.argsort(slopes[:, space.moving].min(1), kind="stable")[:keep]
+        best = near[order], points[order], slopes[order]
     held = np.ones(space.r.shape[1], dtype=bool)
     held[space.moving] = False
     best[2][:, held] = 0.0
@@ -104,11 +100,9 @@ def _scan(
 
 def _better(pairs: Pairs, drop: Array, trial: Pairs, new: Array) -> tuple[Pairs, Array, Any]:
     """Of each pair and its trial the one with the larger drop, or the trial if they are equal."""
-    better, kept = new > drop, new >= drop
-    low, high = (
-        np.where(kept[:, None], t, p) for t, p in ((trial.low, pairs.low), (trial.high, pairs.high))
-    )
-    return Pairs(pairs.rows, low, high), np.where(kept, new, drop), better
+    kept = (new >= drop)[:, None]
+    low, high = np.where(kept, trial.low, pairs.low), np.where(kept, trial.high, pairs.high)
+    return Pairs(pairs.rows, low, high), np.maximum(new, drop), new > drop
 
 
 def _log_uniform(rng: np.random.Generator, count: int, low: float, high: float) -> Array:

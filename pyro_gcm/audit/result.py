@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -150,14 +150,14 @@ class MonotonicityAudit:
 
 
 class Tally:
-    """Counts of one search."""
+    """Counts of one search, in which the number of columns that are varied is `moving`."""
 
-    def __init__(self, search: str, moving: Sequence[int], tolerance: float) -> None:
-        self.search, self.moving, self.tolerance = search, np.asarray(moving), tolerance
+    def __init__(self, search: str, moving: int, tolerance: float) -> None:
+        self.search, self.tolerance = search, tolerance
         self.pairs = self.ties = 0
         self.largest_drop = 0.0
-        self.counts: dict[tuple[int, bool], int] = {}  # by exponent and kind (True: violation)
-        self.columns = np.zeros((3, len(self.moving)), dtype=np.int64)
+        self.counts: Counter[tuple[str, int]] = Counter()  # by kind of drop and exponent
+        self.columns = np.zeros((3, moving), dtype=np.int64)
 
     def add(self, moved: Mask, low: Array, high: Array) -> Mask:
         """Count pairs.
@@ -176,27 +176,24 @@ class Tally:
         self.columns[1] += moved[violation].sum(0, dtype=np.int64)
         alone = violation & (moved.sum(1) == 1)
         self.columns[2] += moved[alone].sum(0, dtype=np.int64)
-        for bad in (False, True):
-            some = np.minimum(drop[(drop > 0) & (violation == bad)], np.finfo(np.float64).max)
-            for exponent, count in zip(
-                *np.unique(np.floor(4.0 * np.log10(some)), return_counts=True), strict=True
-            ):
-                key = int(exponent), bad
-                self.counts[key] = self.counts.get(key, 0) + int(count)
+        for kind, of_kind in (("rounding", ~violation), ("violations", violation)):
+            some = np.minimum(drop[(drop > 0) & of_kind], np.finfo(np.float64).max)
+            exponents = np.floor(4.0 * np.log10(some)).astype(int)
+            self.counts.update((kind, exponent) for exponent in exponents.tolist())
         return violation
 
     def row(self) -> dict[str, object]:
         """The row of this search in `MonotonicityAudit.frame`."""
-        rounding, violations = (
-            sum(n for (_, bad), n in self.counts.items() if bad == kind) for kind in (False, True)
-        )
+        total = {
+            kind: sum(count for (of_kind, _), count in self.counts.items() if of_kind == kind)
+            for kind in ("rounding", "violations")
+        }
         return {
             "search": self.search,
             "pairs": self.pairs,
             "ties": self.ties,
-            "rounding": rounding,
-            "violations": violations,
-            "rate": violations / max(self.pairs, 1),
+            **total,
+            "rate": total["violations"] / max(self.pairs, 1),
             "largest_drop": self.largest_drop,
         }
 
@@ -206,8 +203,8 @@ class Tally:
             {
                 "search": self.search,
                 "exponent": exponent,
-                "rounding": self.counts.get((exponent, False), 0),
-                "violations": self.counts.get((exponent, True), 0),
+                "rounding": self.counts["rounding", exponent],
+                "violations": self.counts["violations", exponent],
             }
-            for exponent in sorted({exponent for exponent, _ in self.counts})
+            for exponent in sorted({exponent for _, exponent in self.counts})
         ]

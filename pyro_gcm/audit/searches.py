@@ -46,7 +46,7 @@ class Searches:
 
     def __call__(self, search: str, count: int, rng: np.random.Generator) -> None:
         """Run one of `SEARCHES` with at most `count` pairs."""
-        self.tallies.append(Tally(search, self.space.moving.tolist(), self.tolerance))
+        self.tallies.append(Tally(search, len(self.space.moving), self.tolerance))
         space, size = self.space, self.batch_size
         if search == "random":
             self._add(random_pairs(space, count, size, rng))
@@ -66,7 +66,7 @@ class Searches:
         """Count pairs, keep the worst, and return their drops f(low) - f(high), [n]."""
         parts = [
             self._drops(pairs.take(slice(start, start + self.batch_size)))
-            for start in range(0, pairs.count, self.batch_size)
+            for start in range(0, len(pairs), self.batch_size)
         ]
         return np.concatenate(parts)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,9 @@ ResponseName = Literal["binary", "continuous", "quantile"]
 
 
 class Baseline(nn.Module):
-    """A score s(x, r) of standardised inputs, `decode(encode(x), r)`, which a subclass defines.
+    """A score s(x, r) of standardised inputs, `decode(encode(x), r)`.
+
+    A subclass defines these two methods, or sets `network`, a module that has them.
 
     :param x_dim: number of covariates.
     :param r_dim: number of revenues, the monotone inputs.
@@ -31,6 +33,7 @@ class Baseline(nn.Module):
 
     #: Whether the score is non-decreasing in every revenue by construction.
     strict: ClassVar[bool] = False
+    network: Any
 
     def __init__(self, x_dim: int, r_dim: int, *, response: ResponseName = "binary") -> None:
         super().__init__()
@@ -57,11 +60,11 @@ class Baseline(nn.Module):
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
         """The part of the score that depends only on standardised x [..., x_dim]."""
-        raise NotImplementedError
+        return self.network.encode(x)
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Score [...] from `encode(x)` and standardised r [..., r_dim], which broadcast."""
-        raise NotImplementedError
+        return self.network.decode(encoded, r).squeeze(-1)
 
     def score(self, x: Tensor, r: Tensor) -> Tensor:
         """Score [B] for standardised x [B, x_dim] and r [B, r_dim]."""

@@ -14,34 +14,27 @@ from pyro_gcm.baselines.baseline import device_of
 
 class _Library(NamedTuple):
     module: str
-    classifier: str
-    regressor: str
+    estimator: str  # followed by "Classifier" or "Regressor"
     constraints: str  # its argument with 1 for an increasing column and 0 for a free one
     breaking: tuple[str, ...]  # options under which predictions need not be monotone
-    defaults: dict[str, Any]
 
 
 _LIBRARIES = {
     "sklearn": _Library(
         "sklearn.ensemble",
-        "HistGradientBoostingClassifier",
-        "HistGradientBoostingRegressor",
+        "HistGradientBoosting",
         "monotonic_cst",
         ("loss", "categorical_features"),
-        {},
     ),
     "xgboost": _Library(
         "xgboost",
-        "XGBClassifier",
-        "XGBRegressor",
+        "XGB",
         "monotone_constraints",
         ("objective", "num_class", "booster", "feature_types"),
-        {},
     ),
     "lightgbm": _Library(
         "lightgbm",
-        "LGBMClassifier",
-        "LGBMRegressor",
+        "LGBM",
         "monotone_constraints",
         (
             *("objective", "objective_type", "app", "application", "loss"),
@@ -49,7 +42,6 @@ _LIBRARIES = {
             *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
             "categorical_features",
         ),
-        {"verbosity": -1},
     ),
 }
 
@@ -64,11 +56,9 @@ class MonotoneBoosting:
     :param response: "binary" (log loss; `predict` returns Pr(y = 1)) or "continuous" (squared
         error; `predict` returns the mean).
     :param seed: seed of the library's random choices.
-    :param options: options of the library's estimator under its own names, such as those of early
-        stopping.
+    :param options: options of the library's estimator under its own names.
     :raises ValueError: for another response or library, for options that are set here, and for
-        options under which the libraries do not guarantee the constraints (another loss, linear
-        models, categorical columns).
+        those that may break monotonicity (another loss, linear models, categorical columns).
     :raises ImportError: if the library is not installed.
 
     Example::
@@ -91,25 +81,23 @@ class MonotoneBoosting:
         # "quantile" is refused: the libraries have no pinball loss whose level varies by row.
         one_of("response", response, ["binary", "continuous"])
         self._library = _LIBRARIES[library]
-        for name in ("random_state", self._library.constraints):
-            if name in options:
-                raise ValueError(f"{name} must be left out of the options, since it is set here")
-        for name in self._library.breaking:
-            if name in options:
-                raise ValueError(
-                    f"{name} must be left out of the options, since it may break monotonicity"
-                )
+        for reason, names in (
+            ("is set here", ("random_state", self._library.constraints)),
+            ("may break monotonicity", self._library.breaking),
+        ):
+            for name in options.keys() & {*names}:
+                raise ValueError(f"{name} must be left out of the options, since it {reason}")
         try:
             module = import_module(self._library.module)
         except ImportError as error:
             raise ImportError(
                 f"library={library!r} needs {library}: pip install pyro-gcm[boosting]"
             ) from error
-        name = self._library.classifier if response == "binary" else self._library.regressor
-        self._make = getattr(module, name)
+        kind = "Classifier" if response == "binary" else "Regressor"
+        self._make = getattr(module, self._library.estimator + kind)
         self.response = response
         self.seed = seed
-        self.options = self._library.defaults | options
+        self.options = ({"verbosity": -1} if library == "lightgbm" else {}) | options
         self._columns: tuple[int, int] | None = None
 
     def fit(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> MonotoneBoosting:

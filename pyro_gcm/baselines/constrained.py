@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.non_negative import softplus
-from pyro_gcm.baselines.two_stream import TwoStreamBody
+from pyro_gcm.baselines.two_stream import TwoStreamBody, softplus
 
 
 class CMNN(Baseline):
@@ -43,14 +42,6 @@ class CMNN(Baseline):
             if form == "paper"
             else (TypeOne if form == "type1" else TypeTwo)(x_dim, r_dim, hidden)
         )
-
-    def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The contributions of x, one tensor for each layer that reads it."""
-        return self.network.encode(x)
-
-    def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """Score [...]."""
-        return self.network.decode(encoded, r).squeeze(-1)
 
 
 def softplus_thirds(values: Tensor) -> Tensor:
@@ -96,8 +87,7 @@ class TypeOne(nn.Module):
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Scores [..., 1]."""
         first = elu_split(encoded[0] + self.r_layer(r))
-        out: Tensor = self.output(elu_split(self.hidden(first)))
-        return out
+        return self.output(elu_split(self.hidden(first)))
 
 
 class TypeTwo(nn.Module):
@@ -128,5 +118,4 @@ class TypeTwo(nn.Module):
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Scores [..., 1]."""
         units = elu_split(r.unsqueeze(-1) * self.r_weight.abs() + self.r_bias)
-        out: Tensor = self.output(elu_split(encoded[0] + self.r_layer(units.flatten(-2))))
-        return out
+        return self.output(elu_split(encoded[0] + self.r_layer(units.flatten(-2))))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from pyro_gcm._validation import one_of, positive
-from pyro_gcm.baselines.baseline import ResponseName
 from pyro_gcm.baselines.mlp import MLP
 
 
@@ -20,13 +19,13 @@ class Hint(MLP):
     Here s is the score, which is the logit if y is binary. The pairs are drawn with torch's global
     generator.
 
-    :param hidden: width of both hidden layers.
     :param weight: weight of the penalty.
     :param max_shift: for pairs="shifted", the maximum of the uniform differences between the
         revenues of r' and r, in standard deviations.
     :param pairs: "shifted" compares r of each row with a point slightly above it, as in the paper's
         experiments. "comparable" covers the whole range of the data (Sill & Abu-Mostafa 1996): the
         pair is the coordinate-wise minimum and maximum of r of each row and of a random other row.
+    :param options: options of `MLP`.
     """
 
     def __init__(
@@ -34,13 +33,12 @@ class Hint(MLP):
         x_dim: int,
         r_dim: int,
         *,
-        response: ResponseName = "binary",
-        hidden: int = 16,
         weight: float = 1.0,
         max_shift: float = 0.1,
         pairs: Literal["shifted", "comparable"] = "shifted",
+        **options: Any,
     ) -> None:
-        super().__init__(x_dim, r_dim, response=response, hidden=hidden)
+        super().__init__(x_dim, r_dim, **options)
         one_of("pairs", pairs, ["shifted", "comparable"])
         self.weight = positive("weight", weight)
         self.max_shift = positive("max_shift", max_shift)

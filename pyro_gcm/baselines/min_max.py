@@ -47,7 +47,7 @@ class MM(Baseline):
         self.groups = positive_int("groups", default if groups is None else groups)
         self.units = positive_int("units", default if units is None else units)
         number = self.groups * self.units
-        self.pieces = (
+        self.pieces: Any = (
             TwoStreamBody(x_dim, r_dim, hidden, number)
             if form == "paper"
             else LinearPieces(x_dim, r_dim, number)

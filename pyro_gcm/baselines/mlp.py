@@ -32,5 +32,4 @@ class MLP(Baseline):
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Score [...]."""
         first = torch.tanh(encoded[0] + self.r_layer(r))
-        out: Tensor = self.output(torch.tanh(self.hidden(first)))
-        return out.squeeze(-1)
+        return self.output(torch.tanh(self.hidden(first))).squeeze(-1)

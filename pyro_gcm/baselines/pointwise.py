@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from pyro_gcm._validation import positive
-from pyro_gcm.baselines.baseline import ResponseName
 from pyro_gcm.baselines.mlp import MLP
 
 
@@ -20,20 +21,12 @@ class PWL(MLP):
     a weight of 0.01 with batches of 256 corresponds to 2.56 on the mean over rows. To compare
     batch sizes, keep weight * batch_size constant.
 
-    :param hidden: width of both hidden layers.
     :param weight: weight of the penalty.
+    :param options: options of `MLP`.
     """
 
-    def __init__(
-        self,
-        x_dim: int,
-        r_dim: int,
-        *,
-        response: ResponseName = "binary",
-        hidden: int = 16,
-        weight: float = 0.01,
-    ) -> None:
-        super().__init__(x_dim, r_dim, response=response, hidden=hidden)
+    def __init__(self, x_dim: int, r_dim: int, *, weight: float = 0.01, **options: Any) -> None:
+        super().__init__(x_dim, r_dim, **options)
         self.weight = positive("weight", weight)
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:

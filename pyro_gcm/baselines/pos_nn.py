@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.non_negative import NonNegativeLinear
-from pyro_gcm.baselines.two_stream import TwoStreamBody
+from pyro_gcm.baselines.two_stream import NonNegativeLinear, TwoStreamBody
 
 
 class PosNN(Baseline):
@@ -38,14 +37,6 @@ class PosNN(Baseline):
         network = TwoStreamBody if form == "paper" else SigmoidLayer
         self.network = network(x_dim, r_dim, hidden)
 
-    def encode(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The contributions of x, one tensor for each layer that reads it."""
-        return self.network.encode(x)
-
-    def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
-        """Score [...]."""
-        return self.network.decode(encoded, r).squeeze(-1)
-
 
 class SigmoidLayer(nn.Module):
     """One hidden layer: P(v) sigmoid(Wx x + P(Wr) r + b) + c."""
@@ -71,5 +62,4 @@ class SigmoidLayer(nn.Module):
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Scores [..., 1]."""
-        out: Tensor = self.output(torch.sigmoid(encoded[0] + self.r_layer(r)))
-        return out
+        return self.output(torch.sigmoid(encoded[0] + self.r_layer(r)))

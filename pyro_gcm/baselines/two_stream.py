@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from pyro_gcm._validation import positive_int
-from pyro_gcm.baselines.non_negative import NonNegativeLinear
 
 
 class TwoStreamBody(nn.Module):
@@ -61,5 +61,23 @@ class TwoStreamBody(nn.Module):
         first, second, last = self.r_layers
         h = self.activation(first(r) + a0)
         h = self.activation(second(h) + a1)
-        out: Tensor = last(h) + a2
-        return out
+        return last(h) + a2
+
+
+class NonNegativeLinear(nn.Linear):
+    """Linear layer with the weights P(W) = softplus(10 W) / 10 (paper, appendix E.1).
+
+    `weight` holds W, initialised as in `torch.nn.Linear`.
+    """
+
+    def forward(self, values: Tensor) -> Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        return functional.linear(values, softplus(10.0 * self.weight) / 10.0, self.bias)
+
+
+def softplus(values: Tensor) -> Tensor:
+    """log(1 + exp(v)), increasing also in float64.
+
+    `torch.nn.functional.softplus` switches to the identity at 20, where it decreases by 2e-9.
+    """
+    return -functional.logsigmoid(-values)

@@ -1,9 +1,8 @@
 """Simulated second-price auctions with known winning probabilities.
 
 A bidder observes an impression x, bids r, and wins if the highest competing bid c, the market
-price, is below r: y = 1{c < r}, an order event with one revenue. The winner pays the price, so a
-win reveals it. A loss reveals only that the price was at least the bid, and some exchanges report
-nothing but the outcome.
+price, is below r: y = 1{c < r}, an order event with one revenue. A win reveals the price, which the
+winner pays; a loss reveals only that it was at least the bid.
 
     x       [n, x_dim], standard normal; columns after the third have no effect
     price   log-normal around m(x) or, with probability p(x), when a second campaign competes for
@@ -64,7 +63,6 @@ class Auctions:
     x_names: tuple[str, ...]
 
     def __len__(self) -> int:
-        """Return the number of auctions."""
         return len(self.won)
 
     @property
@@ -73,11 +71,9 @@ class Auctions:
         return len(self.x_names)
 
     def win_probability(self, x: ArrayLike, bid: ArrayLike) -> Tensor:
-        """Return the true probability that a bid wins, for one bid per row.
+        """Return the true Pr(price < bid | x), [B], for one bid per row.
 
-        :param x: covariates, [B, x_dim].
-        :param bid: positive bids, [B] or [B, 1].
-        :returns: Pr(price < bid | x), [B].
+        :param x: covariates, [B, x_dim]; ``bid``: positive bids, [B] or [B, 1].
         :raises ValueError: if the shapes do not match, or a bid is not positive.
         """
         x, bid = self._covariates(x), _bids("bid", bid)
@@ -85,11 +81,9 @@ class Auctions:
         return _below(x, bid.log())
 
     def win_curve(self, x: ArrayLike, bids: ArrayLike) -> Tensor:
-        """Return the true probability that each bid wins, for every row of x.
+        """Return the true Pr(price < bid | x), [B, R], of all bids for every row of x.
 
-        :param x: covariates, [B, x_dim].
-        :param bids: positive bids, [R] or [R, 1].
-        :returns: Pr(price < bid | x), [B, R], with the layout of ``GCM.surface``.
+        :param x: covariates, [B, x_dim]; ``bids``: positive bids, [R] or [R, 1].
         :raises ValueError: if the shapes do not match, or a bid is not positive.
         """
         return _below(self._covariates(x).unsqueeze(1), _bids("bids", bids).log())
@@ -107,8 +101,7 @@ class Auctions:
         if not 0.0 < probability < 1.0:
             raise ValueError(f"probability must lie strictly between 0 and 1, got {probability!r}")
         loc, scale, _ = _parameters(x)
-        # A quantile of a mixture lies between those of its components. After 50 halvings the
-        # interval of length 0.8 has a length of 7e-16.
+        # A quantile of a mixture lies between those of its components, here at a distance of 0.8.
         low = loc + scale * torch.special.ndtri(loc.new_tensor(probability))
         high = low + _STEP
         for _ in range(50):
@@ -121,16 +114,12 @@ class Auctions:
         """Return one row per auction: ``x_names``, bid, won, cost, kind, true_price."""
         import pandas as pd
 
-        columns = {name: self.x[:, i].numpy() for i, name in enumerate(self.x_names)}
-        return pd.DataFrame(
-            {
-                **columns,
-                "bid": self.bid[:, 0].numpy(),
-                "won": self.won.numpy().astype(np.int64),
-                "cost": self.cost[:, 0].numpy(),
-                "kind": pd.Categorical(self.kind, categories=list(KINDS)),
-                "true_price": self.true_price.numpy(),
-            }
+        return pd.DataFrame(self.x.numpy(), columns=list(self.x_names)).assign(
+            bid=self.bid[:, 0].numpy(),
+            won=self.won.numpy().astype(np.int64),
+            cost=self.cost[:, 0].numpy(),
+            kind=pd.Categorical(self.kind, categories=list(KINDS)),
+            true_price=self.true_price.numpy(),
         )
 
     def _covariates(self, x: ArrayLike) -> Tensor:
@@ -150,12 +139,10 @@ def simulate_auctions(
     are won, and 28 bids exceed the one that wins with probability 0.9.
 
     :param num_auctions: number of auctions n.
-    :param x_dim: number of covariates. The price depends on the first three; covariates that are
-        left out count as 0.
+    :param x_dim: number of covariates; the price depends on the first three, or those that exist.
     :param seed: seed of all draws. The global random state is neither read nor changed.
     :param current_status_share: probability that an exchange reports only the outcome, whatever the
         price. It does not change the other draws.
-    :returns: the auctions, with methods for the true probabilities.
     :raises ValueError: for sizes below 1, a negative seed, or a share outside [0, 1].
 
     >>> auctions = simulate_auctions(1000)

@@ -18,21 +18,18 @@ if TYPE_CHECKING:
 class Dataset:
     """A table for a monotone model p(y | x, r), with all rows in the order of the source file.
 
-    Every column of ``r`` is oriented so that ``y`` is expected to rise with it. If the effect of a
-    column is decreasing in the source, its sign is flipped and its name says so: "-weight" is minus
-    the weight.
+    Every column of ``r`` is oriented so that ``y`` is expected to increase with it: "-weight" is
+    minus the weight.
 
-    :param name: the data set, as passed to :func:`pyro_gcm.data.load`.
-    :param variant: the variant, as passed to :func:`pyro_gcm.data.load`.
+    :param name: the data set; ``variant``: its variant, both as in :func:`pyro_gcm.data.load`.
     :param x: free inputs, [n, x_dim], float64. Each category is one 0/1 column.
-    :param r: monotone inputs (the revenues), [n, r_dim], float64; ``y`` increases with each.
+    :param r: monotone inputs (the revenues), [n, r_dim], float64.
     :param y: response, [n], float64: 0 or 1 if binary, in its own units if continuous.
     :param x_names: names of the columns of ``x``, such as "race=White" for a category.
     :param r_names: names of the columns of ``r``, with a leading "-" if the sign is flipped.
     :param response: "binary" or "continuous".
     :param metric: the metric of the published tables: "auc", "accuracy" or "rmse" (in units of y).
-    :param fixed: training and test rows of the split that the literature shares, or None. Read it
-        through :meth:`fixed_split`.
+    :param fixed: training and test rows of the split that the literature shares, or None.
     :raises TypeError: if x, r or y is not a tensor, or names are given as one string.
     :raises ValueError: if shapes, names and values do not fit together.
     """
@@ -78,7 +75,6 @@ class Dataset:
                 raise ValueError(f"fixed must hold different row indices in 0..{rows - 1}")
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.y)
 
     @property
@@ -95,9 +91,8 @@ class Dataset:
         """Draw a random 4:1 split.
 
         The same seed gives the same rows to every model, so that methods can be compared in pairs.
-        The global random state is neither read nor changed.
 
-        :param seed: seed of the permutation.
+        :param seed: seed of the permutation; the global random state is neither read nor changed.
         :returns: row indices of the training part [n * 4 // 5] and the test part [the rest], int64.
         :raises ValueError: if the seed is not an integer of at least 0.
         """
@@ -109,8 +104,7 @@ class Dataset:
     def fixed_split(self) -> tuple[Tensor, Tensor]:
         """Return the split that the published numbers of this data set share.
 
-        Numbers on a fixed split and on random splits differ by more than the methods do, so they
-        should not appear in one table.
+        Numbers on it and on random splits differ by more than the methods do.
 
         :returns: row indices of the training part and the test part, int64.
         :raises ValueError: if the data set has no fixed split, or this is a subset.
@@ -127,9 +121,8 @@ class Dataset:
         """Return all columns as a data frame: those of ``x``, those of ``r``, and "y"."""
         import pandas as pd
 
-        columns = [*self.x_names, *self.r_names, "y"]
         values = torch.cat([self.x, self.r, self.y.unsqueeze(1)], dim=1)
-        return pd.DataFrame(values.numpy(), columns=columns)
+        return pd.DataFrame(values.numpy(), columns=[*self.x_names, *self.r_names, "y"])
 
     def subset(self, index: Tensor) -> Dataset:
         """Return the rows ``index`` (row indices, or a mask [n]) as a new data set."""

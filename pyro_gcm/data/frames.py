@@ -13,18 +13,8 @@ from pyro_gcm.data.dataset import Dataset
 
 
 def one_hot(frame: pd.DataFrame) -> pd.DataFrame:
-    """Encode every column of a categorical table, with one output column for each category.
-
-    :param frame: categorical columns.
-    :returns: 0/1 columns (float64) named "column=category", in the order of the columns of
-        ``frame`` and, within a column, of the sorted categories.
-    """
-    encoded = {
-        f"{column}={category}": (frame[column] == category).astype(np.float64)
-        for column in frame.columns
-        for category in sorted(frame[column].unique())
-    }
-    return pd.DataFrame(encoded, index=frame.index)
+    """Encode every column as 0/1 columns (float64) "column=category", in sorted order."""
+    return pd.get_dummies(frame, columns=list(frame), prefix_sep="=", dtype=np.float64)
 
 
 def min_max(frame: pd.DataFrame) -> pd.DataFrame:
@@ -39,10 +29,7 @@ def to_tensor(table: pd.DataFrame | pd.Series) -> Tensor:
 
 
 def check_count(name: str, what: str, got: int, expected: int) -> None:
-    """Check a table against a known number.
-
-    :raises ValueError: if ``got`` differs from ``expected``.
-    """
+    """Raise a ValueError if a table does not have the expected number of rows, say."""
     if got != expected:
         raise ValueError(f"{name} has {got} {what}, expected {expected}")
 

@@ -17,18 +17,17 @@ def load(name: str, variant: str = "default") -> Dataset:
     """Load a benchmark data set.
 
     The variant "default" has the correct labels, and columns in their raw units (years, dollars,
-    counts, 0/1 for a category). The models standardise their inputs themselves, so no statistic of
-    the test rows leaks into the inputs. The variant "published" reproduces the preprocessing behind
-    the published tables, including its scaling and its errors; use it only to compare with those
-    tables. ``datasheets.md``, beside this module, describes the source, the size and the known
-    problems of every data set, and ``pyro_gcm.data.loaders.<name>`` its columns.
+    counts, 0/1 for a category), which the models standardise themselves. The variant "published"
+    reproduces the preprocessing behind the published tables, including its scaling and its errors;
+    use it only to compare with those tables. ``datasheets.md``, beside this module, describes the
+    source, the size and the known problems of every data set, and ``pyro_gcm.data.loaders.<name>``
+    its columns.
 
     If the environment variable PYRO_GCM_DATA is set, raw files are read from the folder that it
-    names, either as they are or with ".gz" appended to their names ("adult/adult.data.gz").
-    Otherwise they are downloaded once from their public source and cached. Their SHA-256 digests
-    are verified at every call, except for the files of "loan", whose digests are not known. The
-    loader of "loan" was written from a description of its files and has not been run on them;
-    "loan_psds" is a stand-in with the same columns but other loans.
+    names, either as they are or gzipped ("adult/adult.data.gz"). Otherwise they are downloaded once
+    from their public source and cached. Their SHA-256 digests are verified at every call, except
+    for "loan", whose digests are not known: its loader was written from a description of the files
+    and has not been run on them. "loan_psds" is a stand-in with the same columns but other loans.
 
     :param name: one of ``pyro_gcm.data.NAMES``: "adult", "auto_mpg", "blog", "compas", "diabetes",
         "loan" or "loan_psds".
@@ -48,5 +47,4 @@ def load(name: str, variant: str = "default") -> Dataset:
     """
     one_of("name", name, NAMES)
     one_of("variant", variant, ["default", "published"])
-    dataset: Dataset = getattr(import_module(f"{loaders.__name__}.{name}"), variant)()
-    return dataset
+    return getattr(import_module(f"{loaders.__name__}.{name}"), variant)()

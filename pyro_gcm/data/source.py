@@ -1,9 +1,8 @@
 """Where the bytes of a raw file come from: a local folder or a public source.
 
-A file is identified by the SHA-256 digest of its unpacked content. The same check therefore serves
-a plain file, a gzipped copy and a member of a downloaded archive, and the host may repack the
-archive. An archive that is needed as a whole is identified by the names and contents of its
-members.
+A file is identified by the SHA-256 digest of its unpacked content, whether it is a plain file, a
+gzipped copy or a member of an archive, and an archive that is needed as a whole by the names and
+contents of its members. The host may therefore repack an archive.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ class RawFile:
 
     :param path: its path in the folder PYRO_GCM_DATA, such as "adult/adult.data". A gzipped copy
         with ".gz" appended to this path is read as well.
-    :param sha256: hexadecimal digest of its unpacked content. For an archive, the digest of the
-        list of its members as ``sha256sum *`` prints it (digest, two spaces, name, sorted by
-        name). None if it is not known: nothing is verified then, and the loader has to check what
-        it reads.
+    :param sha256: hexadecimal digest of its unpacked content; for an archive, that of the output of
+        ``sha256sum *`` on its members, sorted by name. None if it is not known: nothing is verified
+        then, and the loader has to check what it reads.
     :param url: its public source: the file itself, its gzipped copy if the URL ends in ".gz", or a
         zip archive that contains it.
     :param member: its name in that archive; None if the URL is the file itself.
@@ -55,9 +53,7 @@ def read_raw(file: RawFile) -> bytes:
     :raises OSError: if the download fails.
     """
     folder = os.environ.get(VARIABLE)
-    if folder:
-        return _from_folder(file, Path(folder).expanduser())
-    return _from_download(file)
+    return _from_folder(file, Path(folder).expanduser()) if folder else _from_download(file)
 
 
 def _from_folder(file: RawFile, folder: Path) -> bytes:
@@ -92,7 +88,10 @@ def _from_download(file: RawFile) -> bytes:
     try:
         content = stored.read_bytes()
         if file.member is not None:
-            content = _member(content, file.member, stored)
+            members = unzip(content, stored)
+            if file.member not in members:
+                raise ValueError(f"{stored} has no member {file.member!r}")
+            content = members[file.member]
         elif stored.suffix == ".gz":
             content = _gunzip(content, stored)
         _verify(content, file, stored)
@@ -117,13 +116,6 @@ def unzip(content: bytes, name: str | Path) -> dict[str, bytes]:
     # A flipped bit can look like an unsupported version, a password or an invalid stream.
     except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, zlib.error) as error:
         raise ValueError(f"{name} is not a complete zip file: {error}") from error
-
-
-def _member(content: bytes, member: str, stored: Path) -> bytes:
-    members = unzip(content, stored)
-    if member not in members:
-        raise ValueError(f"{stored} has no member {member!r}")
-    return members[member]
 
 
 def _gunzip(content: bytes, stored: Path) -> bytes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
-from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._validation import as_tensor, matrix, positive_int, same_rows, vector
@@ -22,29 +22,26 @@ from pyro_gcm.models import GCM, IGCM
 class AssumptionComparison:
     """Held-out log scores of the strict and of the implicit model, row by row.
 
-    `scores` has one row for each row of the data: fold, strict and implicit, log p(y | x, r) in
-    nats by models that were trained without that fold (a density in the units of y if continuous).
+    :param scores: one row per row of the data with the columns fold, strict and implicit: the last
+        two are log p(y | x, r) in nats under models that were trained without that fold (a density
+        in the units of y if y is continuous).
     """
 
     scores: pd.DataFrame
 
     @property
     def gaps(self) -> npt.NDArray[np.float64]:
-        """Log score of the implicit model less that of the strict one, for every row."""
+        """Log score of the implicit model minus that of the strict model, for every row."""
         return (self.scores["implicit"] - self.scores["strict"]).to_numpy()
 
     @property
     def difference(self) -> float:
-        """Mean of `gaps`, nats a row."""
+        """Mean of `gaps`, in nats per row."""
         return float(self.gaps.mean())
 
     @property
     def standard_error(self) -> float:
-        """Paired standard error of `difference`, over rows.
-
-        Rows of one fold share their two models, and folds most of their training rows, so that it
-        counts the luck of the test rows and little of that of training.
-        """
+        """Paired standard error of `difference` over rows, which ignores variation of training."""
         return float(self.gaps.std(ddof=1) / len(self.gaps) ** 0.5)
 
     def __str__(self) -> str:
@@ -67,19 +64,17 @@ def compare_assumptions(
     progress: bool = True,
     **training: Any,
 ) -> AssumptionComparison:
-    """Train `GCM` (strict) and `IGCM` (implicit) on the same folds, score the same held-out rows.
+    """Train `GCM` (strict) and `IGCM` (implicit) on the same folds and score the held-out rows.
 
     :param data: a `data.Dataset`, or a triple (x, r, y) of arrays.
-    :param response: "binary" or "continuous"; read off a `Dataset`, "binary" by default.
-    :param strict: options of `GCM`, such as {"alternatives": 3}.
-    :param implicit: options of `IGCM`, such as {"k_dim": 2}.
-    :param implicit_objective: objective that `IGCM` is trained for; the score is log p(y | x, r) in
-        any case.
+    :param response: "binary" or "continuous"; by default that of a `Dataset`, or "binary".
+    :param strict: options of `GCM`, such as {"alternatives": 3}; `implicit`: options of `IGCM`.
+    :param implicit_objective: objective of the training of `IGCM`; the score is log p(y | x, r).
     :param folds: number of parts, each held out once; 1 stands for one held-out fifth.
     :param seed: seed of the folds, the initial weights and the training.
-    :param progress: show a progress bar over the fits.
+    :param progress: whether to show a progress bar over the fits.
     :param training: options of `fit` for both, such as epochs.
-    :raises ValueError: for data that `fit` would refuse, before anything is trained.
+    :raises ValueError: for data that `fit` would refuse, before training starts.
 
     >>> x, r = torch.randn(60, 2), torch.rand(60, 1)
     >>> y = x[:, 0] + r[:, 0] > 0.5
@@ -102,40 +97,26 @@ def compare_assumptions(
         raise ValueError(f"folds={folds} of {len(y)} rows leave a fold without rows")
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
     parts = order.tensor_split(folds) if folds > 1 else (order[: len(y) // 5],)
-    builders: dict[str, Any] = {"strict": GCM, "implicit": IGCM}
-    options: dict[str, dict[str, Any]] = {"strict": {**(strict or {})}}
-    options["implicit"] = {**(implicit or {})}
-    objectives = {"strict": "conditional", "implicit": implicit_objective}
+    shared: dict[str, Any] = {"response": response, "seed": seed}
     sizes = x.shape[1], r.shape[1]
-    options = {
-        name: {"response": response, "seed": seed, **given} for name, given in options.items()
+    builders: dict[str, Any] = {
+        "strict": partial(GCM, *sizes, **{**shared, **(strict or {})}),
+        "implicit": partial(IGCM, *sizes, **{**shared, **(implicit or {})}),
     }
+    objectives = {"strict": "conditional", "implicit": implicit_objective}
     for name, build in builders.items():  # refused before anything is trained
-        build(*sizes, **options[name]).training_pair(objectives[name])
+        build().training_pair(objectives[name])
     scores = {name: torch.full((len(y),), torch.nan, dtype=torch.float64) for name in builders}
     fold = torch.full((len(y),), -1)
     with tqdm(total=2 * len(parts), disable=not progress, desc="compare", unit="fit") as bar:
         for number, test in enumerate(parts):
-            train = _others(test, len(y))
+            train = np.setdiff1d(np.arange(len(y)), test)
             fold[test] = number
             for name, build in builders.items():
-                model = build(*sizes, **options[name])
-                fit(
-                    model,
-                    x[train],
-                    r[train],
-                    y[train],
-                    **{"seed": seed, "progress": False, **training},
-                    objective=objectives[name],
-                )
+                model, chosen = build(), {"seed": seed, "progress": False, **training}
+                fit(model, x[train], r[train], y[train], **chosen, objective=objectives[name])
                 held_out = (column[test].to(model.device) for column in (x, r, y))
                 scores[name][test] = model.log_prob(*held_out).double().cpu()
                 bar.update()
     table = pd.DataFrame({"fold": fold, **scores})
     return AssumptionComparison(table[table["fold"] >= 0].reset_index(names="row").set_index("row"))
-
-
-def _others(rows: Tensor, count: int) -> Tensor:
-    mask = torch.ones(count, dtype=torch.bool)
-    mask[rows] = False
-    return mask.nonzero()[:, 0]

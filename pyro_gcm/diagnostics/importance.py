@@ -1,10 +1,10 @@
-"""How well a guide serves a model: importance weights of every row, and the bound against N."""
+"""Diagnostics of a guide: importance weights of every row, and the bound by number of particles."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import pyro
@@ -38,25 +38,22 @@ def importance_diagnostics(
     """Log-evidence, effective sample size and Pareto k of every row under a model's own guide.
 
     The weights are w = p(y, z | x, r) / q(z) of the program and the guide that `objective` trains.
-    Where ess is small or k above 0.7 the guide does not cover the posterior of that row: its
-    log-evidence is too low on average, and draws resampled by these weights are few. A guide that
-    draws from the prior is judged too: its weights are the likelihood.
-
-    A categorical z is summed out. Where nothing else is drawn the weights are then equal:
-    log_evidence is exact, ess is `num_particles` and pareto_k -inf.
+    If ess is small or k is above 0.7, the guide does not cover the posterior of that row, and its
+    log-evidence is too low on average. The weights of a guide that is the prior are the likelihood.
+    A categorical z is summed out; if nothing else is drawn, the weights are equal, log_evidence is
+    exact, ess is `num_particles` and pareto_k -inf.
 
     :param model: a trained `GCM` or `IGCM`, or a module with the same `training_pair`, `objective`,
         `x_dim`, `r_dim`, `response` and `device`.
-    :param x: [n, x_dim] in data units; `r`: [n, r_dim]; `y`: [n]. NaN is a missing value where the
-        objective can be trained with it.
-    :param c: costs that were seen, as in `fit`; y may then be NaN.
+    :param x: [n, x_dim] in the units of the data; `r`: [n, r_dim]; `y`: [n]; `c`: costs seen, as
+        in `fit`. Values may be missing (NaN) if the objective can be trained with them.
     :param num_particles: N, draws for each row; at least 30.
-    :param objective: what the weights are of, by default what the model was trained for last:
-        "conditional" gives log p(y | x, r), "joint" log p(x, r, y).
-    :param batch_size: rows at once; memory grows with N times this.
-    :param progress: show a progress bar if it takes longer than two seconds.
-    :returns: a row for each datum: log_evidence in nats (a density in the units of the data), ess,
-        pareto_k (`pareto_k` says what -inf and inf stand for).
+    :param objective: "conditional" for log p(y | x, r), "joint" for log p(x, r, y); by default what
+        the model was trained for last.
+    :param batch_size: maximum number of rows at once; memory is proportional to N times this.
+    :param progress: whether to show a progress bar if it takes longer than two seconds.
+    :returns: one row per datum with the columns log_evidence in nats (a density in the units of the
+        data), ess and pareto_k (see `pareto_k` for -inf and inf).
     :raises ValueError: for wrong data or options, and for an objective whose loss is no bound.
     """
     num_particles = positive_int("num_particles", num_particles)
@@ -64,9 +61,9 @@ def importance_diagnostics(
         raise ValueError(
             f"num_particles must be at least {MIN_PARTICLES} for a Pareto fit, got {num_particles}"
         )
-    target = _Target.of(model, objective, (x, r, y, c), batch_size, seed)
     columns: dict[str, list[Tensor]] = {"log_evidence": [], "ess": [], "pareto_k": []}
-    for log_w in _log_weights(target, num_particles, progress):
+    options = objective, batch_size, seed, progress
+    for log_w in _log_weights(num_particles, model, (x, r, y, c), *options):
         columns["log_evidence"].append(_log_mean_exp(log_w))
         columns["ess"].append(effective_sample_size(log_w))
         columns["pareto_k"].append(pareto_k(log_w))
@@ -88,79 +85,58 @@ def bound_by_particles(
 ) -> pd.DataFrame:
     """The importance-weighted bound against the number of particles, mean over the rows.
 
-    It rises with N towards the log-evidence (Burda et al. 2016), so that the gap between the N of
-    training and a large one is what a better guide could still gain. All N share one matrix of
-    log-weights, cut into disjoint groups of n draws; the mean over groups is unbiased for the bound
-    at n.
+    It increases with N towards the log-evidence (Burda et al. 2016), so the gap between the N of
+    training and a large N is what a better guide could gain. All N share one matrix of log-weights;
+    the estimate for n particles is the mean over its disjoint groups of n draws.
 
     :param num_particles: the numbers of particles; the largest is drawn.
     :param model, x, r, y, c, objective, batch_size, progress: as for `importance_diagnostics`.
-    :returns: columns num_particles; bound, nats a row; standard_error, the Monte Carlo error of the
-        bound for these rows (not their spread), by the differences between groups, and where the
-        draws make one group only by the delta method, which is too small when few draws carry a
-        row. It is NaN for a single draw, and where a row has no weight, whose bound is -inf.
+    :returns: columns num_particles; bound, in nats per row; and standard_error, the Monte Carlo
+        error of the bound for these rows: from the differences between groups, or by the delta
+        method if there is only one group. It is NaN for a single draw, and if a row has no weight.
     :raises ValueError: for wrong data or options, and for an objective whose loss is no bound.
     """
     if not isinstance(num_particles, Iterable) or len(num_particles) == 0:
         raise ValueError(f"num_particles must be a sequence of integers, got {num_particles!r}")
     counts = sorted({positive_int("num_particles", count) for count in num_particles})
-    target = _Target.of(model, objective, (x, r, y, c), batch_size, seed)
+    options = objective, batch_size, seed, progress
     total = torch.zeros(2, len(counts), dtype=torch.float64)  # of the bound, and of its variance
-    for log_w in _log_weights(target, counts[-1], progress):
+    rows = 0
+    for log_w in _log_weights(counts[-1], model, (x, r, y, c), *options):
+        rows += log_w.shape[1]
         for column, count in enumerate(counts):
             bound, variance = _bound(log_w, count)
             total[:, column] += torch.stack([bound.sum(), variance.sum()]).cpu()
-    bounds, variances = total.numpy()
-    rows = len(target.data[0])
-    return pd.DataFrame(
-        {
-            "num_particles": counts,
-            "bound": bounds / rows,
-            "standard_error": variances**0.5 / rows,
-        }
-    )
+    bounds, errors = total[0].numpy() / rows, total[1].numpy() ** 0.5 / rows
+    return pd.DataFrame({"num_particles": counts, "bound": bounds, "standard_error": errors})
 
 
-class _Target(NamedTuple):
-    """The rows, checked, and the pair that weighs them."""
-
-    model: OrderEventModel
-    pair: TrainingPair
-    data: list[Tensor]
-    batch_size: int
-    seed: int
-
-    @classmethod
-    def of(
-        cls,
-        model: OrderEventModel,
-        objective: str | None,
-        rows: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike | None],
-        batch_size: int,
-        seed: int,
-    ) -> _Target:
-        objective = objective or model.objective
-        pair = model.training_pair(objective)
-        if pair.loss is not None:
-            raise ValueError(
-                f"objective={objective!r} has a loss that is no bound on a log-evidence, and no "
-                "importance weights: name another with objective="
-            )
-        data = checked_data(model, *rows, required="xry", missing=pair.missing, device=model.device)
-        batch_size = positive_int("batch_size", batch_size)
-        seed = positive_int("seed", seed, minimum=0)
-        return cls(model, pair, list(data.values()), batch_size, seed)
-
-
-def _log_weights(target: _Target, num_particles: int, progress: bool) -> Iterator[Tensor]:
-    """Log-weights [N, b] of one batch after the other, float64."""
-    model, pair = target.model, target.pair
+def _log_weights(
+    num_particles: int,
+    model: OrderEventModel,
+    rows: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike | None],
+    objective: str | None,
+    batch_size: int,
+    seed: int,
+    progress: bool,
+) -> Iterator[Tensor]:
+    """Log-weights [N, b] of one batch after the other, float64, of rows that are checked first."""
+    objective = objective or model.objective
+    pair = model.training_pair(objective)
+    if pair.loss is not None:
+        raise ValueError(
+            f"objective={objective!r} has a loss that is no bound on a log-evidence, and no "
+            "importance weights: name another with objective="
+        )
+    data = checked_data(
+        model, *rows, required="xry", missing=pair.missing, device=model.device
+    ).values()
     bound = ImportanceWeightedELBO(num_particles, max_plate_nesting=1)
-    seeds = torch.Generator().manual_seed(target.seed)
-    batches = zip(*(column.split(target.batch_size) for column in target.data), strict=True)
-    with tqdm(
-        total=len(target.data[0]), disable=not progress, delay=2, desc="weights", unit="row"
-    ) as bar:
+    batch_size = positive_int("batch_size", batch_size)
+    seeds = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
+    batches = zip(*(column.split(batch_size) for column in data), strict=True)
+    count = len(next(iter(data)))
+    with tqdm(total=count, disable=not progress, delay=2, desc="weights", unit="row") as bar:
         for batch in batches:
             seed = int(torch.randint(2**62, (), generator=seeds))
             with (
@@ -207,7 +183,7 @@ def _bound(log_w: Tensor, count: int) -> tuple[Tensor, Tensor]:
     estimates = _log_mean_exp(log_w[: groups * count].unflatten(0, (groups, count)), 1)  # [G, b]
     if groups > 1:
         return estimates.mean(0), estimates.var(0) / groups
-    if count == 1:  # one draw says nothing of its spread
+    if count == 1:  # the variance cannot be estimated from one draw
         return estimates[0], torch.full_like(estimates[0], math.nan)
     # Var(log mean w) is about Var(w) / (n E[w]^2).
     squares = log_w[:count].softmax(0).square().sum(0)

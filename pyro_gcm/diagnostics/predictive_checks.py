@@ -1,4 +1,4 @@
-"""Predictions against what happened: reliability of probabilities, and replicated data."""
+"""Predictions against outcomes: reliability of probabilities, and replicated data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import (
-    ArrayLike,
-    as_tensor,
-    one_of,
-    positive_int,
-    same_rows,
-    vector,
-)
+from pyro_gcm._validation import ArrayLike, as_tensor, one_of, positive_int, same_rows, vector
 
 Statistic = Callable[[Tensor], Tensor]
 
@@ -34,18 +27,16 @@ STATISTICS: dict[str, Statistic] = {
 def reliability_curve(
     probability: ArrayLike, y: ArrayLike, bins: int = 10, strategy: str = "quantile"
 ) -> pd.DataFrame:
-    """How often y = 1 was right, against how often it was predicted.
+    """Observed frequency of y = 1 against its predicted probability, in bins of the probability.
 
-    Rows are put into bins by their probability. For calibrated probabilities observed - predicted
-    is 0 up to noise of the size of standard_error.
+    If probabilities are calibrated, observed - predicted is noise of the size of standard_error.
 
-    :param probability: [n], predicted Pr(y = 1).
-    :param y: [n], 0 or 1.
+    :param probability: predicted Pr(y = 1), [n]; `y`: outcomes 0 or 1, [n].
     :param bins: number of bins; empty ones are left out.
     :param strategy: "quantile" for bins with about as many rows each (equal probabilities stay
         together), "uniform" for bins of equal width.
-    :returns: a row for each bin: predicted (mean probability), observed (share of y = 1), count,
-        and standard_error of observed if the probabilities are right.
+    :returns: one row per bin with the columns predicted (mean probability), observed (share of
+        y = 1), count, and standard_error of observed if the probabilities are calibrated.
     :raises ValueError: for probabilities outside [0, 1], y other than 0 and 1, or wrong options.
 
     >>> reliability_curve([0.2] * 5 + [0.9] * 2, [0, 0, 1, 0, 0, 1, 1], bins=2).round(3)
@@ -84,27 +75,23 @@ def predictive_check(
     *,
     quantiles: Sequence[float] = (0.025, 0.5, 0.975),
 ) -> pd.DataFrame:
-    """A statistic of the data against its distribution under replicated data.
+    """Posterior predictive check (Gelman, Meng and Stern 1996) of a statistic of the data.
 
-    Replicated data are whole sets of outcomes drawn from the predictive distribution, for the same
-    x and r. Where the observed statistic lies outside of what they show, the model misses that side
-    of the data. Within groups of rows, such as the deciles of a covariate, the check sees what an
-    average over all rows hides.
+    The observed statistic is compared with those of replicated data: outcomes drawn from the
+    predictive distribution for the same x and r. Groups of rows, such as the deciles of a
+    covariate, show misfit that an average over all rows hides.
 
-    Source: posterior predictive checks, Gelman, Meng & Stern (1996).
-
-    :param replicated: [S, n] replicated outcomes.
-    :param y: [n] outcomes.
+    :param replicated: replicated outcomes, [S, n]; `y`: outcomes, [n].
     :param statistic: "mean", "std" (with divisor n), "min", "median", "max", or a function of
         values [..., n] that reduces the last dimension.
-    :param groups: [n] labels of groups of rows, or None for all rows.
-    :param quantiles: of the replicated statistic that are given.
-    :returns: a row for each group, in the order of the labels: count of rows, observed, a column
+    :param groups: labels of groups of rows, [n], or None for all rows.
+    :param quantiles: probabilities of the quantiles of the replicated statistic to return.
+    :returns: one row per group, in the order of the labels, with the columns count, observed, one
         for each quantile ("2.5%", "50%", ...), and tail_probability, twice the smaller share of
-        replications with a statistic at most, or at least, the observed one, no more than 1. It is
-        a multiple of 1/S. The same data in training and here make it conservative.
-    :raises ValueError: for wrong shapes, non-finite values, unknown statistics, missing labels, or
-        a statistic that is not finite.
+        replications with a statistic at most, or at least, the observed one, but at most 1. It is
+        conservative for the data on which the model was trained.
+    :raises ValueError: for wrong shapes, values that are not finite, an unknown statistic, or
+        missing labels.
 
     >>> y = torch.tensor([0.0, 0.0, 5.0, 7.0])
     >>> replicated = y.mean() + torch.linspace(-1.0, 1.0, 5)[:, None] * torch.ones(4)
@@ -127,13 +114,15 @@ def predictive_check(
     levels = as_tensor("quantiles", list(quantiles)).double()
     if levels.dim() != 1 or not ((levels >= 0) & (levels <= 1)).all():
         raise ValueError(f"quantiles must be numbers from 0 to 1, got {quantiles!r}")
-    function = _statistic(statistic)
+    if not callable(statistic):
+        one_of("statistic", statistic, list(STATISTICS))
+        statistic = STATISTICS[statistic]
     rows = []
     codes, labels = _codes(groups, len(outcome))
     for code in range(len(labels)):
         member = (codes == code).to(outcome.device)
-        observed = _value(function, outcome[member].unsqueeze(0))[0]
-        values = _value(function, drawn[:, member])
+        observed = _value(statistic, outcome[member].unsqueeze(0))[0]
+        values = _value(statistic, drawn[:, member])
         shares = (values <= observed).double().mean(), (values >= observed).double().mean()
         row: dict[str, float] = {"count": int(member.sum()), "observed": float(observed)}
         for level, value in zip(levels, np.quantile(values.cpu(), levels), strict=True):
@@ -141,13 +130,6 @@ def predictive_check(
         row["tail_probability"] = min(1.0, 2.0 * float(min(shares)))
         rows.append(row)
     return pd.DataFrame(rows, index=pd.Index(labels, name="group"))
-
-
-def _statistic(statistic: str | Statistic) -> Statistic:
-    if callable(statistic):
-        return statistic
-    one_of("statistic", statistic, list(STATISTICS))
-    return STATISTICS[statistic]
 
 
 def _value(function: Statistic, values: Tensor) -> Tensor:
@@ -163,12 +145,10 @@ def _value(function: Statistic, values: Tensor) -> Tensor:
 
 
 def _codes(groups: Any, rows: int) -> tuple[Tensor, Any]:
-    """The number of every row's group, [n], and the labels of the groups."""
+    """The index of every row's group, [n], and the labels of the groups."""
     if groups is None:
         return torch.zeros(rows, dtype=torch.long), ["all"]
-    if isinstance(groups, Tensor):
-        groups = groups.cpu().numpy()
-    series = pd.Series(groups)
+    series = pd.Series(groups.cpu().numpy() if isinstance(groups, Tensor) else groups)
     if len(series) != rows or series.isna().any():
         raise ValueError(
             f"groups must have a label for each of {rows} rows, got {len(series)}, "

@@ -46,28 +46,23 @@ def render_model(
 ) -> graphviz.Digraph | str:
     """Draw the graph of a model as the paper does, from the program itself.
 
-    The program is run and every site asked which values its density reads. Shaded circles are
-    given (observed sites, and tensors that the program was called with), white ones latent, dashed
-    ones deterministic; a box is a plate, and thick arrows from c, r and k to y are the order event.
-
-    The figures of the paper are those of prior "standard"; p(z|x) turns the arrow z -> x round. The
-    arrow k -> x of IGCM is in the text, p(x|z, k), and missing in Figure 5. A response "quantile"
-    is a functional of the distribution of c, so that no arrow leaves c.
-
-    Nothing changes: neither parameters, nor Pyro's store, nor the state of a random generator.
+    The arrows are found by tracking which values the density of every site reads. Shaded circles
+    are given (observed sites, and tensors with which the program is called), white ones are latent,
+    dashed ones deterministic. A box is a plate, and thick arrows to y are the order event. The
+    figures of the paper are those of prior "standard", and Figure 5 lacks the arrow k -> x of
+    p(x|z, k). Parameters, Pyro's store and the random generators are left unchanged.
 
     :param model: a `GCM`, an `IGCM`, or any Pyro program.
     :param view: "model" is the explicit program, "conditional" what `inference.conditional` makes
         of it (p(y | x, r), the costs integrated out), "guide" the guide, its arrows dashed.
-    :param model_args: arguments for the program. Without them, and without `model_kwargs`, those of
-        a model with `x_dim` and `r_dim` are made up: two rows with x = 0, r = 0.5, y = 0 and 1.
-    :param model_kwargs: keyword arguments for the program.
+    :param model_args: arguments of the program; `model_kwargs`: its keyword arguments. By default
+        two rows with x = 0, r = 0.5, y = 0 and 1 for a model with `x_dim` and `r_dim`.
     :param path: file to write as well: .dot or .gv, or an image (.svg, .pdf, .png), which needs the
         program `dot` of Graphviz.
     :returns: a `graphviz.Digraph`, which notebooks show as a picture, where the package `graphviz`
         and the program `dot` are installed; otherwise its DOT source as a string.
-    :raises ValueError: for an unknown view or ending, for arguments that do not fit the program, or
-        for a guide without sites.
+    :raises ValueError: for an unknown view or file ending, arguments that do not fit the program,
+        or a guide without sites.
     :raises RuntimeError: for an image without `dot`.
 
     >>> from pyro_gcm import GCM
@@ -123,12 +118,9 @@ def _checked_path(path: Path) -> Path:
 class _Node(NamedTuple):
     """One circle of the graph."""
 
-    parents: frozenset[str]  # parameters of the store among them, which are not drawn
+    parents: frozenset[str]  # includes parameters of the store, which are not drawn
     plates: tuple[str, ...]  # the outermost first
     style: str | None
-
-
-# What is run
 
 
 def _call(
@@ -152,7 +144,7 @@ def _call(
 
 
 def _bare(program: Any) -> Any:
-    """What Pyro's handlers are wrapped around; it is there that arguments have names."""
+    """The function inside Pyro's handlers, which has the names of the arguments."""
     handled = isinstance(program, partial) and type(program) is not partial
     return unwrap(program) if handled else program
 
@@ -172,7 +164,7 @@ def _rows(model: Any) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _nodes(program: Callable[..., Any], arguments: inspect.BoundArguments) -> dict[str, _Node]:
-    """Sites of the program and what it was called with, in the order in which they come."""
+    """The sites of the program in their order, after the inputs that they read."""
     given = {name: of for name, of in arguments.arguments.items() if isinstance(of, Tensor)}
     with _no_traces_left({tensor.device for tensor in given.values() if tensor.is_cuda}):
         drawn = poutine.trace(program).get_trace(*arguments.args, **arguments.kwargs)
@@ -215,18 +207,15 @@ def _site_node(site: Any, given: Collection[str]) -> _Node:
 
 
 def _inputs(given: Collection[str], nodes: dict[str, _Node]) -> dict[str, _Node]:
-    """What the program was called with, is not a site, and is read by one."""
+    """Tensors with which the program was called, that are no sites but are read by one."""
     inputs = {}
     for name in given:
         children = [node.plates for node in nodes.values() if name in node.parents]
         if name not in nodes and children:
-            # Rows of data stand where everything that reads them stands.
+            # Rows of data are in all plates that the sites which read them share.
             shared = tuple(plate for plate in children[0] if all(plate in of for of in children))
             inputs[name] = _Node(frozenset(), shared, "filled")
     return inputs
-
-
-# How it is written
 
 
 def _body(nodes: dict[str, _Node], edge_style: str | None) -> list[str]:
@@ -243,7 +232,7 @@ def _body(nodes: dict[str, _Node], edge_style: str | None) -> list[str]:
 
 
 def _boxes(nodes: dict[str, _Node], path: tuple[str, ...], numbers: Iterator[int]) -> list[str]:
-    """Nodes that stand in the plates `path` and no other, then the boxes inside."""
+    """Nodes in exactly the plates `path`, followed by the boxes inside them."""
     depth = len(path)
     lines = [
         _quoted(name) + (f" [style={node.style}]" if node.style else "")

@@ -1,4 +1,4 @@
-"""Simulation-based calibration: do posterior draws agree with the program they are drawn from?"""
+"""Simulation-based calibration of posterior draws (Talts et al. 2018)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy.stats import chi2
 from torch import Tensor
 from tqdm.auto import tqdm
 
@@ -23,15 +24,16 @@ _MOST_BINS, _LEAST_EXPECTED = 20, 5
 
 @dataclass(frozen=True)
 class SBCResult:
-    """Ranks of what was drawn first among posterior draws given the data that it led to.
+    """Ranks of true values among posterior draws given the data that were simulated from them.
 
-    `ranks` has a row for each simulation and a column for each quantity, such as "z[0]" or
-    "log p(y|z, r)": how many of `num_draws` posterior draws lie below the true value, 0 to
-    `num_draws`. If the draws are right every rank is equally likely. Too many low and high ranks
-    are draws that are too narrow, too many in the middle draws that are too wide, a slope is bias.
+    If the draws are correct, all ranks are equally likely. Many low and high ranks indicate draws
+    that are too narrow, many middle ranks draws that are too wide, and a slope a bias.
 
-    `tied` names the quantities that had the same value in every draw of every simulation, as
-    log p(y|z, c, r) of a binary y has where all draws agree with it: their ranks say nothing more.
+    :param ranks: number of posterior draws below the true value, one row per simulation and one
+        column per quantity, such as "z[0]" or "log p(y|z, r)".
+    :param num_draws: number of posterior draws behind every rank, which is the highest rank.
+    :param tied: quantities with the same value in every draw of every simulation, such as
+        log p(y|z, c, r) of a binary y. Their ranks are not informative.
     """
 
     ranks: pd.DataFrame
@@ -39,10 +41,10 @@ class SBCResult:
     tied: frozenset[str] = frozenset()
 
     def p_values(self, bins: int | None = None) -> pd.Series:
-        """Chi-square test of uniform ranks, for every quantity; NaN where all values are tied.
+        """Chi-square test of uniform ranks for every quantity; NaN if all its values are tied.
 
         :param bins: number of bins of equal width, a divisor of `num_draws` + 1; by default the
-            largest up to 20 that leaves at least 5 simulations expected in each.
+            largest up to 20 for which at least 5 simulations are expected in each bin.
         :raises ValueError: for another number, or if there is no such default.
         """
         count = len(self.ranks)
@@ -54,10 +56,8 @@ class SBCResult:
         observed = np.stack(
             [np.bincount(self.ranks[q] // width, minlength=bins) for q in self.ranks]
         )
-        statistic = torch.from_numpy(((observed - expected) ** 2 / expected).sum(1))
-        freedom = torch.tensor((bins - 1) / 2, dtype=torch.float64)
-        tail = torch.special.gammaincc(freedom, statistic / 2)
-        p_values = pd.Series(tail.numpy(), index=self.ranks.columns, name="p_value")
+        tail = chi2.sf(((observed - expected) ** 2 / expected).sum(1), bins - 1)
+        p_values = pd.Series(tail, index=self.ranks.columns, name="p_value")
         return p_values.mask(p_values.index.isin(self.tied))
 
     def __str__(self) -> str:
@@ -81,29 +81,27 @@ def simulation_based_calibration(
     seed: int = 0,
     progress: bool = True,
 ) -> SBCResult:
-    """Draw latent variables and data from the program, then ask for the latents back.
+    """Draw latent variables and data from the program, and rank the former among posterior draws.
 
-    Each row is a simulation. The true z, c (and k) are ranked among posterior draws given the row's
-    x, r and y, coordinate by coordinate, and so are log p(y | z, r) with the costs integrated out
-    (log p(y | z, k) for `IGCM`) and, where costs are ranked, log p(y | z, c, r). Those two depend
-    on the data: draws from the prior, which ignore y, pass for z alone and fail there.
-
-    Source: Talts et al. (2018); quantities that depend on the data: Modrák et al. (2023).
+    Each row is a simulation. The true z, c (and k) are ranked by coordinate among posterior draws
+    given the row's x, r and y, and so are log p(y | z, r) with the costs integrated out
+    (log p(y | z, k) for `IGCM`) and, if costs are ranked, log p(y | z, c, r). These two depend on
+    the data (Modrák et al. 2023) and detect draws from the prior, which the ranks of z do not.
 
     :param model: a `GCM` or `IGCM`, trained or not.
-    :param x: [n, x_dim] in data units, for a model with a prior p(z|x).
-    :param r: [n, r_dim], for a `GCM` with such a prior; an `IGCM` draws them.
+    :param x: [n, x_dim] in the units of the data, for a model with a prior p(z|x).
+    :param r: [n, r_dim], for a `GCM` with such a prior; an `IGCM` draws r.
     :param size: number of simulations for prior "standard", which draws x and r.
-    :param num_draws: posterior draws for each; best one less than a number with many divisors.
+    :param num_draws: number of posterior draws; preferably one less than a highly composite number.
     :param sites: which of "z", "k" and "c" to rank; all by default.
     :param sampler: function (x, r, y, *, num_samples, seed) -> draws by site, z [S, B, D] (and k
         [S, B, K]) and, if they are ranked, c [S, B, (G,) K] in the units of `simulate`;
         `model.cost_posterior` by default.
-    :param batch_size: simulations for which the sampler is asked at once.
-    :param seed: of the simulations, of the sampler, and of the order among equal values.
-    :param progress: show a progress bar if it takes longer than two seconds.
-    :raises ValueError: for inputs that the program does not start from, wrong options, too few
-        simulations to test, or draws of another shape than that of the simulated site.
+    :param batch_size: maximum number of simulations in a call of the sampler.
+    :param seed: seed of the simulations, of the sampler, and of the order of equal values.
+    :param progress: whether to show a progress bar if it takes longer than two seconds.
+    :raises ValueError: for inputs that the program draws itself, wrong options, too few
+        simulations to test, or draws with a wrong shape.
     """
     latents = ("z", "k", "c") if model.kernel_dims else ("z", "c")
     for site in sites or ():
@@ -118,7 +116,7 @@ def simulation_based_calibration(
         _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
     draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)
     with torch.no_grad(), evaluating(model):
-        # Not `seed` itself: draws with the generator of the simulation would know the truth.
+        # Not `seed` itself, because a sampler with the same generator could repeat the true draws.
         drawn = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
         truth = {site: value.to(model.device) for site, value in drawn.items()}
         ranks: list[dict[str, Tensor]] = []

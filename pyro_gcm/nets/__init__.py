@@ -1,7 +1,9 @@
 """Small networks that return distributions, increasing maps of the revenues, standardisation."""
 
+from torch.nn import Identity
+
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm.nets.conditional import Conditional
+from pyro_gcm.nets.conditional import Conditional, with_missing_indicators
 from pyro_gcm.nets.constant_logits import ConstantLogits
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
 from pyro_gcm.nets.flow import ConditionalFlow, FlowDistribution
@@ -12,9 +14,8 @@ from pyro_gcm.nets.latent import (
     ConditionalMultivariateNormal,
     StandardNormal,
 )
-from pyro_gcm.nets.missing import with_missing_indicators
 from pyro_gcm.nets.piecewise_linear import PiecewiseLinear
-from pyro_gcm.nets.revenue_maps import Bijection, Identity, PositiveLinear, Probit, Sigmoid
+from pyro_gcm.nets.revenue_maps import Bijection, PositiveLinear, Probit, Sigmoid
 
 __all__ = [
     "AmortizedGuide",

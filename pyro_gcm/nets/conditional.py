@@ -1,4 +1,4 @@
-"""A network that returns a distribution."""
+"""A network that returns a distribution, and the context that it receives."""
 
 from __future__ import annotations
 
@@ -30,6 +30,22 @@ def joined(*columns: Tensor) -> Tensor:
     """Concatenate contexts [..., d_i] whose batch shapes broadcast to [..., sum of d_i]."""
     batch = torch.broadcast_shapes(*(part.shape[:-1] for part in columns))
     return torch.cat([part.expand(*batch, -1) for part in columns], dim=-1)
+
+
+def with_missing_indicators(columns: Tensor) -> Tensor:
+    """Replace NaN by 0 and append one missing-value indicator per column.
+
+    Zero is the mean of a standardised column; the indicator (1 if the value is missing, else 0)
+    distinguishes a missing value from an observed 0.
+
+    :param columns: values, NaN where they are missing, [..., d].
+    :returns: [..., 2 d], in the dtype of `columns`.
+
+    >>> with_missing_indicators(torch.tensor([[1.5, float("nan")]]))
+    tensor([[1.5000, 0.0000, 0.0000, 1.0000]])
+    """
+    missing = columns.isnan()
+    return torch.cat([columns.masked_fill(missing, 0.0), missing.to(columns.dtype)], dim=-1)
 
 
 def positive(raw: Tensor, at_zero: float = 1.0) -> Tensor:

@@ -13,12 +13,9 @@ from torch import Tensor
 class DiagNormalMixture(dist.MixtureOfDiagNormals):
     """Pyro's `MixtureOfDiagNormals` with unbiased gradients, any sample shape, and D = 1 allowed.
 
-    In Pyro 1.9.2 the gradients of the original's draws with respect to the logits are biased: its
-    transport along the line through two locations ignores the scales, and the components of the
-    locations that are perpendicular to the line. Its `rsample(sample_shape)` mixes up the rows of
-    a batch, and its `log_prob` does not check its argument.
-
-    Here the gradients are those of the multivariate distribution function: with
+    In Pyro 1.9.2 the gradients of the original's draws with respect to the logits are biased, its
+    `rsample(sample_shape)` mixes up the rows of a batch, and its `log_prob` does not check its
+    argument. Here the gradients are those of the multivariate distribution function: with
     u_i = F(z_i | z_<i) fixed, dz_i = -dF(z_i | z_<i) / p(z_i | z_<i), one coordinate after another
     (Figurnov, Mohamed and Mnih 2018, Implicit reparameterization gradients). Between components
     that are far apart p is small, and these gradients have heavy tails.
@@ -39,8 +36,7 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
         """Log-density, of shape `sample_shape + batch_shape`."""
         if self._validate_args:
             self._validate_sample(value)
-        log_p: Tensor = super().log_prob(value)
-        return log_p
+        return super().log_prob(value)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Differentiable draws, [*sample_shape, *batch_shape, D]."""
@@ -49,10 +45,10 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
         shape = self._extended_shape(sample_shape)
         index = which[..., None, None].expand(*shape[:-1], 1, shape[-1])
         with torch.no_grad():
-            components = self.locs.expand(*shape[:-1], *self.locs.shape[-2:])
-            scales = self.coord_scale.expand_as(components)
-            loc = components.gather(-2, index).squeeze(-2)
-            scale = scales.gather(-2, index).squeeze(-2)
+            loc, scale = (
+                part.expand(*shape[:-1], *part.shape[-2:]).gather(-2, index).squeeze(-2)
+                for part in (self.locs, self.coord_scale)
+            )
             z = loc + scale * torch.randn_like(loc)
         return self._differentiable(z)
 

@@ -20,10 +20,7 @@ class ConditionalFlow(nn.Module):
     Monotonic splines map z to a standard normal. They are the identity outside of [-5, 5], so that
     z has about the scale of a standard normal. For dim = 1 the spline depends on the context only.
 
-    :param in_dim: number of columns of the context.
-    :param dim: dimension D of z.
-    :param hidden: width of the two hidden layers of each transform, or a sequence with the width
-        of every hidden layer.
+    :param in_dim, hidden: as for `Conditional`, in each transform; `dim`: dimension D of z.
     :param transforms: number of transforms, in alternating order of the columns. Each is a
         coupling, so that a draw takes two passes through its network for any D.
     :raises ValueError: for fewer than 1 transform.
@@ -65,8 +62,7 @@ def _zuko() -> Any:
 class FlowDistribution(ZukoToPyro):
     """A zuko flow as a Pyro distribution, whose draws can be driven by given noise.
 
-    Unlike `ZukoToPyro` it has `sample` and `rsample`, which `mask` and `sample_shape` need, and it
-    has no cache: `log_prob` is always computed from its argument.
+    Unlike `ZukoToPyro` it has `sample` and `rsample`, which `mask` needs, and no cache.
 
     :param dist: a `zuko.distributions.NormalizingFlow` with a normal base.
     """
@@ -81,8 +77,7 @@ class FlowDistribution(ZukoToPyro):
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Differentiable draws, [*sample_shape, *batch_shape, D]."""
-        draws: Tensor = self.dist.rsample(torch.Size(sample_shape))
-        return draws
+        return self.dist.rsample(torch.Size(sample_shape))
 
     def rsample_from(self, noise: Tensor) -> Tensor:
         """Map standard normal noise to draws through the inverse of the flow.
@@ -91,8 +86,7 @@ class FlowDistribution(ZukoToPyro):
         :returns: differentiable draws, [..., *batch_shape, D].
         """
         shape = torch.broadcast_shapes(noise.shape[:-1], self.batch_shape)
-        draws: Tensor = self.dist.transform.inv(noise.expand(*shape, noise.shape[-1]))
-        return draws
+        return self.dist.transform.inv(noise.expand(*shape, noise.shape[-1]))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> FlowDistribution:
         """The same flow over a larger batch shape."""

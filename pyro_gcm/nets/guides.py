@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm.nets.conditional import joined
-from pyro_gcm.nets.missing import with_missing_indicators
+from pyro_gcm.nets.conditional import joined, with_missing_indicators
 
 
 class AmortizedGuide(nn.Module):
@@ -39,7 +38,7 @@ class AmortizedGuide(nn.Module):
         return self.q_z(with_missing_indicators(x) if self.missing_indicators else x)
 
 
-class PosteriorGuide(nn.Module):
+class PosteriorGuide(AmortizedGuide):
     """q(z | x, r, y), a guide for training only, with a tighter bound than q(z | x).
 
     Predictions do not use it, since they have no y, and a distribution of z that depends on r would
@@ -59,16 +58,10 @@ class PosteriorGuide(nn.Module):
 
     reads_outcome = True
 
-    def __init__(self, q_z: nn.Module, missing_indicators: bool = False) -> None:
-        super().__init__()
-        self.q_z = q_z
-        self.missing_indicators = missing_indicators
-
     def forward(self, x: Tensor, r: Tensor | None = None, y: Tensor | None = None) -> Any:
         """The distribution of z, with batch shape [B].
 
-        :param x: standardised covariates, [B, x_dim].
-        :param r: standardised revenues, [B, r_dim].
+        :param x: [B, x_dim]; `r`: [B, r_dim]; both standardised.
         :param y: outcomes, [B], standardised if they are continuous.
         :raises ValueError: if r or y is None.
         """

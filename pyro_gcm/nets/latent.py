@@ -41,9 +41,7 @@ class ConditionalMultivariateNormal(nn.Module):
     L, whose diagonal goes through `positive`. The other entries are initially small, so that
     training starts near a diagonal normal.
 
-    :param in_dim: number of columns of the context.
-    :param dim: dimension D of z.
-    :param hidden: width of two hidden layers, or the widths of any number of layers.
+    :param in_dim, hidden: as for `Conditional`; `dim`: dimension D of z.
 
     >>> ConditionalMultivariateNormal(2, 3)(torch.zeros(5, 2)).covariance_matrix.shape
     torch.Size([5, 3, 3])
@@ -74,10 +72,8 @@ class ConditionalMixture(nn.Module):
     The density is sum_k w_k(x) N(z; mu_k, diag(sigma_k^2)): z belongs to one of C groups, and x
     determines the probability of each.
 
-    :param in_dim: number of columns of the context.
-    :param dim: dimension D of z.
+    :param in_dim, hidden: as for `Conditional`; `dim`: dimension D of z.
     :param components: number of components C, which have different random initial locations.
-    :param hidden: width of two hidden layers, or the widths of any number of layers.
     :raises ValueError: for fewer than 1 component.
 
     >>> ConditionalMixture(2, 3)(torch.zeros(5, 2)).component_logits.shape
@@ -112,9 +108,8 @@ class ConditionalCategorical(nn.Module):
     The class attribute `enumerates` makes a model sum over z exactly (Pyro's enumeration) instead
     of sampling it.
 
-    :param in_dim: number of columns of the context.
+    :param in_dim, hidden: as for `Conditional`.
     :param categories: number of classes, the dimension D of z.
-    :param hidden: width of two hidden layers, or the widths of any number of layers.
     :raises ValueError: for fewer than 2 categories.
 
     >>> ConditionalCategorical(2, 3)(torch.zeros(5, 2)).enumerate_support(expand=False).shape

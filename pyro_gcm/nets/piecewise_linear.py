@@ -16,11 +16,10 @@ class PiecewiseLinear(nn.Module):
     """h_gk(r) = sum_m [w_gkm r_m + sum_j v_gkmj ramp_mj(r_m)] with positive weights w and v.
 
     ramp_mj increases from 0 to 1 between two neighbouring knots of revenue m, so each output is a
-    sum of increasing linear splines. It suits amounts of money whose effect comes in steps, and
-    counts with long tails, which a linear map of standardised values fits badly.
-    `GCM.learn_units`, which `fit` calls, places the knots at quantiles of the training rows, or at
-    every value if there are few; before that they are quantiles of a standard normal. The ramps are
-    standardised like columns of data.
+    sum of increasing linear splines. It suits effects that come in steps and counts with long
+    tails. `GCM.learn_units`, which `fit` calls, places the knots at quantiles of the training rows,
+    or at every value if there are few; before that they are quantiles of a standard normal. The
+    ramps are standardised like columns of data.
 
     :param r_dim: number of revenues m.
     :param event_shape: (K,) or (G, K), the event shape of the costs.
@@ -72,5 +71,4 @@ class PiecewiseLinear(nn.Module):
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (G,) K]."""
-        mapped: Tensor = self.linear(torch.cat([r, self.units(self._ramps(r))], dim=-1))
-        return mapped
+        return self.linear(torch.cat([r, self.units(self._ramps(r))], dim=-1))

@@ -9,14 +9,6 @@ from torch import Tensor, nn
 from torch.distributions.transforms import Transform
 
 
-class Identity(nn.Module):
-    """h(r) = r, with one cost for each revenue, as in the paper."""
-
-    def forward(self, r: Tensor) -> Tensor:
-        """[..., m] -> [..., m]."""
-        return r
-
-
 class PositiveLinear(nn.Module):
     """h_gk(r) = sum_m P(W)_gkm r_m with P(W) = softplus(10 W) / 10 (paper, appendix E.1).
 
@@ -100,5 +92,4 @@ class Bijection(nn.Module):
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., m]."""
-        mapped: Tensor = self.transform(r.double())
-        return mapped.to(r.dtype)
+        return self.transform(r.double()).to(r.dtype)

@@ -34,10 +34,7 @@ def cost_index(name: str, value: Any, shape: tuple[int, ...]) -> Index:
     index = tuple(value) if isinstance(value, Sequence) else (value,)
     if len(index) == 1 and len(shape) == 2:
         index = (0, *index)
-    fits = len(index) == len(shape) and all(
-        is_index(i, size) for i, size in zip(index, shape, strict=True)
-    )
-    if not fits:
+    if len(index) != len(shape) or not all(map(is_index, index, shape)):
         wanted = f"in 0..{shape[-1] - 1}"
         if len(shape) == 2:
             wanted = f"{wanted}, or (alternative in 0..{shape[0] - 1}, cost {wanted})"
@@ -53,8 +50,7 @@ def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> lis
             "kernel k, which r does not determine"
         )
     r = as_tensor("r", r, model.device)
-    identity = isinstance(model.revenue_map, Identity)
-    if r.dim() == 0 and len(indices) == 1 and (identity or model.r_dim == 1):
+    if r.dim() == 0 and len(indices) == 1 and (model.costs_have_units or model.r_dim == 1):
         r = r.expand(model.r_dim)
     if r.dim() == 0:
         raise ValueError(f"r must be a vector of the {model.r_dim} revenues, got one number")
@@ -62,10 +58,10 @@ def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> lis
     if len(r) != 1:
         raise ValueError(f"r must be one row of {model.r_dim} revenues, got {len(r)} rows")
     model.response.check_revenue(r)
-    if not identity:
+    if not model.costs_have_units:
         with evaluating(model):
             r = model.revenue_map(model.r_standardizer(r))
-    return [float(r.reshape(-1)[flat(index, model.cost_shape)]) for index in indices]
+    return [float(r.reshape(model.cost_shape)[index]) for index in indices]
 
 
 def draws_of(draws: ArrayLike, mixture: LatentMixture, indices: Sequence[Index]) -> Array:
@@ -81,13 +77,8 @@ def draws_of(draws: ArrayLike, mixture: LatentMixture, indices: Sequence[Index])
         raise ValueError("draws must be numbers, got NaN")
     if values.shape[1:] == alone:
         return values.reshape(len(values), len(indices))
-    chosen = [flat(index, event) for index in indices]
-    return np.asarray(values.reshape(len(values), -1)[:, chosen])
-
-
-def flat(index: Index, shape: tuple[int, ...]) -> int:
-    """The position of a cost in the flattened event shape."""
-    return int(np.ravel_multi_index(index, shape))
+    places = np.ravel_multi_index(np.transpose(indices), event)
+    return np.asarray(values.reshape(len(values), -1)[:, places])
 
 
 def cost_name(index: Index) -> str:

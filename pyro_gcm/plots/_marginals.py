@@ -12,6 +12,7 @@ from pyro_gcm.distributions import InfiniteCost, cost_family
 from pyro_gcm.distributions.families import base_distribution, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import finite_part
 from pyro_gcm.distributions.latent_mixture import LatentMixture
+from pyro_gcm.sampling.bisection import smallest_reaching
 
 
 class Marginal:
@@ -43,8 +44,7 @@ class Marginal:
 
     def density(self, points: Tensor) -> Tensor:
         """p(c | z, c < inf) at points [P], [P, N]."""
-        value = (points.double() - self.loc) / self.scale
-        value = self._expanded(value)
+        value = self._expanded(points)
         inside = self._base.support.check(value)
         # Outside the support, where log_prob raises an error, it is evaluated at the median.
         half = torch.full_like(value, -math.log(2.0))
@@ -54,33 +54,24 @@ class Marginal:
 
     def below(self, points: Tensor) -> Tensor:
         """Pr(c < point | z, c < inf) at points [P], [P, N]."""
-        value = (points.double() - self.loc) / self.scale
-        log_below, _ = tail_log_probs(self._finite_part, self._expanded(value))
+        log_below, _ = tail_log_probs(self._finite_part, self._expanded(points))
         return self._selected(log_below.exp())
 
-    def range(self, tail: float) -> tuple[float, float]:
+    def range(self, tail: float) -> tuple[float, ...]:
         """The quantiles `tail` and 1 - `tail` of the cost given that it is finite."""
         weights = self.weights * self.finite
         weights = weights / weights.sum()
-        return self._solve(tail, weights), self._solve(1.0 - tail, weights)
 
-    def _solve(self, probability: float, weights: Tensor) -> float:
-        log_p = self._expanded(weights.new_full((1,), math.log(probability)))
-        log_q = torch.full_like(log_p, math.log1p(-probability))
-        # The quantile of the mixture lies between those of its components.
-        quantiles = self.loc + self.scale * self._selected(self._quantile(self._base, log_p, log_q))
-        low, high = quantiles[:, weights > 0].aminmax()
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            if self.below(middle[None])[0] @ weights < probability:
-                low = middle
-            else:
-                high = middle
-        return float(high)
+        def cdf(points: Tensor) -> Tensor:
+            return self.below(points) @ weights
+
+        start = self.loc[None], self.scale[None]
+        return tuple(float(smallest_reaching(cdf, p, *start)) for p in (tail, 1.0 - tail))
 
     def _expanded(self, points: Tensor) -> Tensor:
-        """Points [P] expanded to all draws and costs, [P, N, 1, (G,) K]."""
+        """Points [P] in the units of the components, for all draws and costs, [P, N, 1, (G,) K]."""
         shape = *self.component.batch_shape, *self.component.event_shape
+        points = (points.double() - self.loc) / self.scale
         return points.reshape(-1, *(1,) * len(shape)).expand(-1, *shape)
 
     def _selected(self, values: Tensor) -> Tensor:

@@ -18,17 +18,15 @@ _KINDS = (("rounding", "within rounding", GREY), ("violations", "violation", PAL
 def plot_audit(audit: MonotonicityAudit, *, outcome_name: str = "prediction") -> Figure:
     """Histograms of drops, one panel per search, and the prediction along the worst pair.
 
-    Bins are quarters of a decade, and counts are on a log scale. A bin can have both colours, since
-    the tolerance is relative for predictions above 1. The last panel shows the prediction along the
-    straight line from the lower to the higher end of the worst violation, on which a monotone
-    prediction would not decrease.
+    Bins are quarters of a decade; a bin can have both colours, since the tolerance is relative for
+    predictions above 1. The last panel shows the prediction along the straight line from the lower
+    to the higher end of the worst violation, on which a monotone prediction would not decrease.
 
     :param audit: the result of `audit_monotonicity`.
     :param outcome_name: name of the prediction, with its unit.
     :returns: a new figure.
     :raises ValueError: if `audit` is not a `MonotonicityAudit`.
 
-    >>> import numpy as np
     >>> from pyro_gcm.audit import audit_monotonicity
     >>> x, r = np.zeros((50, 1)), np.linspace(0.0, 1.0, 50)[:, None]
     >>> audit = audit_monotonicity(lambda x, r: np.sin(4.0 * r[:, 0]), x, r, pairs=3000)
@@ -94,13 +92,10 @@ def _witness(ax: Axes, audit: MonotonicityAudit, outcome_name: str) -> None:
         label = audit.r_names[column]
     else:
         along = np.linspace(0.0, 1.0, len(w.segment))
-        label = "from r_low (0) to r_high (1), moving " + ", ".join(
-            audit.r_names[j] for j in moved[:4]
-        )
-        label += ", ..." if len(moved) > 4 else ""
+        names = [audit.r_names[j] for j in moved[:4]] + ["..."] * (len(moved) > 4)
+        label = "from r_low (0) to r_high (1), moving " + ", ".join(names)
     ax.plot(along, w.segment, color=PALETTE[0])
-    ends = along[[0, -1]]
-    ax.plot(ends, [w.low, w.high], "o", color=PALETTE[1], label=f"drop of {w.drop:.3g}")
+    ax.plot(along[[0, -1]], [w.low, w.high], "o", color=PALETTE[1], label=f"drop of {w.drop:.3g}")
     if along[-1] < along[0]:
         ax.invert_xaxis()  # so that the prediction should increase to the right
     ax.set_xlabel(label)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import torch
 from matplotlib.axes import Axes
+from scipy.stats import binom
 
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     GREY,
-    Array,
     axes_or_new,
     columns,
     legend_above,
@@ -35,8 +34,7 @@ def plot_reliability(
     :param frame: one row per bin with the columns predicted, observed, count and standard_error.
         Bins with count 0 are omitted, and a NaN standard error draws no bar.
     :param label: name of the curve in the legend.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for missing columns, or probabilities outside [0, 1].
 
     >>> from matplotlib.figure import Figure
@@ -83,18 +81,16 @@ def plot_ranks(
 ) -> Axes:
     """Histogram of the ranks of simulation-based calibration, with a band for uniform ranks.
 
-    If the posterior is correct, the rank of a true value among its posterior draws is uniform on
-    0..num_draws (Talts et al. 2018), and each bin is outside the band with a probability of at most
-    1 %. A histogram that is high in the middle indicates a posterior that is too wide, a low middle
-    one that is too narrow, and a slope one that is biased.
+    If the posterior is correct, the ranks are uniform on 0..num_draws (Talts et al. 2018), and each
+    bin is outside the band with a probability of at most 1 %. A high middle indicates a posterior
+    that is too wide, a low middle one that is too narrow, and a slope one that is biased.
 
     :param ranks: number of draws below the true value, integers in 0..num_draws, [n].
     :param num_draws: number of posterior draws behind every rank.
     :param bins: number of bins; by default about 20 that contain equally many ranks. If that is
         impossible, the band follows the number of ranks in each bin.
     :param label: name of the quantity.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for ranks that are not integers in 0..num_draws, or more bins than ranks.
 
     >>> from matplotlib.figure import Figure
@@ -119,7 +115,7 @@ def plot_ranks(
     # Edges between integers, so that no rank is on an edge.
     edges = np.round(np.linspace(0, values, bins + 1)) - 0.5
     share = np.diff(edges) / values
-    low, high = _binomial_interval(len(ranks), share)
+    low, high = binom.interval(BAND, len(ranks), share)
     ax.hist(
         ranks, edges.tolist(), color=next_color(ax), alpha=0.7, edgecolor="white", linewidth=0.5
     )
@@ -138,16 +134,3 @@ def _even_bins(values: int) -> int:
         return values
     even = [bins for bins in range(10, 41) if values % bins == 0]
     return min(even, key=lambda bins: abs(bins - 20), default=20)
-
-
-def _binomial_interval(n: int, share: Array) -> tuple[Array, Array]:
-    """The central interval with probability BAND of a binomial count, for each share."""
-    k = torch.arange(n + 1, dtype=torch.float64)
-    log_choose = torch.lgamma(k[-1] + 1) - torch.lgamma(k + 1) - torch.lgamma(n - k + 1)
-    low, high = np.empty_like(share), np.empty_like(share)
-    for p in np.unique(share):
-        log_p = log_choose + torch.xlogy(k, torch.tensor(p)) + torch.special.xlog1py(n - k, -p)
-        below = log_p.exp().cumsum(0)  # Pr(count <= k)
-        low[share == p] = int((below < 0.5 * (1.0 - BAND)).sum())
-        high[share == p] = int((below < 0.5 * (1.0 + BAND)).sum())
-    return low, high

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.plots._axes import PALETTE, Array, axes_or_new, legend_above
+from pyro_gcm.plots._axes import PALETTE, Array, axes_or_new, legend_above, numbers
 from pyro_gcm.plots._cost_inputs import (
     cost_index,
     cost_label,
@@ -38,11 +38,10 @@ def plot_cost_density(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Density of one cost given x, with the region below the revenue shaded.
+    """Density of one cost given x, with Pr(c < r) shaded: the paper's Figure 3 in one dimension.
 
-    The shaded area is Pr(c < r), the probability of the event y = 1: the paper's Figure 3 in one
-    dimension. If the cost may be infinite, the legend shows the probability of that, and the area
-    under the curve is one minus this probability.
+    If the cost may be infinite, the legend shows the probability of that, and the area under the
+    curve is one minus this probability.
 
     :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
     :param x: one row, [x_dim] or [1, x_dim], in the units of the data.
@@ -53,13 +52,10 @@ def plot_cost_density(
         of `cost_posterior` given y, in the units of `model.cost(x)`; shown as a histogram.
     :param num_samples: number of draws of z, by default that of the model.
     :param label: name of the cost with its unit, for the axis.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
-    :raises ValueError: for several rows of x, a cost index out of range, or r with an `IGCM`, whose
-        costs are not compared with r directly.
+    :param ax: axes to draw on and to return; by default new ones.
+    :raises ValueError: for several rows of x, a cost index out of range, or r with an `IGCM`.
 
     >>> from matplotlib.figure import Figure
-    >>> import torch
     >>> from pyro_gcm import GCM
     >>> ax = plot_cost_density(GCM(3, 2), torch.zeros(3), 0.5, ax=Figure().subplots())
     >>> ax.get_xlabel()
@@ -77,16 +73,19 @@ def plot_cost_density(
     shown = limit is not None and float(points[0]) <= limit <= float(points[-1])
     if shown:  # the shaded region ends exactly at the limit
         points = torch.cat([points, points.new_tensor([limit])]).unique()
-    density = _host(marginal.density(points) @ weights)
+    points_at, density = (
+        numbers("points", points),
+        numbers("density", marginal.density(points) @ weights),
+    )
     if drawn is not None:
         _histogram(ax, drawn)
-    ax.plot(_host(points), density, color=_CURVE, label=f"p({name} | x)")
+    ax.plot(points_at, density, color=_CURVE, label=f"p({name} | x)")
     if limit is not None:
-        below = points <= limit
+        below = points_at <= limit
         mass = float(marginal.below(points.new_tensor([limit]))[0] @ weights)
         ax.fill_between(
-            _host(points[below]),
-            density[: int(below.sum())],
+            points_at[below],
+            density[below],
             color=_EVENT,
             alpha=0.35,
             linewidth=0,
@@ -120,23 +119,16 @@ def plot_cost_pairs(
     legend. If the model has only these two costs and a binary response, it is Pr(y = 1). A contour
     encloses the smallest region with the given probability mass, conditionally on finite costs.
 
-    :param model: a `GCM`, or an `IGCM`, whose costs are in the units of k.
-    :param x: one row, [x_dim] or [1, x_dim], in the units of the data.
-    :param r: revenues [r_dim] of a `GCM` in the units of the data, to which the revenue map is
-        applied.
+    :param model, x, r, num_samples: as for `plot_cost_density`.
     :param pair: the two costs, each an index or (alternative, index).
     :param masses: probability masses of the regions, in (0, 1).
-    :param draws: draws of the two costs [S, 2], or of all costs of the row [S, 1, (G,) K], in the
-        units of `model.cost(x)`.
-    :param num_samples: number of draws of z, by default that of the model.
+    :param draws: draws of the two costs [S, 2], or of all costs, as for `plot_cost_density`.
     :param labels: names of the two costs with their units.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for several rows of x, cost indices that are equal or out of range, masses
         outside (0, 1), or r with an `IGCM`.
 
     >>> from matplotlib.figure import Figure
-    >>> import torch
     >>> from pyro_gcm import GCM
     >>> ax = plot_cost_pairs(GCM(3, 2), torch.zeros(3), torch.zeros(2), ax=Figure().subplots())
     >>> ax.get_ylabel()
@@ -171,7 +163,8 @@ def plot_cost_pairs(
         )
     names = [cost_name(index) for index in indices]
     levels = _contour_levels(density, grids, float(weights.sum()), masses)
-    contours = ax.contour(*map(_host, grids), _host(density), list(levels), colors=_CURVE)
+    data = (numbers("grid", values) for values in (*grids, density))
+    contours = ax.contour(*data, list(levels), colors=_CURVE)
     ax.plot([], [], color=_CURVE, label=f"p({', '.join(names)} | x), mass inside")
     ax.clabel(contours, fmt={level: f"{100 * mass:g}%" for level, mass in levels.items()})
     if limits is not None:
@@ -239,7 +232,3 @@ def _note_infinite(ax: Axes, what: str, probability: float) -> None:
     """Add the probability of an infinite cost to the legend, if it is positive."""
     if probability > 1e-12:
         ax.plot([], [], " ", label=f"Pr({what} infinite) = {probability:.3f}")
-
-
-def _host(values: Tensor) -> Array:
-    return np.asarray(values.double().cpu().numpy())

@@ -50,13 +50,11 @@ def plot_response_curves(
     :param labels: names of the rows, [B].
     :param revenue_name: name of the revenue, with its unit.
     :param outcome_name: name of y, with its unit if it has one.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for a revenue index out of range, shapes that do not match, or a grid that
         is not increasing.
 
     >>> from matplotlib.figure import Figure
-    >>> import torch
     >>> from pyro_gcm import GCM
     >>> ax = plot_response_curves(GCM(3, 2), torch.randn(2, 3), revenue=1, ax=Figure().subplots())
     >>> ax.get_xlabel(), ax.get_ylabel()
@@ -64,7 +62,13 @@ def plot_response_curves(
     """
     x = as_tensor("x", x, model.device)
     x = matrix("x", x[None] if x.dim() == 1 else x, model.x_dim, "x_dim", model.device)
-    rows = _checked_rows(x, labels)
+    rows = len(x)
+    if rows > len(PALETTE):
+        raise ValueError(
+            f"x has {rows} rows, but colours distinguish at most {len(PALETTE)}: pass fewer rows"
+        )
+    if labels is not None and (isinstance(labels, str) or len(labels) != rows):
+        raise ValueError(f"labels must name each of the {rows} rows of x, got {labels!r}")
     if not is_index(revenue, model.r_dim):
         raise ValueError(f"revenue must be an index in 0..{model.r_dim - 1}, got {revenue!r}")
     if not 0.0 < probability < 1.0:
@@ -95,10 +99,15 @@ def plot_response_curves(
             ax.fill_between(points, low, high, color=PALETTE[row], alpha=0.18, linewidth=0)
     if band:  # one entry in the legend for all bands
         ax.fill_between([], [], color=GREY, alpha=0.3, label=f"{100 * probability:g}% over z")
-    ax.set_xlabel(revenue_name or _revenue_label(model, revenue))
-    ax.set_ylabel(_prediction_label(model, outcome_name))
-    if model.response.is_probability:
+    response = model.response
+    in_units = f"r[{revenue}] (units of the data)"
+    of_response = in_units if response.standardizes_revenue else "quantile level (no unit)"
+    ax.set_xlabel(revenue_name or of_response)
+    if response.is_probability:
+        ax.set_ylabel(f"Pr({outcome_name or 'y'} = 1 | x, r)")
         ax.yaxis.set_major_locator(_Probabilities())
+    else:
+        ax.set_ylabel(f"{response.predicts} of {outcome_name or 'y (units of the data)'}")
     legend_above(ax)
     return ax
 
@@ -111,31 +120,18 @@ class _Probabilities(AutoLocator):
         return ticks[(ticks > -1e-9) & (ticks < 1.0 + 1e-9)].tolist()
 
 
-def _checked_rows(x: Tensor, labels: Sequence[str] | None) -> int:
-    rows = len(x)
-    if rows > len(PALETTE):
-        raise ValueError(
-            f"x has {rows} rows, but colours distinguish at most {len(PALETTE)}: pass fewer rows"
-        )
-    if labels is not None and (isinstance(labels, str) or len(labels) != rows):
-        raise ValueError(f"labels must name each of the {rows} rows of x, got {labels!r}")
-    return rows
-
-
 def _values(model: GCM | IGCM, revenue: int, grid: ArrayLike | None) -> Tensor:
     """The values of the varied revenue, float64 [P]."""
-    if grid is None and not model.response.standardizes_revenue:
-        low, high = 0.02, 0.98
-    elif grid is None:
-        loc, scale = (
-            float(unit[revenue]) for unit in (model.r_standardizer.loc, model.r_standardizer.scale)
-        )
-        low, high = loc - 2.5 * scale, loc + 2.5 * scale
-    else:
+    if grid is not None:
         values = vector("grid", grid, model.device).double()
-        if len(values) < 2 or not (values[1:] > values[:-1]).all():
+        if len(values) < 2 or not (values.diff() > 0).all():
             raise ValueError("grid must have at least two values, in increasing order")
         return values
+    low, high = 0.02, 0.98
+    if model.response.standardizes_revenue:
+        units = model.r_standardizer
+        loc, scale = float(units.loc[revenue]), float(units.scale[revenue])
+        low, high = loc - 2.5 * scale, loc + 2.5 * scale
     return torch.linspace(low, high, 101, dtype=torch.float64, device=model.device)
 
 
@@ -164,15 +160,3 @@ def _weighted_quantile(values: Tensor, weights: Tensor | None, probability: floa
     # Weights are rounded to the dtype of the model.
     first = (cumulative < probability - 1e-6).sum(0, keepdim=True).clamp(max=len(values) - 1)
     return values.gather(0, first)[0]
-
-
-def _revenue_label(model: GCM | IGCM, revenue: int) -> str:
-    if not model.response.standardizes_revenue:
-        return "quantile level (no unit)"
-    return f"r[{revenue}] (units of the data)"
-
-
-def _prediction_label(model: GCM | IGCM, outcome: str | None) -> str:
-    if model.response.is_probability:
-        return f"Pr({outcome or 'y'} = 1 | x, r)"
-    return f"{model.response.predicts} of {outcome or 'y (units of the data)'}"

@@ -35,9 +35,8 @@ def plot_latent(
 ) -> Axes:
     """Posterior means of two dimensions of z, one point per row, coloured by the outcome.
 
-    Draws of z are shown faintly behind the means; if they are spread widely relative to the
-    distances between the means, z is uncertain. An outcome of zeros and ones has two colours and a
-    legend, another outcome a colour bar.
+    Draws of z are shown faintly behind the means; a wide spread of draws means that z is uncertain.
+    An outcome of zeros and ones has two colours and a legend, another outcome a colour bar.
 
     :param z: draws [S, B, D], such as those of `cost_posterior`, or means [B, D].
     :param y: outcomes, [B].
@@ -45,8 +44,7 @@ def plot_latent(
     :param num_draws: maximum number of draws that are shown for each row.
     :param latent_name: name of z, which has no unit.
     :param outcome_name: name of y, with its unit.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for shapes that do not match, or dimensions out of range.
 
     >>> from matplotlib.figure import Figure
@@ -65,14 +63,22 @@ def plot_latent(
     for name, values in (("z", draws), ("y", outcome)):
         if not np.isfinite(values).all():
             raise ValueError(f"{name} must be finite, got NaN or infinite entries")
-    first, second = _two_dims(dims, draws.shape[-1])
+    size = draws.shape[-1]
+    different = isinstance(dims, Sequence) and len(dims) == 2 and dims[0] != dims[1]
+    if not different or not all(is_index(d, size) for d in dims):
+        raise ValueError(
+            f"dims must be two different dimensions of z, in 0..{size - 1}, got {dims!r}"
+        )
+    first, second = dims
     num_draws = positive_int("num_draws", num_draws, minimum=0)
     ax = axes_or_new(ax)
 
-    means = draws if draws.ndim == 2 else draws.mean(0)
-    several = draws[None] if draws.ndim == 2 else draws
-    shown = min(num_draws, _MAX_DRAWS // len(outcome), len(several)) if draws.ndim == 3 else 0
-    chosen = several[np.linspace(0, len(several) - 1, shown).astype(int)]  # [shown, B, D]
+    if draws.ndim == 2:
+        means, chosen = draws, draws[None][:0]
+    else:
+        shown = min(num_draws, _MAX_DRAWS // len(outcome), len(draws))
+        means = draws.mean(0)
+        chosen = draws[np.linspace(0, len(draws) - 1, shown).astype(int)]  # [shown, B, D]
 
     if np.isin(outcome, (0.0, 1.0)).all():
         for value, marker in ((0, "o"), (1, "^")):
@@ -105,17 +111,3 @@ def _draws(ax: Axes, first: Array, second: Array, **style: Any) -> None:
     if first.size:
         points = first.ravel(), second.ravel()
         ax.scatter(*points, s=4, alpha=0.15, linewidths=0, rasterized=True, **style)
-
-
-def _two_dims(dims: Any, size: int) -> tuple[int, int]:
-    """Two different dimensions in 0..size - 1."""
-    if (
-        not isinstance(dims, Sequence)
-        or len(dims) != 2
-        or not all(is_index(d, size) for d in dims)
-        or dims[0] == dims[1]
-    ):
-        raise ValueError(
-            f"dims must be two different dimensions of z, in 0..{size - 1}, got {dims!r}"
-        )
-    return int(dims[0]), int(dims[1])

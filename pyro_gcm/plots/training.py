@@ -23,12 +23,10 @@ def plot_history(
         and optionally validation_loss. For a result with a validation part, the epoch whose weights
         were kept is marked.
     :param loss_name: label of the loss.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for missing columns.
 
     >>> from matplotlib.figure import Figure
-    >>> import pandas as pd
     >>> history = pd.DataFrame({"epoch": [1, 2, 3], "loss": [0.7, 0.6, 0.55]})
     >>> plot_history(history, ax=Figure().subplots()).get_ylabel()
     'minus the bound (nats per row)'
@@ -61,12 +59,10 @@ def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None
     :param frame: one row per number of particles with the columns num_particles, bound (nats per
         row) and standard_error; a NaN standard error draws no bar.
     :param label: name of the curve in the legend.
-    :param ax: axes to draw on; by default new ones.
-    :returns: the axes.
+    :param ax: axes to draw on and to return; by default new ones.
     :raises ValueError: for missing columns, or numbers of particles below 1.
 
     >>> from matplotlib.figure import Figure
-    >>> import pandas as pd
     >>> frame = pd.DataFrame(
     ...     {"num_particles": [1, 8, 64], "bound": [-0.6, -0.5, -0.49], "standard_error": 0.01}
     ... )

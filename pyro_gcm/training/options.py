@@ -15,30 +15,28 @@ from torch.optim import Optimizer
 
 from pyro_gcm._validation import one_of, positive, positive_int
 
-Schedule = Callable[[Optimizer, int], Any] | str | None
-
 
 @dataclass
 class TrainingOptions:
-    """The options that `pyro_gcm.fit` and `pyro_gcm.baselines.fit` share and document.
+    """The options that `pyro_gcm.fit` documents and `pyro_gcm.baselines.fit` shares.
 
     :raises TypeError: if `optimizer` is not callable.
     :raises ValueError: for an invalid option; the message names it.
     """
 
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    optimizer: Callable[..., Optimizer] | None
-    schedule: Schedule
-    clip_norm: float | None
-    validation: float
-    patience: int | None
-    seed: int
-    device: str | torch.device
-    progress: bool
-    checkpoint: str | Path | None
-    callback: Callable[[int], None] | None
+    epochs: int = 100
+    batch_size: int = 256
+    learning_rate: float = 0.01
+    optimizer: Callable[..., Optimizer] | None = None
+    schedule: Callable[[Optimizer, int], Any] | str | None = "cosine"
+    clip_norm: float | None = 10.0
+    validation: float = 0.0
+    patience: int | None = None
+    seed: int = 0
+    device: str | torch.device = "auto"
+    progress: bool = True
+    checkpoint: str | Path | None = None
+    callback: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         """Check every option."""

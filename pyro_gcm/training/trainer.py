@@ -114,13 +114,8 @@ class Trainer(ABC):
             self.load_state(self.saved_state)
         elif self.callback is not None:
             self.callback(0)
-        with tqdm(
-            total=epochs,
-            initial=self.epoch,
-            disable=not self.options.progress,
-            desc="fit",
-            unit="epoch",
-        ) as bar:
+        shown = {"desc": "fit", "unit": "epoch", "disable": not self.options.progress}
+        with tqdm(total=epochs, initial=self.epoch, **shown) as bar:
             while self.epoch < epochs and not stopped:
                 row = self._run_epoch(bar)
                 bar.update()

@@ -16,7 +16,6 @@ from matplotlib.patches import StepPatch
 from plot_toys import legend
 
 from pyro_gcm.plots import plot_ranks, plot_reliability
-from pyro_gcm.plots.calibration import _binomial_interval
 
 CURVE = pd.DataFrame(
     {
@@ -152,14 +151,6 @@ def test_uniform_ranks_are_inside_the_band_and_others_are_not() -> None:
     assert uniform <= 12  # of 500 bins; 5 expected at most
     narrow = (50 + 15 * torch.randn(500, generator=torch.Generator().manual_seed(0))).round()
     assert outside(narrow.clamp(0, 99)) > 10
-
-
-@pytest.mark.parametrize("n", [1, 30, 5000])
-def test_binomial_interval_is_that_of_scipy(n: int) -> None:
-    share = np.array([0.01, 0.05, 0.5, 0.99, 1.0])
-    low, high = _binomial_interval(n, share)
-    np.testing.assert_array_equal(low, scipy.stats.binom.ppf(0.005, n, share))
-    np.testing.assert_array_equal(high, scipy.stats.binom.ppf(0.995, n, share))
 
 
 def test_axes_and_labels_of_ranks() -> None:

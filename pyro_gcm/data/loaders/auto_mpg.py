@@ -37,16 +37,7 @@ _FILE_ROWS, _ROWS = 398, 392
 
 _X = ["cylinders", "acceleration", "model year", "origin"]
 _R = ["displacement", "horsepower", "weight"]
-_COLUMNS = [
-    "mpg",
-    "cylinders",
-    "displacement",
-    "horsepower",
-    "weight",
-    "acceleration",
-    "model year",
-    "origin",
-]
+_COLUMNS = ["mpg", "cylinders", *_R, "acceleration", "model year", "origin"]
 
 # The 78 test cars of COMET, by their row in auto-mpg.data, counted from 0.
 _TEST_ROWS = frozenset([

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, log_loss
 from toys import DIVERGING, REAL, options, toy
 
 from pyro_gcm import audit_monotonicity
@@ -176,16 +176,6 @@ def test_the_best_epoch_is_that_of_a_loop_by_hand(given, name, response):
     assert scores[metric] == pytest.approx(best)
     assert scores[f"{metric}, last epoch"] == pytest.approx(curve[-1])
     assert scores["epochs"] == curve.index(best) + 1
-
-
-def test_the_metric_of_adult_is_the_area_under_the_curve(given):
-    scores = public.run(fit("held-out", name="adult"))
-    table = dataset()
-    learn, test = table.split(0)
-    rows = Rows(table.x[learn], table.r[learn], table.y[learn], "binary")
-    prediction = train("MLP", rows, dict(SMALL), 0)[0].predict(table.x[test], table.r[test])
-    assert scores["AUC"] == pytest.approx(roc_auc_score(table.y[test], prediction))
-    assert tasks.TASKS["adult"].metric == "AUC"
 
 
 @pytest.mark.parametrize("method", ["MLP", "GCM"])

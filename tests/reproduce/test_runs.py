@@ -214,10 +214,12 @@ def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monke
         (["report", "--results", "nowhere"], "--results nowhere: there is no such folder"),
         (["public", "--methods", "MM", "LightGBM"], "--methods LightGBM: protocol held-out has"),
         (["quantile", "--seeds", "0"], "--seeds: must be a whole number of at least 1, got 0"),
+        (["quantile", "--jobs", "two"], "--jobs: must be a whole number of at least 1, got two"),
+        (["quantile", "--device", "abacus"], "--device: must be a device of torch, got abacus"),
         (["timing", "--devices", "abacus"], "--devices: must be a device of torch, got abacus"),
         (["open", "--methods", "XGBoost"], "needs xgboost: pip install pyro-gcm[boosting]"),
     ],
-    ids=["folder", "method", "count", "device", "library"],
+    ids=["folder", "method", "count", "jobs", "device", "devices", "library"],
 )
 def test_what_cannot_run_is_told_without_a_traceback(
     arguments, message, tmp_path, monkeypatch, capsys
@@ -292,19 +294,6 @@ def test_a_row_of_another_device_is_not_taken_for_this_one(tmp_path):
         assert table["device"].tolist() == [device]
     assert calls == ["cpu", "meta"]
     assert len(pd.read_csv(path)) == 2
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
-def test_jobs_are_one_or_more(jobs, capsys):
-    with pytest.raises(SystemExit):
-        options("--jobs", jobs)
-    assert f"must be a whole number of at least 1, got {jobs}" in capsys.readouterr().err
-
-
-def test_a_device_that_torch_has_not_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        options("--device", "abacus")
-    assert "must be a device of torch, got abacus" in capsys.readouterr().err
 
 
 def test_versions_name_the_commit_and_changes(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ X, R = np.zeros((50, 1)), np.random.default_rng(1).random((50, 2))
 
 
 def audit(function: Any, **options: Any) -> MonotonicityAudit:
-    return audit_monotonicity(function, X, R, **{"pairs": 3000, "progress": False, **options})
+    return audit_monotonicity(function, X, R, **{"pairs": 1500, "progress": False, **options})
 
 
 def test_bars_add_up_to_the_drops_of_each_search() -> None:

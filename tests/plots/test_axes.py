@@ -6,7 +6,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from pyro_gcm import plots
 from pyro_gcm.plots._axes import PALETTE, axes_or_new, legend_above, next_color
 
 
@@ -57,8 +56,3 @@ def test_limits_follow_a_higher_curve_and_contain_a_constant_one() -> None:
         legend_above(ax)
         low, high = ax.get_ylim()
         assert low < value < high
-
-
-def test_all_names_are_exported() -> None:
-    assert all(callable(getattr(plots, name)) for name in plots.__all__)
-    assert sorted(plots.__all__) == plots.__all__

@@ -133,22 +133,6 @@ def test_bars_count_ranks_and_the_band_is_the_binomial_interval_of_every_bin(
     np.testing.assert_allclose(expected.values, n * share)
 
 
-def test_uniform_ranks_are_inside_the_band_and_others_are_not() -> None:
-    def outside(values: torch.Tensor) -> int:
-        ax = plot_ranks(values, num_draws=99)
-        band, _ = steps(ax)
-        plt.close(ax.figure)
-        return sum(
-            not low <= h <= high
-            for h, low, high in zip(heights(ax), band.baseline, band.values, strict=True)
-        )
-
-    uniform = sum(outside(ranks(500, 99, seed)) for seed in range(25))
-    assert uniform <= 12  # of 500 bins; 5 expected at most
-    narrow = (50 + 15 * torch.randn(500, generator=torch.Generator().manual_seed(0))).round()
-    assert outside(narrow.clamp(0, 99)) > 10
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

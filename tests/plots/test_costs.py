@@ -63,22 +63,6 @@ def test_area_under_the_density_is_the_probability_of_a_finite_cost(
         assert legend(ax) == ["p(c[0] | x)"]
 
 
-def test_density_is_the_weighted_mixture_of_normal_densities() -> None:
-    model = trained(prior="standard", objective="joint")
-    line = plot_cost_density(model, X[0], cost=1).lines[0]
-    cost = model.cost(X[:1])
-    loc, scale = (v[1].item() for v in (model.r_standardizer.loc, model.r_standardizer.scale))
-    base = cost.component.base_dist
-    each = scipy.stats.norm.pdf(
-        line.get_xdata()[:, None],
-        loc + scale * base.loc[:, 0, 1].double().numpy(),
-        scale * base.scale[:, 0, 1].double().numpy(),
-    )
-    weights = cost.log_weights[:, 0].exp().numpy()
-    assert weights.std() > 0.01
-    np.testing.assert_allclose(line.get_ydata(), each @ weights, rtol=1e-6)
-
-
 def test_quantile_level_is_mapped_by_the_probit() -> None:
     model = trained(response="quantile")
     ax = plot_cost_density(model, X[0], 0.3)

@@ -12,7 +12,6 @@ import torch
 from plot_toys import MIDDLE, X, band, legend, trained
 
 from pyro_gcm.plots import plot_response_curves
-from pyro_gcm.plots.curves import _weighted_quantile
 
 models = pytest.mark.parametrize(
     "options",
@@ -162,19 +161,3 @@ def test_invalid_arguments_are_refused(wrong: dict[str, Any], message: str) -> N
     with pytest.raises(ValueError, match=message):
         plot_response_curves(**{"x": X[:2], **wrong, "model": model})
     assert not plt.get_fignums(), "a figure was made before the arguments were checked"
-
-
-@pytest.mark.parametrize("probability", [0.0, 0.05, 0.25, 0.5, 0.9, 1.0])
-def test_weighted_quantile_agrees_with_a_loop(probability: float) -> None:
-    g = torch.Generator().manual_seed(1)
-    values = torch.randn(12, 3, 2, generator=g).round(decimals=1)  # ties
-    weights = torch.randint(0, 5, values.shape, generator=g).double() + 0.25
-    weights = weights / weights.sum(0)
-    weighted = _weighted_quantile(values, weights, probability)
-    equal = _weighted_quantile(values, None, probability)
-    for i in range(3):
-        for j in range(2):
-            column, shares = values[:, i, j].double().tolist(), weights[:, i, j].tolist()
-            assert weighted[i, j] == brute_force(column, shares, probability)
-            assert equal[i, j] == brute_force(column, [1.0] * 12, probability)
-            assert equal[i, j] == np.quantile(column, probability, method="inverted_cdf")

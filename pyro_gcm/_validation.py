@@ -105,23 +105,25 @@ def checked_data(
     y: ArrayLike | None = None,
     c: ArrayLike | None = None,
     *,
+    required: Collection[str] = (),
     missing: Collection[str] = (),
     device: torch.device | None = None,
 ) -> dict[str, Tensor]:
     """The columns that are given, as tensors, in the order in which programs take them.
 
     :param model: has `x_dim`, `r_dim`, a `response` that checks r and y, and `check_costs`.
+    :param required: which of "x", "r" and "y" must not be None.
     :param missing: which of "x" and "r" may be NaN where a value is missing.
     :param device: where the columns are moved to; by default they stay where they are.
     :raises ValueError: for wrong shapes or values.
     """
     data = {}
-    if x is not None:
+    if x is not None or "x" in required:
         data["x"] = matrix("x", x, model.x_dim, "x_dim", device, missing="x" in missing)
-    if r is not None:
+    if r is not None or "r" in required:
         data["r"] = matrix("r", r, model.r_dim, "r_dim", device, missing="r" in missing)
         model.response.check_revenue(data["r"])
-    if y is not None:
+    if y is not None or "y" in required:
         data["y"] = vector("y", y, device, missing=c is not None)
         model.response.check_outcome(data["y"])
     same_rows(**data)

@@ -146,7 +146,7 @@ class _Target(NamedTuple):
                 f"objective={objective!r} has a loss that is no bound on a log-evidence, and no "
                 "importance weights: name another with objective="
             )
-        data = checked_data(model, *rows, missing=pair.missing, device=model.device)
+        data = checked_data(model, *rows, required="xry", missing=pair.missing, device=model.device)
         batch_size = positive_int("batch_size", batch_size)
         seed = positive_int("seed", seed, minimum=0)
         return cls(model, pair, list(data.values()), batch_size, seed)

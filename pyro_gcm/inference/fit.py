@@ -110,7 +110,7 @@ def fit(
     )
     parameters = model.trained_parameters(objective)
     cpu = torch.device("cpu")
-    columns = checked_data(model, x, r, y, c, missing=pair.missing, device=cpu)
+    columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
     for name in ("x", "r"):
         no_empty_column(name, columns[name])
     if columns["y"].isnan().all() and columns["c"].isnan().all():

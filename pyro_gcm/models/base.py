@@ -13,7 +13,7 @@ import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, checked_data, one_of, positive_int
+from pyro_gcm._validation import ArrayLike, as_tensor, checked_data, one_of, positive_int
 from pyro_gcm.distributions import InfiniteCost, LazyDistribution
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import announce, is_announcing
@@ -256,6 +256,8 @@ class OrderEventModel(nn.Module):
     ) -> dict[str, Tensor]:
         """Draws of every site of the explicit program, by name; x, r and y in data units.
 
+        They are on the device of x, the CPU for an array, and without x on that of the model.
+
         :param size: number of rows, for prior "standard", which draws x and r as well.
         :param x: [B, x_dim], the input of a prior p(z|x).
         :param r: [B, r_dim], revenues to draw for; with p(z|x) `GCM` has not learned to draw them.
@@ -275,8 +277,9 @@ class OrderEventModel(nn.Module):
             torch.manual_seed(seed)
             program: Any = self.model
             nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
+        home = self.device if x is None else as_tensor("x", x).device
         sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
-        return {name: site["value"] for name, site in sites.items() if name != "data"}
+        return {name: site["value"].to(home) for name, site in sites.items() if name != "data"}
 
     # Where the parameters are, and copies
 

@@ -257,8 +257,7 @@ class IGCM(Predictions):
         if self.k_dim > 1 or not self.kernel_enters_as_it_is:
             return False
         cost = build.one_row(self.cost_net, self.z_dim)
-        kernel = dist.Normal(torch.zeros(1, 1), torch.ones(1, 1)).to_event(1)
-        return integrates_over(cost, kernel)
+        return integrates_over(cost, build.one_row(self.k_prior, self.x_dim))
 
     # Predictions
 

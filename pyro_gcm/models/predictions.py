@@ -297,7 +297,9 @@ class Predictions(OrderEventModel):
     def rows(self, *columns: ArrayLike | None) -> Rows:
         """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
         missing = self.objectives[self.objective].missing
-        return Rows(**checked_data(self, *columns, missing=missing, device=self.device))
+        return Rows(
+            **checked_data(self, *columns, required="xr", missing=missing, device=self.device)
+        )
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked x and revenues of a surface, without missing values."""

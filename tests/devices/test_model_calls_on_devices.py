@@ -59,7 +59,7 @@ CALLS: dict[str, Call] = {
         lambda m, d, put: m.required_revenue(d.x[:1], 0.6), ["joint with gaps"]
     ),
     "required_revenue beside others": Call(
-        lambda m, d, put: m.required_revenue(d.x[:1], 0.6, r=d.r[:1]), ["alternatives"]
+        lambda m, d, put: m.required_revenue(d.x[:1], 0.6, r=d.r[:1, 1:]), ["alternatives"]
     ),
     "posterior": Call(
         lambda m, d, put: m.posterior(d.x, d.r, d.y, d.c, **DRAWS),

@@ -67,7 +67,7 @@ def test_the_right_assumption_wins() -> None:
     r = torch.stack([k.sum(1), k[:, 1]], 1) + 0.2 * torch.randn(3000, 2, generator=g)
     x = torch.randn(3000, 1, generator=g)
     y = (k[:, 0] + 0.3 * x[:, 0] > 0.0).float()
-    training = {"epochs": 15, "num_particles": 8, "progress": False}
+    training = {"epochs": 12, "num_particles": 4, "progress": False}
     result = compare_assumptions((x, r, y), folds=1, **training)
     assert result.difference > 5.0 * result.standard_error
     r[:, 1] *= -1.0  # then y rises in both, and no positive W gives such revenues

@@ -219,6 +219,7 @@ def test_categorical_latent_is_summed_out(build: Any) -> None:
     np.testing.assert_allclose(bounds["standard_error"], 0.0, atol=1e-7)
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize(
     ("build", "objective"),
     [

@@ -65,7 +65,7 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
     assert got.best_epoch == wanted.best_epoch
     expected = weights(whole)
     actual = weights(resumed)
-    noise = "noise.noise"  # belongs to the seed of the model, and is restored with it
+    noise = "base_samples.samples"  # belongs to the seed of the model, and is restored with it
     assert torch.equal(expected[noise], actual[noise])
     assert same(expected, actual)
     assert not list(path.parent.iterdir())  # nothing left of a complete run

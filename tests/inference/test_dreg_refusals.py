@@ -107,7 +107,7 @@ def test_order_of_renyi_is_refused() -> None:
 
 def test_guide_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    module = "pyro_gcm.inference.importance_weighted_elbo"
+    module = "pyro_gcm.inference.elbo"
     monkeypatch.setattr(f"{module}.check_dreg", lambda *traces: calls.append(traces))
     toy, elbo = Toy(), bound(vectorize_particles=False)
     elbo.loss(toy.model, toy.guide)  # no gradient, so no reason to refuse
@@ -153,7 +153,7 @@ def test_graph_is_left_alone_where_there_is_no_gradient(monkeypatch: pytest.Monk
         raise AssertionError("the graph was changed")
 
     for part in ("drop_score", "weigh_gradients", "FreshValues"):
-        monkeypatch.setattr(f"pyro_gcm.inference.importance_weighted_elbo.{part}", refuse)
+        monkeypatch.setattr(f"pyro_gcm.inference.elbo.{part}", refuse)
     toy, elbo = Toy(), bound()
     assert elbo.loss(toy.model, toy.guide).isfinite()
     with torch.no_grad():

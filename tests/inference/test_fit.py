@@ -36,6 +36,7 @@ def bound_object(kind: Any) -> Any:
     return kind(num_particles=8, max_plate_nesting=1, vectorize_particles=True)
 
 
+@pytest.mark.long(keep=8)
 @pytest.mark.parametrize("guide", ["prior", "amortised"])
 @pytest.mark.parametrize(
     "elbo",

@@ -39,6 +39,7 @@ def learned(losses: list[float]) -> bool:
     return losses[-1] < min(0.62, losses[0] - 0.1)
 
 
+@pytest.mark.long(keep=6)
 @bounds
 @pytest.mark.parametrize("guide", ["prior", "amortised"])
 @pytest.mark.parametrize("response", ["binary", "continuous"])

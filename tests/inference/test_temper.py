@@ -72,7 +72,7 @@ def test_temperature_of_fit_is_temper_around_both_sides(toy: Rows) -> None:
 
 
 def test_temperature_is_refused_where_it_would_cancel(toy: Rows) -> None:
-    with pytest.raises(ValueError, match="temperature weighs nothing where the guide draws z from"):
+    with pytest.raises(ValueError, match="temperature has no effect where the guide draws z from"):
         fit(GCM(3, 2), *toy, **QUICK, temperature=0.2)
 
 

@@ -13,7 +13,6 @@ from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import (
     Conditional,
-    Identity,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
@@ -60,8 +59,8 @@ def test_parts_that_do_not_fit_together_are_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "kind"),
     [
-        ({}, Identity),
-        ({"costs": 2}, Identity),
+        ({}, nn.Identity),
+        ({"costs": 2}, nn.Identity),
         ({"costs": 3}, PositiveLinear),
         ({"alternatives": 2}, PositiveLinear),
         ({"revenue_map": "probit"}, Probit),
@@ -189,11 +188,11 @@ SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "unused decoder": ({"x_decoder": Decoder(4, 3)}, "x_decoder needs prior='standard'"),
     "guide": (
         {"prior": "standard", "guide": PosteriorGuide(Conditional(dist.Normal, 6, (4,)))},
-        "guide=PosteriorGuide reads r and y",
+        r"guide=PosteriorGuide must be q\(z\|x\).* needs r and y",
     ),
     "guide of three": (
         {"prior": "standard", "guide": Conditional(dist.Normal, 3, (4,))},
-        r"guide must take \(x, None, None\) with prior='standard'.* TypeError",
+        r"called as guide\(x, None, None\) it raised TypeError",
     ),
 }
 

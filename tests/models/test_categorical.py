@@ -113,9 +113,9 @@ def test_prediction_rises_in_every_revenue(dtype: torch.dtype, kind: Callable[[]
     model = trained(kind, dtype)
     x, _, _ = rows(dtype)
     for column in range(2):
-        r = torch.full((201, 2), 60.0, dtype=dtype)
-        r[:, column] = torch.linspace(40.0, 80.0, 201, dtype=dtype)
-        curves = model.surface(x, r)
+        r = torch.full((81, 2), 60.0, dtype=dtype)
+        r[:, column] = torch.linspace(40.0, 80.0, 81, dtype=dtype)
+        curves = model.surface(x[:20], r)
         assert (curves.diff(dim=1) >= 0).all()
         assert (curves[:, -1] > curves[:, 0]).all()
 

@@ -67,6 +67,7 @@ def kernel_chains(chains: int, length: int, k_dim: int, dtype: torch.dtype) -> T
     return torch.stack(rows, 1)
 
 
+@pytest.mark.long(keep=4)
 @dtypes
 @responses
 @kernels
@@ -148,6 +149,7 @@ def test_kernel_prior_that_is_not_normal_predicts_by_importance_weights(response
 # Training
 
 
+@pytest.mark.long(keep=3)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @responses
 def test_training_beats_the_outcome_alone_on_rows_it_has_not_seen(

@@ -23,6 +23,7 @@ def rows(count: int, seed: int, by_x: bool = False) -> tuple[Tensor, Tensor, Ten
     return x, r, ((cost < r).all(1) & ~never).float(), p0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("p0", "by_x"),
     [("constant", False), ("conditional", False), ("conditional", True)],

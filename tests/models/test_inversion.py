@@ -11,7 +11,7 @@ from posterior_toys import informative, model_of, rows
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.sampling.bisection import REACH, smallest_reaching
+from pyro_gcm.sampling.bisection import REACH
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 MODELS: dict[str, dict[str, Any]] = {
@@ -45,7 +45,7 @@ def test_prediction_reaches_the_level_there_and_not_just_below(
 ) -> None:
     model, x, r, level = some_model(case, dtype)
     for revenue in (0, 1):
-        found = model.required_revenue(x, level, revenue=revenue, r=r)
+        found = model.required_revenue(x, level, revenue=revenue, r=r[:, [1 - revenue]])
         assert found.dtype == dtype
         inside = found.isfinite()
         assert inside.double().mean() > 0.5
@@ -101,35 +101,36 @@ def test_level_that_no_revenue_reaches_or_every_one_does_is_infinite() -> None:
     options = {"z_dim": 2, "hidden": 8, "num_samples": 16}
     model = informative(GCM(3, 2, p0=Half(), **options))
     x, r, _ = rows(20)
-    assert (model.required_revenue(x, 0.501, r=r) == math.inf).all()
-    assert model.required_revenue(x, 0.2, r=torch.tensor([70.0, 5.0])).isfinite().all()
-    hopeless = with_column(r, 1, torch.tensor(-1e3))  # the other cost is never paid
+    assert (model.required_revenue(x, 0.501, r=r[:, 1:]) == math.inf).all()
+    assert model.required_revenue(x, 0.2, r=torch.tensor([5.0])).isfinite().all()
+    hopeless = [-1e3]  # the other cost is never paid
     assert (model.required_revenue(x, 0.2, r=hopeless) == math.inf).all()
     # With alternatives the other revenue can do it alone.
     either = informative(GCM(3, 2, alternatives=2, costs=1, **options))
-    enough = with_column(r, 1, torch.tensor(1e7))
-    assert (either.required_revenue(x, 0.5, r=enough) == -math.inf).all()
-    assert either.required_revenue(x, 0.5, r=r).isfinite().all()
+    assert (either.required_revenue(x, 0.5, r=[1e7]) == -math.inf).all()
+    assert either.required_revenue(x, 0.5, r=r[:, 1:]).isfinite().all()
 
 
 def test_other_revenues_are_those_given_or_their_means() -> None:
     model, x, r, _ = some_model("plain", torch.float64)
-    means = model.r_standardizer.loc
+    means = model.r_standardizer.loc[1:]
     found = model.required_revenue(x, 0.3)
-    assert torch.equal(found, model.required_revenue(x, 0.3, r=means))
-    assert torch.equal(found, model.required_revenue(x, 0.3, r=means.expand(70, 2)))
-    assert torch.equal(found, model.required_revenue(x, 0.3, r=means.tolist()))
-    # What stands in the column that is looked for does not matter.
-    assert torch.equal(
-        model.required_revenue(x, 0.3, r=r),
-        model.required_revenue(x, 0.3, r=with_column(r, 0, means[0])),
-    )
-    better = r + torch.tensor([0.0, 0.2])
-    assert (model.required_revenue(x, 0.3, r=better) <= model.required_revenue(x, 0.3, r=r)).all()
+    for same in (means, means.expand(70, 1), means.tolist(), [math.nan, *means.tolist()]):
+        assert torch.equal(found, model.required_revenue(x, 0.3, r=same))
+    marked = with_column(r, 0, torch.tensor(math.nan))
+    found = model.required_revenue(x, 0.3, r=marked)
+    assert torch.equal(found, model.required_revenue(x, 0.3, r=r[:, 1:]))
+    assert (model.required_revenue(x, 0.3, r=r[:, 1:] + 0.2) <= found).all()
+
+
+def test_number_in_the_column_that_is_searched_for_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"r must have NaN in column 1.* got 80"):
+        GCM(3, 2).required_revenue(torch.zeros(4, 3), revenue=1, r=[70.0, 80.0])
 
 
 def test_a_row_has_one_revenue_whatever_is_asked_with_it() -> None:
     model, x, r, _ = some_model("plain", torch.float64)
+    r = r[:, 1:]
     whole = model.required_revenue(x, 0.3, r=r)
     assert whole.shape == (70,)
     for row in (0, 63, 64):
@@ -142,7 +143,7 @@ def test_a_row_has_one_revenue_whatever_is_asked_with_it() -> None:
 def test_joint_model_weighs_its_draws_here_too() -> None:
     model = model_of("joint")
     x, r, _ = rows(5, 2, torch.Generator().manual_seed(3))
-    found = model.required_revenue(x, 0.4, r=r, num_samples=64)
+    found = model.required_revenue(x, 0.4, r=r[:, 1:], num_samples=64)
     at = with_column(r, 0, found)
     torch.testing.assert_close(
         model.predict(x, at, num_samples=64), torch.full((5,), 0.4).double(), rtol=0, atol=1e-6
@@ -158,7 +159,7 @@ def test_joint_model_weighs_its_draws_here_too() -> None:
         ({"level": 0.0}, r"level must be a probability in \(0, 1\), got 0.0"),
         ({"level": 1.0}, r"level must be a probability in \(0, 1\)"),
         ({"level": math.nan}, r"level must be a probability in \(0, 1\), got nan"),
-        ({"revenue": 2}, "revenue must be below r_dim=2, got 2"),
+        ({"revenue": 2}, "revenue index out of range: it must be below r_dim=2, got 2"),
         ({"revenue": -1}, "revenue must be an integer of at least 0, got -1"),
         ({"r": torch.zeros(3)}, "r has 3 columns"),
         ({"r": torch.full((2,), math.nan)}, "r must be finite"),
@@ -179,18 +180,3 @@ def test_quantile_levels_and_implicit_models_have_no_such_revenue() -> None:
     with pytest.raises(ValueError, match="needs revenues that are not quantile levels"):
         GCM(3, 1, response="quantile").required_revenue(torch.zeros(4, 3), 0.5)
     assert not hasattr(IGCM(3, 2), "required_revenue")
-
-
-# The bisection itself
-
-
-def test_bisection_finds_steps_and_far_away_values() -> None:
-    at = torch.tensor([-9e5, -3.0, 0.0, 1e-9, 7.25, 4e5], dtype=torch.float64)
-    zero, one = torch.zeros(6).double(), torch.ones(6).double()
-    found = smallest_reaching(lambda v: (v >= at).double(), 0.5, zero, one)
-    torch.testing.assert_close(found, at, rtol=1e-12, atol=1e-12)
-    assert (found >= at).all()  # the side on which the level is reached
-    far = smallest_reaching(lambda v: (v >= 8.0 * REACH).double(), 0.5, zero, one)
-    assert (far == math.inf).all()
-    always = smallest_reaching(lambda v: torch.ones_like(v), 0.5, zero, one)
-    assert (always == -math.inf).all()

@@ -134,7 +134,7 @@ def test_log_prob_averages_the_densities_over_z(p0: str | None) -> None:
     model = model_of(p0=p0, num_samples=256)
     x, r, y, c = rows()
     q = model.z_prior(model.x_standardizer(x)).base_dist
-    z = q.loc + q.scale * model.noise().unsqueeze(1)
+    z = q.loc + q.scale * model.base_samples()
     log_p = torch.stack([written_out(model, x, one, r, y, c) for one in z])
     wanted = log_p.logsumexp(0) - math.log(256)
     torch.testing.assert_close(model.log_prob(x, r, y, c), wanted, rtol=1e-9, atol=1e-9)

@@ -15,12 +15,12 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from pyro_gcm.inference.common_noise import latent_draws
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import conditional
+from pyro_gcm.sampling.base_samples import latent_draws
 
 responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 alternatives = pytest.mark.parametrize(
@@ -77,6 +77,7 @@ REPEATED: dict[str, Callable[[], tuple[Any, Tensor, Tensor]]] = {
 }
 
 
+@pytest.mark.long(keep=8)
 @dtypes
 @pytest.mark.parametrize("case", REPEATED)
 def test_a_row_has_one_prediction_whatever_is_predicted_with_it(
@@ -143,7 +144,7 @@ def test_prediction_survives_being_saved(kind: type, clone: Callable[[Any], Any]
 def binary_reference(model: GCM, x: Tensor, r: Tensor, draws: int) -> Tensor:
     """Pr(y = 1 | x, r) from so many draws of z, without blocks or grids."""
     q = model.z_prior(model.x_standardizer(x)).base_dist
-    z = q.loc + q.scale * model.noise(draws).unsqueeze(1)
+    z = q.loc + q.scale * model.base_samples(draws)
     event = OrderEvent(model.cost_net(z), model.revenue_map(model.r_standardizer(r)))
     return event.log_probs64()[1].exp().mean(0)
 
@@ -266,10 +267,16 @@ def test_integers_are_numbers() -> None:
 BAD: dict[str, tuple[Callable[[GCM, Tensor, Tensor], Any], str]] = {
     "no rows": (lambda m, x, r: m.predict(x[:0], r[:0]), "x has no rows, at least one is needed"),
     "one dimension": (lambda m, x, r: m.predict(x[0], r[:1]), r"x must have shape \[rows, 3\]"),
-    "device": (lambda m, x, r: m.predict(x, r.to("meta")), "r is on device meta, the model is on"),
+    "device": (
+        lambda m, x, r: m.predict(x, r.to("meta")),
+        "r is on device meta, where tensors have no values",
+    ),
     "num_samples": (lambda m, x, r: m.predict(x, r, num_samples=0), "num_samples must be an integ"),
     "surface row": (lambda m, x, r: m.surface(x, r[0]), r"revenues must have shape \[rows, 2\]"),
-    "cost device": (lambda m, x, r: m.cost(x.to("meta")), "x is on device meta, the model is on"),
+    "cost device": (lambda m, x, r: m.cost(x.to("meta")), "x is on device meta, where tensors"),
+        lambda m, x, r: m.cost(x.to("meta")),
+        "x is on device meta, where tensors have no values",
+    ),
 }
 
 
@@ -339,10 +346,10 @@ def test_draws_by_base_noise_follow_the_prior(kind: str) -> None:
     model = GCM(3, 2, prior=Prior(STRICT[kind]))
     x = torch.randn(3, 3)
     q = model.z_prior(x)
-    z = latent_draws(q, model.noise(4096).unsqueeze(1), seed=0).z
+    z = latent_draws(q, model.base_samples(4096), seed=0).z
     assert z.shape == (4096, 3, 4)
     if kind == "rsample_from":
-        torch.testing.assert_close(z, q.loc + model.noise(4096).sinh().unsqueeze(1))
+        torch.testing.assert_close(z, q.loc + model.base_samples(4096).sinh())
         return
     torch.testing.assert_close(z.mean(0), q.mean, rtol=0, atol=0.02)
     torch.testing.assert_close(z.var(0), q.variance, rtol=0.05, atol=0)
@@ -370,7 +377,7 @@ def test_standard_prior_predicts_with_its_amortised_guide() -> None:
     x, r = rows(30)
     r = (r - 70.0) / 6.0
     q = model.z_guide(x).base_dist
-    z = q.loc + q.scale * model.noise()[:, None, :4]
+    z = q.loc + q.scale * model.base_samples()[..., :4]
     wanted = OrderEvent(model.cost_net(z), r).mean.mean(0)
     torch.testing.assert_close(model.predict(x, r), wanted, rtol=0, atol=1e-6)
 

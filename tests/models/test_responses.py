@@ -54,9 +54,9 @@ def test_binary_outcomes_have_no_unit() -> None:
 
 
 def test_only_quantile_levels_have_a_distribution_of_their_own() -> None:
-    assert Binary().revenue() is None
-    assert Continuous(3).revenue() is None
-    levels = Quantile(3).revenue().sample((1000,))
+    assert Binary().r_dist() is None
+    assert Continuous(3).r_dist() is None
+    levels = Quantile(3).r_dist().sample((1000,))
     assert levels.shape == (1000, 1)
     assert ((levels > 0) & (levels < 1)).all()
 

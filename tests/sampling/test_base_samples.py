@@ -21,7 +21,8 @@ from pyro_gcm.sampling.base_samples import (
 @pytest.mark.parametrize("dim", [1, 4, 9])
 def test_noise_is_standard_normal_and_spread_more_evenly_than_draws(dim: int) -> None:
     noise = BaseSamples(1024, dim, seed=3)()
-    assert noise.shape == (1024, dim)
+    assert noise.shape == (1024, 1, dim)
+    noise = noise[:, 0]
     assert noise.isfinite().all()
     assert (noise.mean(0).abs() < 0.005).all()  # independent draws: 0.03
     assert ((noise.var(0) - 1.0).abs() < 0.02).all()
@@ -48,7 +49,7 @@ def test_other_numbers_of_samples_are_pieces_of_one_sequence() -> None:
 def test_noise_follows_the_type_and_the_state_of_its_module() -> None:
     noise = BaseSamples(64, 3).double()
     assert noise().dtype == noise(128).dtype == torch.float64
-    assert set(noise.state_dict()) == {"noise"}
+    assert set(noise.state_dict()) == {"samples"}
 
 
 @pytest.mark.parametrize("rows", [1, 63, 64, 65, 200])

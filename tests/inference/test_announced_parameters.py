@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyro
 import pytest
-from pyro_gcm.inference.parameter_store import announce, unannounced
 from torch import nn
+
+from pyro_gcm.inference.views import announce, unannounced
 
 
 def names() -> list[str]:

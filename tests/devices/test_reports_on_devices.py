@@ -115,7 +115,9 @@ def _density(model: Model, x: Any, r: Any, grid: Any, draws: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("plot", "kind"), [(_curves, "continuous"), (_density, "infinite costs")], ids=lambda value: ""
+    ("plot", "kind"),
+    [(_curves, "continuous"), (_density, "infinite costs")],
+    ids=["curves", "density"],
 )
 def test_figures_of_a_model_are_those_of_the_cpu(
     plot: Any, kind: str, put: Put, device: torch.device

@@ -41,8 +41,8 @@ def report(table: pd.DataFrame) -> str:
     """The table in Markdown."""
 
     def text(cell: Any) -> str:
-        if pd.isna(cell):
-            return ""
+        if pd.isna(cell) or isinstance(cell, bool):
+            return {True: "yes", False: "no"}.get(cell, "")
         return f"{cell:,.6g}" if isinstance(cell, float | int) else str(cell)
 
     rows = [[text(cell) for cell in row] for row in table.to_numpy(object)]

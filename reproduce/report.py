@@ -196,7 +196,7 @@ def _warnings(results: Results) -> str:
     if lacking:
         told.append(
             f"**Not complete: {', '.join(lacking)}. The sentences were written for complete "
-            "results; believe the tables only.**"
+            "results: rely on the tables alone.**"
         )
     return "\n\n".join(told)
 

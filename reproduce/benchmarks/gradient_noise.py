@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, data
-from pyro_gcm.inference import ImportanceWeightedELBO, conditional, unannounced
+from pyro_gcm.inference import ImportanceWeightedELBO, conditional
 from reproduce.arguments import positive_count
 
 N = 32

@@ -55,6 +55,8 @@ def test_pairs_are_ordered_within_bounds_and_have_x_of_a_row(search: str, tensor
     recorder = Recorder(tensors, (1.0, -1.0, 5.0))
     found = audit(recorder, increasing=[1, -1, 0], searches=[search], margin=0.5, batch_size=512)
     assert found.passed
+    assert found.pairs <= 6000
+    assert max(map(len, recorder.r)) <= 512
     x, low, high = recorder.ends(1)  # after the first call with a few rows
     assert (high[:, 0] >= low[:, 0]).all()
     assert (high[:, 1] <= low[:, 1]).all()
@@ -68,15 +70,10 @@ def test_pairs_are_ordered_within_bounds_and_have_x_of_a_row(search: str, tensor
     assert (both <= upper + beyond).all()
     assert (both.min(0) < lower).all()
     assert (both.max(0) > upper).all()
-
-
-@pytest.mark.parametrize("tensors", [False, True], ids=["arrays", "tensors"])
-def test_pairs_stay_in_the_range_without_a_margin(tensors: bool) -> None:
     recorder = Recorder(tensors)
-    audit(recorder)
+    audit(recorder, searches=[search])  # without a margin
     both = np.concatenate(recorder.r)
-    np.testing.assert_array_equal(both.min(0), R.min(0))
-    np.testing.assert_array_equal(both.max(0), R.max(0))
+    np.testing.assert_array_equal([both.min(0), both.max(0)], [R.min(0), R.max(0)])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -152,8 +149,7 @@ def test_narrow_dip_that_random_pairs_miss_is_found_with_its_full_depth(function
 
 
 def test_gradient_search_works_alone() -> None:
-    found = audit(dip, NO_X, TENTHS, searches="gradient", pairs=30_000)
-    assert found.largest_drop > 0.0085
+    assert audit(dip, NO_X, TENTHS, searches="gradient", pairs=30_000).largest_drop > 0.0085
     local = audit(lambda x, r: np.sin(4.0 * np.asarray(r)[:, 0]), NO_X, TENTHS, searches="gradient")
     assert local.largest_drop == pytest.approx(1.0 - np.sin(4.0), rel=1e-3)
 
@@ -173,37 +169,52 @@ def test_rounding_is_counted_and_is_not_a_violation() -> None:
     assert strict.violations > 20
 
 
-def test_tolerance_is_relative_for_predictions_above_one() -> None:
-    options: dict[str, Any] = {"x": NO_X, "r": TENTHS, "searches": "grid", "tolerance": 1e-3}
-    assert audit(lambda x, r: 1000.0 - r[:, 0], **options).passed
-    assert not audit(lambda x, r: 1.0 - r[:, 0], **options).passed
+def mixed(x: Any, r: Any) -> Any:
+    return r[:, 0] - 2.0 * r[:, 1] + 10.0 * (r[:, 2] - 0.5) ** 2
 
 
-def test_small_units_that_hide_a_violation_cause_a_warning() -> None:
+@pytest.mark.parametrize(
+    ("predictor", "options", "passed"),
+    [
+        (mixed, {"increasing": [1, -1, 0]}, True),
+        (mixed, {"increasing": [1, -1, 1]}, False),
+        (lambda x, r: -r[:, 0], {"increasing": False}, True),
+        (lambda x, r: 1000.0 - r[:, 0], {"tolerance": 1e-3}, True),
+        (lambda x, r: 1.0 - r[:, 0], {"tolerance": 1e-3}, False),
+        (lambda x, r: -1e-13 * r[:, 0], {"tolerance": 0.0}, False),
+        (lambda x, r: np.where(np.asarray(r)[:, 0] > 0.5, -1.7e308, 1.7e308), {}, False),
+        (GCM(2, 3, num_samples=16), {"pairs": 3000}, True),
+        (GCM(2, 3, num_samples=16), {"pairs": 3000, "increasing": False}, False),
+    ],
+    ids=[
+        *("directions", "other directions", "decreasing", "relative tolerance", "tolerance"),
+        *("no tolerance", "overflow", "GCM", "decreasing GCM"),
+    ],
+)
+def test_audit_passes_if_no_drop_in_the_chosen_direction_exceeds_the_tolerance(
+    predictor: Any, options: dict[str, Any], passed: bool
+) -> None:
+    found = audit(predictor, **options)
+    assert found.passed == passed == (found.violations == 0)
+    assert found.violations == found.drops["violations"].sum()
+    assert found.ties < 0.6 * found.pairs or not isinstance(predictor, GCM)
+
+
+def test_summary_names_the_columns_of_data_frames() -> None:
+    x = pd.DataFrame(X, columns=["age", "income"])
+    r = pd.DataFrame(R, columns=["bid", "price", "quality"])
+    found = audit(lambda x, r: r[:, 0] + r[:, 1], x, r, increasing=[1, -1, 1])
+    text = found.summary()
+    assert text.startswith(f"monotonicity FAILED: {found.violations} violations")
+    assert "(decreasing)" in text
+    assert "income = " in text
+    assert found.by_column["column"].tolist() == ["bid", "price", "quality"]
+    unchecked = audit(mixed, increasing=[1, 1, 0]).by_column.set_index("column")
+    assert unchecked.index.tolist() == ["r[0]", "r[1]"]
+    assert unchecked["violations_alone"]["r[0]"] == 0
     with pytest.warns(UserWarning, match="predictions range from .* use larger units"):
-        assert audit(lambda x, r: -1e-13 * r[:, 0], NO_X, TENTHS).passed
-    assert not audit(lambda x, r: -1e-13 * r[:, 0], NO_X, TENTHS, tolerance=0.0).passed
-
-
-def test_overflowing_drops_are_counted() -> None:
-    found = audit(lambda x, r: np.where(np.asarray(r)[:, 0] > 0.5, -1.7e308, 1.7e308), NO_X, TENTHS)
-    assert found.drops["violations"].sum() == found.violations > 0
-
-
-@pytest.mark.parametrize("tensors", [False, True], ids=["arrays", "tensors"])
-def test_batch_size_and_number_of_pairs_are_not_exceeded(tensors: bool) -> None:
-    longest = 0
-
-    def decreasing(x: Any, r: Any) -> Any:
-        nonlocal longest
-        if isinstance(r, torch.Tensor) != tensors:
-            raise TypeError("wrong type of array")
-        longest = max(longest, len(r))
-        return -r[:, 0]
-
-    assert audit(decreasing, pairs=5000, batch_size=7).pairs <= 5000
-    assert longest == 7
-    assert audit(decreasing, pairs=2, searches=["gradient", "random"]).pairs <= 2
+        passed = audit(lambda x, r: -1e-13 * r[:, 0])  # small units hide a violation
+    assert "monotonicity passed: 0 violations" in passed.summary()
 
 
 def test_ties_of_steps_between_integers_are_counted() -> None:
@@ -219,18 +230,6 @@ def test_ties_of_steps_between_integers_are_counted() -> None:
     assert set(zip(low[:, 0], high[:, 0], strict=True)) == {(0, 1), (1, 5), (5, 20)}
 
 
-def test_direction_of_each_column_can_be_chosen() -> None:
-    def mixed(x: Any, r: Any) -> Any:
-        return r[:, 0] - 2.0 * r[:, 1] + 10.0 * (r[:, 2] - 0.5) ** 2
-
-    assert audit(mixed, increasing=[1, -1, 0]).passed
-    assert not audit(mixed, increasing=[1, -1, 1]).passed
-    assert audit(lambda x, r: -r[:, 0], increasing=False).passed
-    found = audit(mixed, increasing=[1, 1, 0])
-    assert found.by_column["column"].tolist() == ["r[0]", "r[1]"]
-    assert found.by_column.set_index("column")["violations_alone"]["r[0]"] == 0
-
-
 def test_witness_is_a_reproducible_violation() -> None:
     def wave(x: Any, r: Any) -> Any:
         sin = torch.sin if isinstance(r, torch.Tensor) else np.sin
@@ -240,6 +239,12 @@ def test_witness_is_a_reproducible_violation() -> None:
     w = found.witness
     assert w is not None
     assert w.confirmed
+    assert "confirmed in calls with one row" in found.summary()
+    alone = audit(lambda x, r: r[:, 0] if len(r) == 1 else -r[:, 0])
+    assert alone.witness is not None
+    assert alone.witness.alone_low < alone.witness.alone_high
+    assert not alone.witness.confirmed
+    assert "NOT confirmed" in alone.summary()
     np.testing.assert_array_equal(w.x, X[w.row])
     assert w.r_low[0] < w.r_high[0]
     assert w.r_low[1] == w.r_high[1]
@@ -248,17 +253,6 @@ def test_witness_is_a_reproducible_violation() -> None:
     assert w.drop == found.largest_drop == pytest.approx(2.0, abs=1e-3)
     line = w.r_low + np.linspace(0.0, 1.0, 101)[:, None] * (w.r_high - w.r_low)
     np.testing.assert_allclose(w.segment, wave(w.x[None].repeat(101, 0), line), atol=1e-13)
-
-
-def test_witness_that_is_no_violation_in_calls_with_one_row_is_not_confirmed() -> None:
-    def by_batch(x: Any, r: Any) -> Any:
-        return r[:, 0] if len(r) == 1 else -r[:, 0]
-
-    w = audit(by_batch).witness
-    assert w is not None
-    assert not w.confirmed
-    assert w.alone_low < w.alone_high
-    assert "NOT confirmed" in audit(by_batch).summary()
 
 
 def test_result_depends_on_the_seed_and_global_random_states_are_unchanged() -> None:
@@ -275,29 +269,6 @@ def test_result_depends_on_the_seed_and_global_random_states_are_unchanged() -> 
     assert first.witness is not None
     assert again.witness is not None
     np.testing.assert_array_equal(first.witness.r_high, again.witness.r_high)
-
-
-def test_gcm_passes() -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = GCM(2, 3, num_samples=16)
-    found = audit(model, pairs=3000)
-    assert found.passed
-    assert found.ties < 0.6 * found.pairs
-    assert not audit(model, pairs=3000, increasing=False).passed
-
-
-def test_summary_names_the_columns_of_data_frames() -> None:
-    x = pd.DataFrame(X, columns=["age", "income"])
-    r = pd.DataFrame(R, columns=["bid", "price", "quality"])
-    found = audit(lambda x, r: r[:, 0] + r[:, 1], x, r, increasing=[1, -1, 1])
-    text = found.summary()
-    assert text.startswith(f"monotonicity FAILED: {found.violations} violations")
-    assert "confirmed in calls with one row" in text
-    assert "(decreasing)" in text
-    assert "income = " in text
-    assert found.by_column["column"].tolist() == ["bid", "price", "quality"]
-    assert "monotonicity passed: 0 violations" in audit(lambda x, r: r[:, 0], x, r).summary()
 
 
 @pytest.mark.parametrize(

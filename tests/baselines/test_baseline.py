@@ -14,7 +14,6 @@ from baseline_checks import made, rows
 
 import pyro_gcm
 from pyro_gcm.baselines import MLP, Baseline
-from pyro_gcm.baselines.baseline import pinball_loss
 
 
 class Sum(Baseline):
@@ -31,18 +30,13 @@ def standard(values: Any) -> Any:
     return (values - values.mean(0)) / values.std(0)
 
 
-def quantile_levels(r: Any) -> Any:
-    """One column between 0 and 1."""
-    return (r[:, :1] - r.min() + 0.1) / (np.ptp(r) + 0.2)
-
-
 @pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 def test_predictions_and_losses_use_the_units_of_the_data(response: str) -> None:
     x, r, y = (column.numpy() for column in rows(50))
     x, r = 10.0 * x + 3.0, 100.0 * r - 7.0
     y = y if response == "binary" else 1000.0 + 50.0 * y + x[:, 0]
     if response == "quantile":
-        r = quantile_levels(r)
+        r = (r[:, :1] - r.min() + 0.1) / (np.ptp(r) + 0.2)
     model = Sum(3, r.shape[1], response=response).double()
     model.learn_units(*map(torch.from_numpy, (x, r, y)))
     score = standard(x).sum(1) + 2.0 * standard(r).sum(1)
@@ -67,18 +61,6 @@ def test_predictions_and_losses_use_the_units_of_the_data(response: str) -> None
     }[response]
     loss = model.loss(*map(torch.from_numpy, (x, r, y)))
     assert loss.item() == pytest.approx(wanted.mean(), rel=1e-12)
-
-
-def test_pinball_loss_is_minimal_at_the_quantile() -> None:
-    y = torch.randn(100_000, generator=torch.Generator().manual_seed(0))
-    level = torch.full_like(y, 0.8)
-    losses = {p: pinball_loss(torch.full_like(y, p), level, y).item() for p in (0.6, 0.84, 1.1)}
-    assert min(losses, key=lambda p: losses[p]) == 0.84
-
-
-def test_pinball_loss_weights_errors_by_their_sign() -> None:
-    y, level = torch.tensor([1.0, -1.0]), torch.tensor([0.9, 0.9])
-    assert torch.isclose(pinball_loss(torch.zeros(2), level, y), torch.tensor((0.9 + 0.1) / 2))
 
 
 def test_surface_encodes_covariates_once_unless_not_cached() -> None:
@@ -107,38 +89,22 @@ def test_predictions_leave_mode_and_random_state_unchanged() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_wrong_inputs_of_a_prediction_are_refused_by_name() -> None:
-    model, (x, r, _) = made(MLP), rows(5)
-    with pytest.raises(ValueError, match="x has 2 columns, the model was built for x_dim=3"):
-        model.predict(x[:, :2], r)
-    with pytest.raises(ValueError, match="row counts differ: x has 5, r has 4"):
-        model.predict(x, r[:4])
-    r[2, 1] = float("nan")
-    with pytest.raises(ValueError, match=r"r must be finite, got 1 NaN .* row 2"):
-        model.predict(x, r)
-    with pytest.raises(ValueError, match=r"revenues has 3 columns, the model was .* r_dim=2"):
-        model.surface(x, x)
-
-
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("call", "message"),
     [
-        ({"y": (5, 1)}, r"y must have shape \[5\], got \(5, 1\)"),
-        (
-            {"r": (5, 1)},
-            r"x and r must have shapes \[B, 3\] and \[B, 2\], got \(5, 3\) and \(5, 1\)",
-        ),
-        ({"x": (1, 3)}, r"x and r must have shapes .*, got \(1, 3\) and \(5, 2\)"),
+        (lambda m, x, r: m.predict(x[:, :2], r), "x has 2 columns, the model was .* x_dim=3"),
+        (lambda m, x, r: m.predict(x, r[:4]), "row counts differ: x has 5, r has 4"),
+        (lambda m, x, r: m.predict(x, r.log()), r"r must be finite, got \d NaN"),
+        (lambda m, x, r: m.surface(x, x), r"revenues has 3 columns, the model was .* r_dim=2"),
+        (lambda m, x, r: m.loss(x, r, x[:, :1]), r"y must have shape \[5\], got \(5, 1\)"),
+        (lambda m, x, r: m.loss(x, r[:, :1], x[:, 0]), r"\[B, 2\], got \(5, 3\) and \(5, 1\)"),
+        (lambda m, x, r: m.loss(x[:1], r, x[:, 0]), r"\[B, 2\], got \(1, 3\) and \(5, 2\)"),
     ],
-    ids=["y", "r", "x"],
+    ids=["columns", "rows", "NaN", "revenues", "y of a loss", "r of a loss", "x of a loss"],
 )
-def test_shapes_that_would_broadcast_are_refused(
-    change: dict[str, tuple[int, ...]], message: str
-) -> None:
-    shapes = {"x": (5, 3), "r": (5, 2), "y": (5,), **change}
-    x, r, y = (torch.zeros(shape, dtype=torch.float64) for shape in shapes.values())
+def test_inputs_of_wrong_shapes_are_refused_by_name(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        made(MLP).loss(x, r, y)
+        call(made(MLP), *rows(5)[:2])
 
 
 def test_pyro_and_heavy_packages_are_not_imported() -> None:

@@ -70,17 +70,17 @@ class _Recorder:
 
 
 @pytest.mark.parametrize(
-    ("library", "classifier", "regressor", "defaults"),
+    ("library", "wanted", "response", "defaults"),
     [
-        ("xgboost", "XGBClassifier", "XGBRegressor", {}),
-        ("lightgbm", "LGBMClassifier", "LGBMRegressor", {"verbosity": -1}),
+        ("xgboost", "XGBClassifier", "binary", {}),
+        ("xgboost", "XGBRegressor", "continuous", {}),
+        ("lightgbm", "LGBMClassifier", "binary", {"verbosity": -1}),
+        ("lightgbm", "LGBMRegressor", "continuous", {"verbosity": -1}),
     ],
 )
-@pytest.mark.parametrize("response", ["binary", "continuous"])
 def test_other_libraries_receive_the_constraints_under_their_name(
-    monkeypatch, rows, library, classifier, regressor, defaults, response
+    monkeypatch, rows, library, wanted, response, defaults
 ):
-    wanted = classifier if response == "binary" else regressor
     monkeypatch.setitem(sys.modules, library, SimpleNamespace(**{wanted: _Recorder}))
     x, r, y = rows
     model = MonotoneBoosting(library, response=response, seed=5, max_depth=3).fit(x, r[:, :1], y)
@@ -94,13 +94,6 @@ def test_other_libraries_receive_the_constraints_under_their_name(
     np.testing.assert_array_equal(model.estimator.outcomes, y)
     column = 1 if response == "binary" else 0
     assert torch.equal(model.predict(x, r[:, :1]), x[:, column].double())
-
-
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
-def test_a_missing_library_names_the_extra(monkeypatch, library):
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=rf"needs {library}: pip install pyro-gcm\[boosting\]"):
-        MonotoneBoosting(library)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +111,13 @@ def test_a_missing_library_names_the_extra(monkeypatch, library):
 def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         MonotoneBoosting(**options)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_a_missing_library_names_the_extra(monkeypatch, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"needs {library}: pip install pyro-gcm\[boosting\]"):
+        MonotoneBoosting(library)
 
 
 def test_rows_are_checked(rows):

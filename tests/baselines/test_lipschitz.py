@@ -10,14 +10,10 @@ from baseline_checks import Array, arrays, assert_score_is, decreases, rows, wit
 from pyro_gcm.baselines.lipschitz import LipschitzMonotone
 
 
-def made(scale: float = 1.0, bound: float = 1.0) -> LipschitzMonotone:
-    return with_normal_weights(LipschitzMonotone, scale, hidden=6, bound=bound)
-
-
 @pytest.mark.parametrize("scale", [0.05, 2.0], ids=["weights below the norm", "above"])
 def test_score_is_the_published_formula(scale: float) -> None:
     bound = 1.7
-    model = made(scale, bound)
+    model = with_normal_weights(LipschitzMonotone, scale, hidden=6, bound=bound)
     p = arrays(model)
     share = bound ** (1 / 3)
 
@@ -41,7 +37,7 @@ def test_score_is_the_published_formula(scale: float) -> None:
 @pytest.mark.parametrize("bound", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("scale", [0.2, 1.0, 10.0])
 def test_slopes_stay_below_the_bound(bound: float, scale: float) -> None:
-    model = made(scale, bound)
+    model = with_normal_weights(LipschitzMonotone, scale, hidden=6, bound=bound)
     (x, r, _), (dx, dr, _) = rows(20_000), rows(20_000, seed=1)
     generator = torch.Generator().manual_seed(2)
     sizes = 10.0 ** (4 * torch.rand(20_000, 1, generator=generator, dtype=torch.float64) - 3)
@@ -52,20 +48,14 @@ def test_slopes_stay_below_the_bound(bound: float, scale: float) -> None:
     assert ((here - there).abs() <= bound * distance + 1e-12).all()
 
 
-def test_slopes_reach_the_bound() -> None:
-    model = LipschitzMonotone(3, 2, hidden=6, bound=1.7).double()
+def test_slopes_reach_the_bound_and_the_score_does_not_decrease_at_its_most_negative_ones() -> None:
+    model = with_normal_weights(LipschitzMonotone, 1.0, hidden=6, bound=1.7)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(100.0)
     r = torch.zeros(1, 2, dtype=torch.float64, requires_grad=True)
     model.score(torch.zeros(1, 3, dtype=torch.float64), r).backward()
     assert torch.allclose(r.grad, torch.full_like(r, 2 * 1.7), rtol=0, atol=1e-12)
-
-
-def test_score_does_not_decrease_where_the_network_has_its_most_negative_slopes() -> None:
-    model = made()
     with torch.no_grad():
-        for parameter in (model.first.weight, model.second.weight, model.output.weight):
-            parameter.copy_(10 * parameter.abs() + 10)
         model.first.weight.neg_()
     assert decreases(model, 70_000) == 0

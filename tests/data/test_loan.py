@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from pyro_gcm.data.loaders import loan
 from pyro_gcm.data.source import RawFile
@@ -45,29 +44,18 @@ def test_revenues_come_first_and_are_oriented_to_increase(files, variant: str, f
     np.testing.assert_array_equal(dataset.r, wanted)
     np.testing.assert_array_equal(dataset.x, whole[:, 5:28])
     np.testing.assert_array_equal(dataset.y, whole[:, 28])
-    assert dataset.r_names == (
-        "-grade",
-        "pub_rec_bankruptcies",
-        "-emp_length",
-        "-annual_inc",
-        "dti",
-    )
+    wanted = "-grade", "pub_rec_bankruptcies", "-emp_length", "-annual_inc", "dti"
+    assert dataset.r_names == wanted
     assert (dataset.name, dataset.variant) == ("loan", variant)
     assert (dataset.response, dataset.metric) == ("binary", "accuracy")
-
-
-def test_fixed_split_is_that_of_the_two_files(files) -> None:
-    train, test = loan.default().fixed_split()
-    assert train.equal(torch.arange(7))
-    assert test.equal(torch.arange(7, 11))
+    train, test = dataset.fixed_split()  # that of the two files
+    assert (train.tolist(), test.tolist()) == (list(range(7)), list(range(7, 11)))
 
 
 def test_columns_of_x_are_those_of_the_description() -> None:
     kinds = [name.split("=")[0] for name in loan.X_NAMES]
-    assert kinds == [
-        *("loan_amnt", "int_rate", "term"),
-        *(["home_ownership"] * 6 + ["purpose"] * 14),
-    ]
+    wanted = ["loan_amnt", "int_rate", "term", *["home_ownership"] * 6, *["purpose"] * 14]
+    assert kinds == wanted
     for kind in ("home_ownership", "purpose"):  # the public one-hot encoding sorts its categories
         categories = [name for name in loan.X_NAMES if name.startswith(kind)]
         assert categories == sorted(categories)

@@ -38,15 +38,13 @@ def archive(members: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) 
     return buffer.getvalue()
 
 
-def zipped(content: bytes, member: str = "table.csv") -> bytes:
-    """An archive with one member."""
-    return archive({member: content})
+ZIPPED = archive({"table.csv": CONTENT})
 
 
 def flipped(content: bytes, place: int) -> bytes:
     """The same bytes with one bit flipped.
 
-    In ``zipped``, place 45 is inside the compressed data, and place -71 is the version needed to
+    In ``ZIPPED``, place 45 is inside the compressed data, and place -71 is the version needed to
     extract it.
     """
     place %= len(content)
@@ -102,7 +100,7 @@ def cached(tmp_path: Path) -> list[str]:
     ("url", "served", "options"),
     [
         ("/some+file", CONTENT, {}),
-        ("/some+file", zipped(CONTENT), ZIP),
+        ("/some+file", ZIPPED, ZIP),
         ("/table.csv.gz", gzip.compress(CONTENT), {}),
         ("/both", archive(MEMBERS), ARCHIVE),
         ("/both", archive(dict(reversed(MEMBERS.items())), zipfile.ZIP_STORED), ARCHIVE),
@@ -118,6 +116,8 @@ def test_file_is_downloaded_once(
     wanted = served if options.keys() & {"archive", "sha256"} else CONTENT
     assert read_raw(file) == wanted
     assert read_raw(file) == wanted
+    if "archive" in options:
+        assert list(unzip(wanted, "toy").items()) == list(MEMBERS.items())  # sorted
     assert site.asked == [url]
     assert cached(tmp_path) == [f"toy{url}"]
 
@@ -127,11 +127,11 @@ def test_file_is_downloaded_once(
     [
         ("/file", CONTENT[:-1], {}, rf"has sha256 \w+, expected {SHA256} for toy/table.csv"),
         ("/cut.gz", gzip.compress(CONTENT)[:-9], {}, "is not a complete gzip file"),
-        ("/file", zipped(CONTENT[:-1]), ZIP, rf"has sha256 \w+, expected {SHA256}"),
-        ("/file", zipped(CONTENT)[:-30], ZIP, "is not a complete zip file"),
-        ("/file", flipped(zipped(CONTENT), 45), ZIP, "is not a complete zip file"),
-        ("/file", flipped(zipped(CONTENT), -71), ZIP, "not a complete zip file: zip file version"),
-        ("/file", zipped(CONTENT, "other.csv"), ZIP, "has no member 'table.csv'"),
+        ("/file", archive({"table.csv": CONTENT[:-1]}), ZIP, rf"has sha256 \w+, expected {SHA256}"),
+        ("/file", ZIPPED[:-30], ZIP, "is not a complete zip file"),
+        ("/file", flipped(ZIPPED, 45), ZIP, "is not a complete zip file"),
+        ("/file", flipped(ZIPPED, -71), ZIP, "not a complete zip file: zip file version"),
+        ("/file", archive({"other.csv": CONTENT}), ZIP, "has no member 'table.csv'"),
         ("/file", archive({"a.csv": b"2\n", "b.csv": b"1\n"}), ARCHIVE, f"expected {MANIFEST}"),
         ("/file", archive({"a.csv": b"1\n2\n", "b.csv": b""}), ARCHIVE, f"expected {MANIFEST}"),
         ("/file", archive({"a.csv": b"1\n", "c.csv": b"2\n"}), ARCHIVE, f"expected {MANIFEST}"),
@@ -170,14 +170,18 @@ def test_failed_download_names_the_source_and_the_alternative(site: Site) -> Non
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"], ids=["plain", "gzip"])
-def test_folder_serves_the_file_without_a_download(
+def test_folder_is_used_without_a_download_and_a_missing_file_is_named(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
 ) -> None:
     (tmp_path / "toy").mkdir()
     stored = gzip.compress(CONTENT) if suffix else CONTENT
     (tmp_path / f"toy/table.csv{suffix}").write_bytes(stored)
     monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
+    site.files["/file"] = CONTENT
     assert read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/file")) == CONTENT
+    missing = tmp_path / "toy" / "missing.csv"
+    with pytest.raises(FileNotFoundError, match=f"{missing}.*PYRO_GCM_DATA"):
+        read_raw(RawFile("toy/missing.csv", SHA256, f"{site.url}/file"))
     assert site.asked == []
 
 
@@ -201,20 +205,3 @@ def test_damaged_file_in_the_folder_is_refused_and_kept(
     with pytest.raises(ValueError, match=message):
         read_raw(RawFile("toy/table.csv", SHA256, "https://example.org/file"))
     assert path.read_bytes() == stored
-
-
-def test_missing_file_names_the_variable_and_the_path(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    site.files["/file"] = CONTENT
-    monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
-    with pytest.raises(FileNotFoundError) as caught:
-        read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/file"))
-    assert "PYRO_GCM_DATA" in str(caught.value)
-    assert str(tmp_path / "toy" / "table.csv") in str(caught.value)
-    assert site.asked == []
-
-
-def test_members_of_an_archive_are_sorted() -> None:
-    content = archive(dict(reversed(MEMBERS.items())))
-    assert list(unzip(content, "toy").items()) == list(MEMBERS.items())

@@ -1,4 +1,4 @@
-"""The devices of these tests, and generators and a parameter store that no test leaves changed."""
+"""The devices of these tests, and the forms in which a user may pass rows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-import pyro
 import pytest
 import torch
 from device_emulation import AVAILABLE, emulated, register
 from small_models import Put
-from torch import Tensor
 
 # A second conftest.py cannot be collected for doctests: the module name is taken.
 collect_ignore = ["conftest.py"]
@@ -34,7 +32,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
         if not AVAILABLE:
             pytest.skip(f"torch {torch.__version__} cannot register a device from Python")
         context = emulated()
-    with context as made, torch.random.fork_rng(), pyro.get_param_store().scope():
+    with context as made, torch.random.fork_rng():  # inside, for the generator of the device
         torch.manual_seed(0)
         yield made
 
@@ -47,12 +45,10 @@ def put(request: pytest.FixtureRequest, device: torch.device) -> Put:
         "tensors on the device": lambda values: values.to(device),
         "arrays": lambda values: values.numpy(),
     }
-    form = forms[request.param]
-    return form
+    return forms[request.param]
 
 
 @pytest.fixture
-def home(request: pytest.FixtureRequest, put: Put) -> torch.device:
+def home(put: Put) -> torch.device:
     """The device on which results for inputs from `put` are expected; an array is on the CPU."""
-    example = put(torch.zeros(1))
-    return example.device if isinstance(example, Tensor) else torch.device("cpu")
+    return torch.as_tensor(put(torch.zeros(1))).device

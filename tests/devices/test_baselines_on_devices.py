@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,22 +49,6 @@ def test_the_first_tensor_among_the_inputs_decides(device: torch.device) -> None
     assert on_device.predict(x.to(device), r.numpy()).device == device
     assert on_cpu.predict(x.to(device), r).device == device
     assert on_cpu.surface(x.to(device), r, cached=False).device == device
-
-
-def test_a_baseline_goes_on_from_its_checkpoint(tmp_path: Path, device: torch.device) -> None:
-    def stop(step: int) -> None:
-        if step == 2:
-            raise KeyboardInterrupt
-
-    options: dict[str, Any] = {"epochs": 3, "progress": False, "device": device, "validation": 0.25}
-    whole, first, resumed = (_made("MLP") for _ in range(3))
-    baselines.fit(whole, *ROWS, **options)
-    checkpoint = tmp_path / "run.pt"
-    with pytest.raises(KeyboardInterrupt):
-        baselines.fit(first, *ROWS, **options, checkpoint=checkpoint, callback=stop)
-    baselines.fit(resumed, *ROWS, **options, checkpoint=checkpoint)
-    for name, value in resumed.state_dict().items():
-        assert torch.equal(value, whole.state_dict()[name]), name
 
 
 def test_boosting_takes_rows_from_anywhere_and_predicts_where_the_input_is(

@@ -60,17 +60,13 @@ def test_the_result_is_on_the_device_with_the_values_of_the_cpu(
 
 
 def test_modules_keep_their_parameters_and_their_gradients_stay(device: torch.device) -> None:
+    state = torch.get_rng_state()
+    with torch.random.fork_rng():
+        torch.rand(2, device=device)
+    assert torch.equal(torch.get_rng_state(), state)  # the CPU is as before
     layer = torch.nn.Linear(3, 1)
     before = list(layer.parameters())
     layer.to(device)
     assert all(one is two for one, two in zip(before, layer.parameters(), strict=True))
     layer(torch.ones(2, 3, device=device)).sum().backward()
     assert {p.grad.device for p in layer.parameters() if p.grad is not None} == {device}
-
-
-def test_the_cpu_is_as_before_after_the_emulation(device: torch.device) -> None:
-    state = torch.get_rng_state()
-    with torch.random.fork_rng():
-        torch.rand(2, device=device)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.zeros(1).device == torch.device("cpu")

@@ -39,21 +39,13 @@ def test_the_audit_is_that_of_the_cpu(put: Put, device: torch.device) -> None:
 
 
 def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.device) -> None:
-    network = torch.nn.Linear(4, 1).to(device)
-
-    def falls(x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
-        return -network(torch.cat([x, r], 1).float())[:, 0].square() - r.double().sum(1).to(x)
-
-    class Falling(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
+    class Falling(torch.nn.Linear):
         def forward(self, x: torch.Tensor, r: torch.Tensor) -> torch.Tensor:
-            return falls(x, r)
+            score = super().forward(torch.cat([x, r], 1).float())
+            return -score[:, 0].square() - r.double().sum(1).to(x)
 
     rows = KINDS["binary"].rows
-    audit = audit_monotonicity(Falling(), rows.x, rows.r, pairs=130, progress=False)
+    audit = audit_monotonicity(Falling(4, 1).to(device), *rows[:2], pairs=130, progress=False)
     assert audit.violations > 0
     assert set(audit.frame["search"]) == {"random", "grid", "gradient"}
 
@@ -102,14 +94,8 @@ def test_checks_of_predictions_take_them_from_anywhere(put: Put, device: torch.d
         (diagnostics.predictive_check, (replicated, y, "median", groups)),
     ):
         given = [put(v) if isinstance(v, torch.Tensor) else v for v in inputs]
-        pd.testing.assert_frame_equal(function(*given), function(*inputs))
-
-
-def test_replicated_data_and_outcomes_may_be_on_different_devices(device: torch.device) -> None:
-    y, replicated = torch.arange(4.0), torch.arange(8.0).reshape(2, 4)
-    wanted = diagnostics.predictive_check(replicated, y)
-    pd.testing.assert_frame_equal(diagnostics.predictive_check(replicated.to(device), y), wanted)
-    pd.testing.assert_frame_equal(diagnostics.predictive_check(replicated, y.to(device)), wanted)
+        for each in (given, [given[0], *inputs[1:]], [inputs[0], *given[1:]]):  # or only some
+            pd.testing.assert_frame_equal(function(*each), function(*inputs))
 
 
 def test_the_quality_of_weights_is_where_the_weights_are(device: torch.device) -> None:
@@ -120,24 +106,28 @@ def test_the_quality_of_weights_is_where_the_weights_are(device: torch.device) -
         torch.testing.assert_close(quality.cpu(), function(log_weights))
 
 
-def test_response_curves_are_those_of_the_cpu(put: Put, device: torch.device) -> None:
-    kind = KINDS["continuous"]
-    x, r = kind.rows[:2]
-    given, few = {"x": x[:1], "r": r[0], "grid": torch.linspace(0.2, 0.8, 3)}, {"num_samples": 2}
-    there = {name: put(value) for name, value in given.items()}
-    ours = plots.plot_response_curves(kind.on(device), **there, **few, ax=_axes())
-    theirs = plots.plot_response_curves(kind.trained, **given, **few, ax=_axes())
-    _assert_same_lines(ours, theirs)
+def _curves(model: Model, x: Any, r: Any, grid: Any, draws: Any) -> Any:
+    return plots.plot_response_curves(model, x, r=r, grid=grid, num_samples=2, ax=_axes())
 
 
-def test_the_figure_of_a_cost_is_that_of_the_cpu(put: Put, device: torch.device) -> None:
-    x, r = KINDS["infinite costs"].rows[:2]
-    model, on_cpu = KINDS["infinite costs"].on(device), KINDS["infinite costs"].trained
-    draws = on_cpu.cost(x[:1]).sample((9,))
-    given, few = {"x": x[0], "r": r[0], "draws": draws}, {"num_samples": 2}
-    there = {name: put(value) for name, value in given.items()}
-    ours = plots.plot_cost_density(model, **there, **few, ax=_axes())
-    _assert_same_lines(ours, plots.plot_cost_density(on_cpu, **given, **few, ax=_axes()))
+def _density(model: Model, x: Any, r: Any, grid: Any, draws: Any) -> Any:
+    return plots.plot_cost_density(model, x, r, draws=draws, num_samples=2, ax=_axes())
+
+
+@pytest.mark.parametrize(
+    ("plot", "kind"),
+    [(_curves, "continuous"), (_density, "infinite costs")],
+    ids=["curves", "density"],
+)
+def test_figures_of_a_model_are_those_of_the_cpu(
+    plot: Any, kind: str, put: Put, device: torch.device
+) -> None:
+    (x, r), on_cpu = KINDS[kind].rows[:2], KINDS[kind].trained
+    given = x[0], r[0], torch.linspace(0.2, 0.8, 3), on_cpu.cost(x[:1]).sample((9,))
+    ours, theirs = plot(KINDS[kind].on(device), *map(put, given)), plot(on_cpu, *given)
+    assert len(ours.lines) == len(theirs.lines) > 0
+    for here, there in zip(ours.lines, theirs.lines, strict=True):
+        np.testing.assert_allclose(here.get_xydata(), there.get_xydata(), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["alternatives", "implicit"])
@@ -181,9 +171,3 @@ def _diagnosed_on_cpu(kind: str) -> tuple[pd.DataFrame, ...]:
 
 def _axes() -> Any:
     return Figure().subplots()
-
-
-def _assert_same_lines(ours: Any, theirs: Any) -> None:
-    assert len(ours.lines) == len(theirs.lines) > 0
-    for here, there in zip(ours.lines, theirs.lines, strict=True):
-        np.testing.assert_allclose(here.get_xydata(), there.get_xydata(), rtol=1e-3, atol=1e-4)

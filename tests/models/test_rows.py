@@ -82,10 +82,14 @@ TAKES_COSTS = [
     *("importance_diagnostics", "bound_by_particles", "to_arviz"),
 ]
 UNSUITED: dict[str, tuple[type, dict[str, Any], str]] = {
-    "continuous": (GCM, {"response": "continuous"}, "c needs a response that is the order event itself.* got 'continuous'"),
-    "alternatives": (GCM, {"alternatives": 2}, "c needs one cost in the units of each revenue.* GCM have none"),
-    "map": (GCM, {"revenue_map": "sigmoid"}, "c needs one cost in the units of each revenue.* GCM have none"),
-    "IGCM": (IGCM, {}, "c needs one cost in the units of each revenue.* IGCM have none"),
+    "continuous": (
+        GCM,
+        {"response": "continuous"},
+        "c needs a response that is the order event itself.* got 'continuous'",
+    ),
+    "alternatives": (GCM, {"alternatives": 2}, "c needs one cost .* this GCM have none"),
+    "map": (GCM, {"revenue_map": "sigmoid"}, "c needs one cost .* this GCM have none"),
+    "IGCM": (IGCM, {}, "c needs one cost .* this IGCM have none"),
 }
 GUIDED = {"guide": "posterior"}
 WRONG_COSTS: dict[str, tuple[Callable[[Tensor, Tensor], Any], dict[str, Any], str]] = {

@@ -20,45 +20,33 @@ def parameters(*batch: int, components: int = 3, dim: int = 2) -> Parameters:
     return locs, scales, 0.5 * torch.randn(*batch, components, dtype=F64)
 
 
-def moment(name: str, locs: Tensor, scales: Tensor, logits: Tensor) -> Tensor:
-    """E[sum z], E[sum z^2], E[sum z^3] or E[product of z], exactly."""
-    by_component = {
-        "sum": locs.sum(-1),
-        "squares": (locs**2 + scales**2).sum(-1),
-        "cubes": (locs**3 + 3.0 * locs * scales**2).sum(-1),
-        "product": locs.prod(-1),
-    }[name]
-    return (logits.softmax(-1) * by_component).sum(-1)
-
-
-FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "sum": lambda z: z.sum(-1),
-    "squares": lambda z: z.square().sum(-1),
-    "cubes": lambda z: z.pow(3).sum(-1),
-    "product": lambda z: z.prod(-1),
+#: A function of z, and its expectation for each component.
+FUNCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
+    "sum": (lambda z: z.sum(-1), lambda m, s: m.sum(-1)),
+    "squares": (lambda z: z.square().sum(-1), lambda m, s: (m**2 + s**2).sum(-1)),
+    "cubes": (lambda z: z.pow(3).sum(-1), lambda m, s: (m**3 + 3.0 * m * s**2).sum(-1)),
+    "product": (lambda z: z.prod(-1), lambda m, s: m.prod(-1)),
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dim", [1, 2, 3], ids="D={}".format)
 def test_gradients_of_expectations_are_unbiased(dim: int, name: str) -> None:
-    draws = 100_000
+    draws, (function, expectation) = 50_000, FUNCTIONS[name]
     values = parameters(dim=dim)
-    leaves = [value.requires_grad_() for value in values]
-    exact = torch.autograd.grad(
-        moment(name, *leaves), leaves, allow_unused=True, materialize_grads=True
-    )
+    locs, scales, logits = leaves = [value.requires_grad_() for value in values]
+    mean = (logits.softmax(-1) * expectation(locs, scales)).sum(-1)
+    exact = torch.autograd.grad(mean, leaves, allow_unused=True, materialize_grads=True)
     # A copy of the parameters for each draw gives a gradient per draw, and so a standard error.
     copies = [value.detach().expand(draws, *value.shape).requires_grad_() for value in values]
     z = DiagNormalMixture(*copies).rsample()
-    f = FUNCTIONS[name](z)
-    error = f.std() / draws**0.5
-    assert abs(f.mean() - moment(name, *values)) < 5.0 * error
+    f = function(z)
+    assert abs(f.mean() - mean) < 5.0 * f.std() / draws**0.5
     each = torch.autograd.grad(f.sum(), copies)
     for got, wanted in zip(each, exact, strict=True):
         error = got.std(0) / draws**0.5
         assert ((got.mean(0) - wanted).abs() < 5.0 * error + 1e-12).all()
-        assert (error < 0.1).all()
+        assert (error < 0.15).all()
 
 
 def test_every_row_of_a_batch_draws_from_its_own_components() -> None:
@@ -86,28 +74,17 @@ def test_one_component_gives_the_draws_and_gradients_of_a_normal() -> None:
     assert logits.grad.abs().max() < 1e-12
 
 
-def test_gradients_are_finite_in_float32_for_distant_components() -> None:
+def test_wide_mixture_in_float32_has_finite_gradients_and_the_same_draws_without_them() -> None:
     values = [value.float() for value in parameters(2000, components=4, dim=4)]
     leaves = [value.requires_grad_() for value in (30.0 * values[0], *values[1:])]
-    d = DiagNormalMixture(*leaves)
-    z = d.rsample()
-    (z.sum() + d.log_prob(z).sum()).backward()
-    for leaf in leaves:
-        assert leaf.grad.isfinite().all()
-
-
-def test_draws_without_gradients_are_the_same() -> None:
-    d = DiagNormalMixture(*(value.requires_grad_() for value in parameters(3)))
-    torch.manual_seed(1)
-    with_gradients = d.rsample(torch.Size([5]))
-    torch.manual_seed(1)
-    without = d.sample(torch.Size([5]))
-    assert with_gradients.requires_grad
-    assert not without.requires_grad
-    assert torch.equal(with_gradients, without)
-
-
-def test_expanded_mixture_is_of_the_same_class() -> None:
-    d = DiagNormalMixture(*parameters(3)).expand((4, 3))
+    d = DiagNormalMixture(*leaves).expand((3, 2000))
     assert isinstance(d, DiagNormalMixture)
-    assert d.rsample(torch.Size([2])).shape == (2, 4, 3, 2)
+    torch.manual_seed(1)
+    z = d.rsample()
+    assert z.shape == (3, 2000, 4)
+    (z.sum() + d.log_prob(z).sum()).backward()
+    assert all(leaf.grad.isfinite().all() for leaf in leaves)
+    torch.manual_seed(1)
+    without = d.sample()
+    assert not without.requires_grad
+    assert torch.equal(z, without)

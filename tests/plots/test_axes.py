@@ -5,32 +5,22 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 
-from pyro_gcm import plots
 from pyro_gcm.plots._axes import PALETTE, axes_or_new, legend_above, next_color
-
-
-def _luminance(color: str) -> float:
-    return float(np.dot([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)], [0.21, 0.72, 0.07]))
 
 
 def test_new_axes_are_made_if_none_are_given() -> None:
     ax = axes_or_new(None)
-    assert isinstance(ax, Axes)
     assert axes_or_new(ax) is ax
     assert axes_or_new(None) is not ax
     assert plt.get_fignums() == [1, 2]
 
 
-def test_colours_are_different_and_visible_on_white() -> None:
+def test_colours_are_different_visible_on_white_and_repeat_after_the_last() -> None:
     assert len(set(PALETTE)) == len(PALETTE)
-    assert max(map(_luminance, PALETTE)) < 0.75
-
-
-def test_colours_of_curves_repeat_after_the_last() -> None:
-    ax = axes_or_new(None)
-    seen = []
+    channels = [[int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)] for color in PALETTE]
+    assert np.dot(channels, [0.21, 0.72, 0.07]).max() < 0.75  # luminance
+    ax, seen = axes_or_new(None), []
     for _ in range(len(PALETTE) + 1):
         seen.append(next_color(ax))
         ax.errorbar([0], [0], [1])
@@ -52,26 +42,17 @@ def test_legend_is_above_the_data(labels: list[str], bottom: float | None) -> No
     assert low == 0.0 if bottom == 0.0 else low < 2.0
 
 
-def test_limits_for_the_legend_are_updated_for_a_higher_curve() -> None:
+def test_limits_follow_a_higher_curve_and_contain_a_constant_one() -> None:
     ax = axes_or_new(None)
-    ax.plot([0, 1], [0, 1], label="low")
-    legend_above(ax)
-    ax.plot([0, 1], [0, 100], label="high")
-    legend_above(ax)
-    assert 100 < ax.get_ylim()[1] < 150
+    for height, most in ((1, 2), (100, 150)):
+        ax.plot([0, 1], [0, height], label=str(height))
+        legend_above(ax)
+        assert height < ax.get_ylim()[1] < most
     ax.plot([0, 1], [0, 1000])
     assert ax.get_ylim()[1] > 1000
-
-
-@pytest.mark.parametrize("value", [0.0, -3.0, 1e4])
-def test_limits_for_the_legend_of_a_constant_curve(value: float) -> None:
-    ax = axes_or_new(None)
-    ax.plot([0, 1], [value, value], label="constant")
-    legend_above(ax)
-    low, high = ax.get_ylim()
-    assert low < value < high
-
-
-def test_all_names_are_exported() -> None:
-    assert all(callable(getattr(plots, name)) for name in plots.__all__)
-    assert sorted(plots.__all__) == plots.__all__
+    for value in (0.0, -3.0, 1e4):
+        ax = axes_or_new(None)
+        ax.plot([0, 1], [value, value], label="constant")
+        legend_above(ax)
+        low, high = ax.get_ylim()
+        assert low < value < high

@@ -58,32 +58,24 @@ def test_curve_has_bars_of_two_standard_errors_and_areas_by_count() -> None:
     assert ax.get_ylabel() == "observed frequency (± 2 standard errors)"
 
 
-def test_models_share_one_diagonal() -> None:
+def test_models_share_one_diagonal_and_empty_bins_are_omitted() -> None:
     ax = plt.subplots()[1]
     assert plot_reliability(CURVE, label="GCM", ax=ax) is ax
-    assert plot_reliability(CURVE, label="IGCM", ax=ax) is ax
+    empty = CURVE[:1].assign(predicted=np.nan, observed=np.nan, count=0, standard_error=np.nan)
+    assert plot_reliability(pd.concat([CURVE, empty]), label="IGCM", ax=ax) is ax
     assert legend(ax) == ["calibrated", "GCM", "IGCM"]
     (diagonal,) = [line for line in ax.lines if line.get_label() == "calibrated"]
     np.testing.assert_array_equal(diagonal.get_xydata(), [[0, 0], [1, 1]])
-    assert ax.containers[0][0].get_color() != ax.containers[1][0].get_color()
-
-
-def test_empty_bins_are_omitted() -> None:
-    empty = pd.DataFrame(
-        {"predicted": [np.nan], "observed": np.nan, "count": 0, "standard_error": np.nan}
-    )
-    ax = plot_reliability(pd.concat([CURVE, empty]))
-    assert ax.containers[0][0].get_xdata().tolist() == [0.1, 0.4, 0.8]
-    assert legend(ax) == ["calibrated"]
+    gcm, igcm = (container[0] for container in ax.containers)
+    assert gcm.get_color() != igcm.get_color()
+    np.testing.assert_array_equal(gcm.get_xydata(), igcm.get_xydata())
+    assert legend(plot_reliability(CURVE)) == ["calibrated"]
 
 
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (
-            CURVE.drop(columns=["count", "observed"]),
-            r"frame has no columns \['observed', 'count'\]",
-        ),
+        (CURVE.drop(columns=["count", "observed"]), r"no columns \['observed', 'count'\]"),
         (CURVE.to_dict(), "frame must be a DataFrame, got dict"),
         (CURVE.assign(count=0), "frame must have no count below 0"),
         (CURVE.assign(count=[-1, 2, 3]), "frame must have no count below 0"),
@@ -103,18 +95,31 @@ def test_invalid_curves_are_refused(frame: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("num_draws", "bins"), [(99, 20), (63, 16), (1023, 16), (9, 10), (19, 20)])
 def test_bins_contain_equally_many_ranks_if_possible(num_draws: int, bins: int) -> None:
+    axes = plt.subplots()[1]
     values = torch.arange(num_draws + 1).repeat(3)
-    ax = plot_ranks(values, num_draws=num_draws)
+    ax = plot_ranks(values, num_draws=num_draws, label="z[0]", ax=axes)
+    assert ax is axes
     assert heights(ax) == [3 * (num_draws + 1) / bins] * bins
+    assert ax.get_xlabel() == f"rank of z[0] among {num_draws} posterior draws"
+    assert ax.get_ylabel() == "number of simulations"
+    assert legend(ax) == ["99% of uniform ranks"]
+    unnamed = plot_ranks(values, num_draws=num_draws)
+    assert unnamed.get_xlabel() == f"rank of the true value among {num_draws} posterior draws"
 
 
+@pytest.mark.parametrize("n", [1, 30, 5000])
 @pytest.mark.parametrize(
     ("num_draws", "bins"), [(99, None), (100, None), (100, 7), (99, 20), (12, 13), (5, 1)]
 )
-def test_band_is_the_binomial_interval_of_every_bin(num_draws: int, bins: int | None) -> None:
-    n = 400
-    ax = plot_ranks(ranks(n, num_draws), num_draws=num_draws, bins=bins)
+def test_bars_count_ranks_and_the_band_is_the_binomial_interval_of_every_bin(
+    num_draws: int, bins: int | None, n: int
+) -> None:
+    values = ranks(n, num_draws)
+    ax = plot_ranks(values, num_draws=num_draws, bins=bins)
     band, expected = steps(ax)
+    counts = [int(((values > a) & (values < b)).sum()) for a, b in pairwise(band.edges)]
+    assert heights(ax) == counts
+    assert sum(counts) == n
     edges = band.edges
     assert (edges[0], edges[-1]) == (-0.5, num_draws + 0.5)
     assert bins is None or len(edges) == bins + 1
@@ -126,41 +131,6 @@ def test_band_is_the_binomial_interval_of_every_bin(num_draws: int, bins: int | 
     np.testing.assert_array_equal(band.baseline, scipy.stats.binom.ppf(0.005, n, share))
     np.testing.assert_array_equal(band.values, scipy.stats.binom.ppf(0.995, n, share))
     np.testing.assert_allclose(expected.values, n * share)
-
-
-def test_bars_count_the_ranks_between_their_edges() -> None:
-    values = ranks(300, 100)
-    ax = plot_ranks(values, num_draws=100)
-    edges = steps(ax)[0].edges
-    wanted = [int(((values > low) & (values < high)).sum()) for low, high in pairwise(edges)]
-    assert heights(ax) == wanted
-    assert sum(wanted) == 300
-
-
-def test_uniform_ranks_are_inside_the_band_and_others_are_not() -> None:
-    def outside(values: torch.Tensor) -> int:
-        ax = plot_ranks(values, num_draws=99)
-        band, _ = steps(ax)
-        plt.close(ax.figure)
-        return sum(
-            not low <= h <= high
-            for h, low, high in zip(heights(ax), band.baseline, band.values, strict=True)
-        )
-
-    uniform = sum(outside(ranks(500, 99, seed)) for seed in range(25))
-    assert uniform <= 12  # of 500 bins; 5 expected at most
-    narrow = (50 + 15 * torch.randn(500, generator=torch.Generator().manual_seed(0))).round()
-    assert outside(narrow.clamp(0, 99)) > 10
-
-
-def test_axes_and_labels_of_ranks() -> None:
-    ax = plt.subplots()[1]
-    assert plot_ranks(ranks(50, 99), num_draws=99, label="z[0]", ax=ax) is ax
-    assert ax.get_xlabel() == "rank of z[0] among 99 posterior draws"
-    assert ax.get_ylabel() == "number of simulations"
-    assert legend(ax) == ["99% of uniform ranks"]
-    ax = plot_ranks(ranks(50, 9), num_draws=9)
-    assert ax.get_xlabel() == "rank of the true value among 9 posterior draws"
 
 
 @pytest.mark.parametrize(

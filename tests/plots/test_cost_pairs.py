@@ -60,11 +60,6 @@ def test_quadrant_is_labelled_with_the_probability_of_the_event(options: dict[st
     assert area.get_y() < ax.get_ylim()[0]
 
 
-def test_probability_increases_in_the_revenues() -> None:
-    low, high = (quoted(plot_cost_pairs(trained(), X[0], r)) for r in ([60, 58], [63, 61]))
-    assert low < high
-
-
 @pytest.mark.parametrize("pair", [((0, 0), (1, 1)), ((1, 0), (1, 1)), (0, (1, 0))])
 def test_pairs_within_and_between_alternatives(pair: Any) -> None:
     model = trained(alternatives=2, costs=2, p0="conditional")

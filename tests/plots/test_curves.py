@@ -12,7 +12,6 @@ import torch
 from plot_toys import MIDDLE, X, band, legend, trained
 
 from pyro_gcm.plots import plot_response_curves
-from pyro_gcm.plots.curves import _weighted_quantile
 
 models = pytest.mark.parametrize(
     "options",
@@ -42,41 +41,31 @@ def brute_force(values: Any, weights: Any, probability: float) -> float:
     raise AssertionError
 
 
+@pytest.mark.parametrize("num_samples", [None, 48])
 @models
-def test_line_is_the_prediction(options: dict[str, Any]) -> None:
-    model, grid = trained(**options), torch.linspace(48.0, 75.0, 9, dtype=torch.float64)
-    ax = plot_response_curves(model, X[:3], revenue=1, r=MIDDLE, grid=grid)
-    revenues = torch.stack([torch.full((9,), MIDDLE[0], dtype=torch.float64), grid], 1)
-    wanted = model.surface(X[:3], revenues)
-    for line, row in zip(ax.lines, wanted, strict=True):
-        np.testing.assert_array_equal(line.get_xdata(), grid)
-        np.testing.assert_array_equal(line.get_ydata(), row)
-
-
-@models
-def test_band_is_an_interval_of_the_predictions_given_z(options: dict[str, Any]) -> None:
-    model, grid = trained(**options), torch.linspace(48.0, 75.0, 5)
-    ax = plot_response_curves(model, X[:2], r=MIDDLE, grid=grid, probability=0.8)
-    revenues = torch.stack([grid, torch.full((5,), MIDDLE[1])], 1)
-    draws = model.surface_draws(X[:2], revenues)
+def test_line_is_the_prediction_and_the_band_an_interval_of_those_given_z(
+    options: dict[str, Any], num_samples: int | None
+) -> None:
+    model, grid = trained(**options), torch.linspace(48.0, 75.0, 5, dtype=torch.float64)
+    shown = {"revenue": 1, "r": MIDDLE, "grid": grid, "num_samples": num_samples}
+    ax = plot_response_curves(model, X[:2], **shown, probability=0.8)
+    revenues = torch.stack([torch.full((5,), MIDDLE[0], dtype=torch.float64), grid], 1)
+    draws = model.surface_draws(X[:2], revenues, num_samples=num_samples)
     weights = torch.ones_like(draws.values) if draws.weights is None else draws.weights
+    wanted = model.surface(X[:2], revenues, num_samples=num_samples)
     for row in range(2):
+        line = ax.lines[row].get_ydata()
+        np.testing.assert_array_equal(ax.lines[row].get_xdata(), grid)
+        np.testing.assert_array_equal(line, wanted[row])
         x, low, high = band(ax.collections[row])
         np.testing.assert_array_equal(x, grid)
         for i in range(5):
             shares = draws.values[:, row, i].double().numpy(), weights[:, row, i].numpy()
             assert low[i] == brute_force(*shares, 0.1)
             assert high[i] == brute_force(*shares, 0.9)
-
-
-@models
-def test_band_of_almost_all_draws_contains_the_line(options: dict[str, Any]) -> None:
-    ax = plot_response_curves(trained(**options), X[:3], r=MIDDLE, probability=0.99999)
-    for line, area in zip(ax.lines, ax.collections, strict=False):
-        _, low, high = band(area)
-        assert (low <= line.get_ydata() + 1e-5 * abs(line.get_ydata())).all()
-        assert (line.get_ydata() <= high + 1e-5 * abs(line.get_ydata())).all()
-        assert (low < high).any()
+        values = draws.values[:, row].double()
+        assert (values.amin(0).numpy() <= line + 1e-5 * abs(line)).all()
+        assert (line <= values.amax(0).numpy() + 1e-5 * abs(line)).all()
 
 
 def test_line_and_band_of_a_strict_model_are_increasing() -> None:
@@ -116,18 +105,6 @@ def test_rows_may_have_different_revenues() -> None:
         revenues = torch.tensor([[55.0, second], [60.0, second], [65.0, second]])
         np.testing.assert_array_equal(line.get_ydata(), model.surface(X[:1], revenues)[0])
     assert own[0, 0] == 60.0, "the argument was changed"
-
-
-def test_number_of_draws_of_z_can_be_chosen() -> None:
-    model = trained()
-    line = plot_response_curves(model, X[0], grid=[60.0, 61.0], num_samples=256, band=False).lines[
-        0
-    ]
-    revenues = torch.tensor([[60.0, 0.0], [61.0, 0.0]])
-    revenues[:, 1] = model.r_standardizer.loc[1]
-    wanted = model.surface(X[:1], revenues, num_samples=256)[0]
-    np.testing.assert_array_equal(line.get_ydata(), wanted)
-    assert not np.array_equal(line.get_ydata(), model.surface(X[:1], revenues)[0])
 
 
 def test_axes_and_labels() -> None:
@@ -171,40 +148,16 @@ def test_legend_does_not_cover_curves_and_adds_no_ticks_above_1() -> None:
         ({"labels": "ab"}, "labels"),
         ({"ax": np.array([1])}, "ax must be one matplotlib Axes, got ndarray"),
         ({"num_samples": 0}, "num_samples"),
+        ({"x": X[:8]}, "x has 8 rows, but colours distinguish at most 7"),
+        ({"x": X[:0]}, "x has no rows"),
+        ({"x": 1.0}, "x must have shape"),
+        ({"x": X[:1, :2]}, "x has 2 columns"),
+        ({"model": "quantile", "grid": [0.0, 0.5]}, "strictly between 0 and 1"),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
 def test_invalid_arguments_are_refused(wrong: dict[str, Any], message: str) -> None:
+    model = trained(response=wrong.get("model", "binary"))
     with pytest.raises(ValueError, match=message):
-        plot_response_curves(trained(), X[:2], **wrong)
+        plot_response_curves(**{"x": X[:2], **wrong, "model": model})
     assert not plt.get_fignums(), "a figure was made before the arguments were checked"
-
-
-def test_invalid_rows_are_refused() -> None:
-    with pytest.raises(ValueError, match="x has 8 rows, but colours distinguish at most 7"):
-        plot_response_curves(trained(), X[:8])
-    with pytest.raises(ValueError, match="x has no rows"):
-        plot_response_curves(trained(), X[:0])
-    with pytest.raises(ValueError, match="x must have shape"):
-        plot_response_curves(trained(), 1.0)
-    with pytest.raises(ValueError, match="x has 2 columns"):
-        plot_response_curves(trained(), X[:1, :2])
-    with pytest.raises(ValueError, match="strictly between 0 and 1"):
-        plot_response_curves(trained(response="quantile"), X[:1], grid=[0.0, 0.5])
-    assert not plt.get_fignums(), "a figure was made before the arguments were checked"
-
-
-@pytest.mark.parametrize("probability", [0.0, 0.05, 0.25, 0.5, 0.9, 1.0])
-def test_weighted_quantile_agrees_with_a_loop(probability: float) -> None:
-    g = torch.Generator().manual_seed(1)
-    values = torch.randn(12, 3, 2, generator=g).round(decimals=1)  # ties
-    weights = torch.randint(0, 5, values.shape, generator=g).double() + 0.25
-    weights = weights / weights.sum(0)
-    weighted = _weighted_quantile(values, weights, probability)
-    equal = _weighted_quantile(values, None, probability)
-    for i in range(3):
-        for j in range(2):
-            column, shares = values[:, i, j].double().tolist(), weights[:, i, j].tolist()
-            assert weighted[i, j] == brute_force(column, shares, probability)
-            assert equal[i, j] == brute_force(column, [1.0] * 12, probability)
-            assert equal[i, j] == np.quantile(column, probability, method="inverted_cdf")

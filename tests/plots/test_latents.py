@@ -31,12 +31,18 @@ def points(ax: Any) -> tuple[list[Any], list[Any]]:
 
 
 def test_binary_outcomes_have_two_colours() -> None:
-    ax = plot_latent(DRAWS, BINARY, dims=(2, 0))
-    means = DRAWS.mean(0)[:, [2, 0]]
-    for value, shown in enumerate(points(ax)[0]):
-        np.testing.assert_allclose(offsets(shown), means[value == BINARY], atol=1e-6)
-        assert to_hex(shown.get_facecolor()[0]) == PALETTE[value].lower()
-    assert legend(ax) == ["y = 0", "y = 1"]
+    means = DRAWS.mean(0)
+    for z in (DRAWS, means):  # means can be given without draws
+        axes = plt.subplots()[1]
+        ax = plot_latent(z, BINARY, dims=(2, 0), ax=axes)
+        assert ax is axes
+        for value, shown in enumerate(points(ax)[0]):
+            np.testing.assert_allclose(offsets(shown), means[value == BINARY][:, [2, 0]], atol=1e-6)
+            assert to_hex(shown.get_facecolor()[0]) == PALETTE[value].lower()
+        assert legend(ax) == ["y = 0", "y = 1"]
+    assert not points(ax)[1]
+    assert legend(plot_latent(DRAWS, torch.ones(12))) == ["y = 1"]  # only those that occur
+    assert legend(plot_latent(DRAWS, BINARY.bool(), outcome_name="won")) == ["won = 0", "won = 1"]
     assert ax.get_xlabel() == "posterior mean of z[2] (no unit)"
     assert ax.get_ylabel() == "posterior mean of z[0] (no unit)"
 
@@ -76,24 +82,6 @@ def test_number_of_draws_is_limited() -> None:
     many = torch.zeros(30, 3000, 2)
     _, (faint,) = points(plot_latent(many, torch.arange(3000.0)))
     assert len(offsets(faint)) <= 20_000
-
-
-def test_means_can_be_given_without_draws() -> None:
-    means = DRAWS.mean(0)
-    (shown, _), faint = points(plot_latent(means, BINARY))
-    np.testing.assert_allclose(offsets(shown), means[BINARY == 0][:, :2])
-    assert not faint
-
-
-def test_legend_has_only_the_outcomes_that_occur() -> None:
-    assert legend(plot_latent(DRAWS, torch.ones(12))) == ["y = 1"]
-    assert legend(plot_latent(DRAWS, BINARY.bool(), outcome_name="won")) == ["won = 0", "won = 1"]
-
-
-def test_given_axes_are_returned() -> None:
-    ax = plt.subplots()[1]
-    assert plot_latent(DRAWS, BINARY, ax=ax) is ax
-    assert plot_latent(DRAWS, CONTINUOUS, ax=ax) is ax
 
 
 @pytest.mark.parametrize(

@@ -39,26 +39,18 @@ def test_losses_of_a_result_and_its_best_epoch() -> None:
     lowest = result.history.set_index("epoch")["validation_loss"].idxmin()
     assert best.get_xdata() == [lowest, lowest]
     assert legend(ax) == ["training rows", "validation rows", f"best epoch, {lowest}"]
+    assert legend(plot_history(result.history)) == ["training rows", "validation rows"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("epoch", "minus the bound (nats per row)")
 
 
 def test_without_validation_there_is_one_curve() -> None:
     result = trained()
-    for source in (result, result.history):
+    for source in (result, result.history, result.history[:1]):
         ax = plot_history(source, loss_name="pinball loss, a row")
         assert legend(ax) == ["training rows"]
-        assert len(ax.lines) == 1
+        (line,) = ax.lines
         assert ax.get_ylabel() == "pinball loss, a row"
-
-
-def test_frame_has_no_best_epoch() -> None:
-    frame = pd.DataFrame({"epoch": [1, 2], "loss": [0.7, 0.6], "validation_loss": [0.8, 0.7]})
-    assert legend(plot_history(frame)) == ["training rows", "validation rows"]
-
-
-def test_single_epoch_is_a_point() -> None:
-    line = plot_history(pd.DataFrame({"epoch": [1], "loss": [0.7]})).lines[0]
-    assert line.get_marker() == "o"
+    assert line.get_marker() == "o"  # a single epoch is a point
 
 
 def test_bound_has_bars_of_two_standard_errors() -> None:
@@ -73,6 +65,9 @@ def test_bound_has_bars_of_two_standard_errors() -> None:
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["1", "4", "16"]
     assert ax.get_xlabel() == "number of particles"
     assert ax.get_ylabel() == "bound (nats per row, ± 2 standard errors)"
+    without = plot_bound(BOUND.assign(standard_error=[np.nan, 0.1, 0.1]))
+    without.figure.canvas.draw()
+    np.testing.assert_allclose(bars(without), [[-0.9, -0.5], [-0.8, -0.4]])
 
 
 def test_bounds_on_the_same_axes_have_different_colours_and_all_ticks() -> None:
@@ -85,38 +80,32 @@ def test_bounds_on_the_same_axes_have_different_colours_and_all_ticks() -> None:
     assert plot_bound(BOUND).get_legend() is None
 
 
-def test_missing_standard_error_draws_no_bar() -> None:
-    ax = plot_bound(BOUND.assign(standard_error=[np.nan, 0.1, 0.1]))
-    ax.figure.canvas.draw()
-    np.testing.assert_allclose(bars(ax), [[-0.9, -0.5], [-0.8, -0.4]])
-
-
-@pytest.mark.parametrize("column", BOUND.columns)
-def test_missing_columns_are_named(column: str) -> None:
-    with pytest.raises(ValueError, match=rf"frame has no columns \['{column}'\], it has \['"):
-        plot_bound(BOUND.drop(columns=column))
-
-
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
+        *((BOUND.drop(columns=c), rf"has no columns \['{c}'\], it has \['") for c in BOUND.columns),
         ([1.0, 2.0], "frame must be a DataFrame, got list"),
         (BOUND[:0], "frame has no rows"),
         (BOUND.assign(num_particles=[0, 1, 2]), "frame has num_particles below 1: 0"),
         (BOUND.assign(standard_error=-1.0), "frame has a standard_error below 0: -1"),
         (BOUND.assign(bound="low"), "frame must be numeric in"),
     ],
-    ids=["list", "empty", "no particles", "negative error", "text"],
+    ids=[*BOUND.columns, "list", "empty", "no particles", "negative error", "text"],
 )
 def test_invalid_frames_are_refused(frame: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         plot_bound(frame)
 
 
-def test_invalid_histories_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"result has no columns \['loss'\], it has \['epoch'\]"):
-        plot_history(pd.DataFrame({"epoch": [1]}))
-    with pytest.raises(ValueError, match="result must be a DataFrame, got dict"):
-        plot_history({"epoch": [1]})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="ax must be one matplotlib Axes, got Figure"):
-        plot_history(pd.DataFrame({"epoch": [1], "loss": [0.7]}), ax=plt.figure())  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("result", "ax", "message"),
+    [
+        (pd.DataFrame({"epoch": [1]}), None, r"result has no columns \['loss'\], .* \['epoch'\]"),
+        ({"epoch": [1]}, None, "result must be a DataFrame, got dict"),
+        (pd.DataFrame({"epoch": [1], "loss": [0.7]}), 3, "ax must be one matplotlib Axes, got int"),
+    ],
+    ids=["column", "type", "axes"],
+)
+def test_invalid_histories_are_refused(result: Any, ax: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        plot_history(result, ax=ax)

@@ -24,6 +24,8 @@ def test_paired_interval_is_that_of_the_differences():
     expected = stats.ttest_rel(FIRST, SECOND).confidence_interval(0.95)
     ends = (interval.mean - interval.half, interval.mean + interval.half)
     assert ends == pytest.approx((expected.low, expected.high))
+    shuffled = SECOND.iloc[[2, 0, 3]]  # pairs are of equal splits, in any order
+    assert paired_interval(FIRST, shuffled) == paired_interval(FIRST[[0, 2, 3]], SECOND[[0, 2, 3]])
 
 
 def test_interval_of_random_splits_has_the_variance_of_nadeau_and_bengio():
@@ -32,19 +34,10 @@ def test_interval_of_random_splits_has_the_variance_of_nadeau_and_bengio():
     # n = 4: (1/4 + 1/4) in place of 1/4.
     assert corrected.half / plain.half == pytest.approx(math.sqrt(2.0))
     assert mean_interval(FIRST, 0.25).half / mean_interval(FIRST).half == pytest.approx(2**0.5)
-
-
-def test_ranking_of_held_out_results_uses_the_corrected_interval():
-    rows = table({("GCM", "AUC"): FIRST, ("MM", "AUC"): SECOND})
-    first, second = tables.places(rows, "adult")
+    first, second = tables.places(table({("GCM", "AUC"): FIRST, ("MM", "AUC"): SECOND}), "adult")
     assert (first.method, first.behind) == ("GCM", None)
-    assert second.behind == paired_interval(FIRST, SECOND, 0.25)
+    assert second.behind == corrected
     assert tables.star(second.behind) == ""
-
-
-def test_differences_are_paired_by_split_and_not_by_order():
-    shuffled = SECOND.iloc[[2, 0, 3]]
-    assert paired_interval(FIRST, shuffled) == paired_interval(FIRST[[0, 2, 3]], SECOND[[0, 2, 3]])
 
 
 @pytest.mark.parametrize(
@@ -61,12 +54,6 @@ def test_intervals_meet_where_they_share_a_point(first, second, expected):
     assert meet(first, second) is expected
 
 
-def test_one_fit_has_no_interval_and_excludes_nothing():
-    interval = mean_interval(FIRST[:1])
-    assert math.isnan(interval.half)
-    assert not interval.excludes(0.0)
-
-
 def test_asterisks_are_where_the_corrected_interval_excludes_zero():
     behind = {"near": [0.6, -0.4, 0.6, -0.4], "far": [0.9, 1.1, 0.9, 1.1], "GCM": [0.0] * 4}
     rows = table({(name, "log score"): [-gap for gap in gaps] for name, gaps in behind.items()})
@@ -79,26 +66,17 @@ def test_diverged_fits_are_counted_and_shown():
     assert (interval.mean, interval.count, interval.diverged) == (0.6, 2, 2)
     assert shown(interval, 4).endswith("(n = 2, 2 diverged)")
     assert shown(mean_interval(pd.Series([math.nan])), 1) == "– (n = 0, 1 diverged)"
-
-
-def test_a_method_without_a_number_is_last():
-    values = {"MM": pd.Series([math.nan] * 4), "GCM": FIRST, "SMM": SECOND}
-    for lower in (True, False):
-        assert intervals.ranking(values, lower)[-1].method == "MM"
+    one = mean_interval(FIRST[:1])  # which has no interval and excludes nothing
+    assert math.isnan(one.half)
+    assert not one.excludes(0.0)
 
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_positive_differences_are_worse(lower):
-    ranked = intervals.ranking({"a": FIRST, "b": SECOND}, lower)
-    assert [place.method for place in ranked] == (["b", "a"] if lower else ["a", "b"])
+    lacking = pd.Series([math.nan] * 4)  # a method without a number is last
+    ranked = intervals.ranking({"c": lacking, "a": FIRST, "b": SECOND}, lower)
+    assert [place.method for place in ranked] == [*("ba" if lower else "ab"), "c"]
     assert ranked[1].behind.mean == pytest.approx(0.0175)
-
-
-def test_faster_from_is_the_size_from_which_on_it_stays_faster():
-    other = pd.Series({1: 1.0, 2: 4.0, 16: 3.0, 4: 9.0, 32: 9.0})
-    ours = pd.Series({1: 2.0, 2: 2.0, 16: 5.0, 4: 2.0, 32: 2.0})
-    assert intervals.faster_from(ours, other) == 32
-    assert intervals.faster_from(other + 9, other) is None
 
 
 def test_a_method_that_lacks_a_hard_split_is_not_put_first() -> None:

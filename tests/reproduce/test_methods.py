@@ -45,10 +45,10 @@ def trained(method, seed=0, rows=None, **more):
 
 
 @pytest.mark.parametrize(("method", "response"), SUPPORTED)
-def test_every_method_trains_on_every_response_it_supports(method, response):
+def test_every_method_trains_from_its_seed_on_every_response_it_supports(method, response):
     before = torch.get_rng_state()
     rows = toy(response)
-    model, history = train(method, rows, settings(method), 0)
+    model, history = train(method, rows, settings(method), 3)
     prediction = model.predict(rows.x, rows.r)
     assert torch.equal(torch.get_rng_state(), before)
     assert prediction.shape == (60,)
@@ -57,19 +57,12 @@ def test_every_method_trains_on_every_response_it_supports(method, response):
         assert ((prediction >= 0) & (prediction <= 1)).all()
     assert (history is None) == METHODS[method].estimator
     assert history is None or history.best_epoch == 1
-
-
-@pytest.mark.parametrize("method", MAIN)
-def test_the_seed_decides_the_numbers(method):
-    torch.manual_seed(5)
-    first, rows = trained(method, 3)
-    torch.manual_seed(6)
-    second, _ = trained(method, 3)
-    third, _ = trained(method, 4)
-    a, b, c = (model.predict(rows.x, rows.r) for model in (first, second, third))
-    assert torch.equal(a, b)
-    # Estimators draw nothing on a table this small.
-    assert METHODS[method].estimator or not torch.allclose(a, c)
+    if response == "binary":  # the seed decides the numbers
+        torch.manual_seed(6)
+        same, other = (trained(method, seed, rows)[0].predict(rows.x, rows.r) for seed in (3, 4))
+        assert torch.equal(prediction, same)
+        # Estimators draw nothing on a table this small.
+        assert METHODS[method].estimator or not torch.allclose(prediction, other)
 
 
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
@@ -221,14 +214,7 @@ def test_every_experiment_has_its_methods():
     assert methods_of("timing") == ["MM", "CMNN", "PWL", "GCM"]
     assert {method.paper for method in METHODS.values()} - {None} == paper
     assert all(METHODS[name].paper == name for name in paper)
-
-
-def test_networks_share_one_grid():
-    grids = [entry.grid for name, entry in METHODS.items() if name in methods_of("published")]
-    assert all(grid == GRID for grid in grids)
-
-
-def test_the_only_stand_in_says_so():
+    assert all(METHODS[name].grid == GRID for name in published)
     assert [name for name, task in tasks.TASKS.items() if task.stand_in] == ["loan_psds"]
     assert "stand-in" in tasks.TASKS["loan_psds"].title
     assert tasks.TASKS["loan_psds"].paper == "Loan Defaulter"

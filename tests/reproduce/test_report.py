@@ -72,6 +72,20 @@ def text_of(folder):
     return report.report(report.read(folder))
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    every_file(folder)
+    return folder, text_of(folder)
+
+
+@pytest.fixture
+def filled(made, tmp_path):
+    """The report of small results, which are put into `tmp_path`."""
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
+    return made[1]
+
+
 def section(text, title):
     return text.split(f"## {title}")[1].split("\n## ")[0]
 
@@ -106,29 +120,26 @@ def test_the_report_starts_with_ten_lines_and_a_map_of_the_paper():
     assert all(f"Figure {number}" in places for number in (3, 6))
 
 
-def test_the_report_is_of_one_device_but_for_the_times(tmp_path):
-    every_file(tmp_path)
-    text = text_of(tmp_path)
+def test_the_report_is_of_one_device_but_for_the_times(tmp_path, filled):
     for name in ("public_published", "timing"):
         rows = pd.read_csv(tmp_path / f"{name}.csv")
         write(tmp_path, name, pd.concat([rows, rows.assign(device="cuda", value=0.4321)]))
     both = text_of(tmp_path)
     title = "3. Public data sets, published protocol (Table 3)"
-    assert section(both, title) == section(text, title)
+    assert section(both, title) == section(filled, title)
     assert "Device: cuda" in both
     other = report.read(tmp_path, "cuda")
     assert set(other) == {"public_published", "timing"}
     assert other["public_published"]["value"].eq(0.4321).all()
 
 
-def test_report_is_the_same_twice_and_in_any_order_of_rows(tmp_path):
-    every_file(tmp_path)
-    text, results = text_of(tmp_path), report.read(tmp_path)
-    assert text_of(tmp_path) == text
+def test_report_is_the_same_twice_and_in_any_order_of_rows(tmp_path, filled):
+    results = report.read(tmp_path)
+    assert text_of(tmp_path) == filled
     for file in tmp_path.glob("*.csv"):
         rows = pd.read_csv(file, keep_default_na=False, dtype=str)
         rows.sample(frac=1.0, random_state=1).to_csv(file, index=False)
-    assert text_of(tmp_path) == text
+    assert text_of(tmp_path) == filled
     for name, rows in report.read(tmp_path).items():
         pd.testing.assert_frame_equal(rows, results[name])
 
@@ -144,8 +155,7 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
     assert ".png" not in text
 
 
-def test_quick_and_partial_results_are_told(tmp_path):
-    every_file(tmp_path)
+def test_quick_and_partial_results_are_told(tmp_path, filled):
     quick = [row(settings='{"epochs":1,"rows":200}')]
     write(tmp_path, "public_confirmation", quick)
     head = text_of(tmp_path).split("## Verdict")[0]
@@ -154,8 +164,7 @@ def test_quick_and_partial_results_are_told(tmp_path):
     assert "`timing.csv`" not in head
 
 
-def test_diverged_fits_are_counted_in_the_files_and_the_cell(tmp_path):
-    every_file(tmp_path)
+def test_diverged_fits_are_counted_in_the_files_and_the_cell(tmp_path, filled):
     rows = pd.read_csv(tmp_path / "public_held-out.csv").to_dict("records")
     lost = {"dataset": "adult", "method": "MM", "seed": 1}
     rows = [each for each in rows if any(each[name] != value for name, value in lost.items())]
@@ -166,8 +175,7 @@ def test_diverged_fits_are_counted_in_the_files_and_the_cell(tmp_path):
     assert "(n = 2, 1 diverged)" in section(text, "Appendix A. Held-out tables")
 
 
-def test_the_stand_in_is_not_beside_the_paper(tmp_path):
-    every_file(tmp_path)
+def test_the_stand_in_is_not_beside_the_paper(tmp_path, filled):
     rows = report.read(tmp_path)["public_published"]
     rows.loc[rows["dataset"] == "loan_psds", "value"] = 0.123456
     assert "0.1235" not in tables.published(rows)
@@ -208,8 +216,7 @@ def test_two_settings_for_one_fit_are_refused(tmp_path):
         report.read(tmp_path)
 
 
-def test_every_figure_that_the_report_names_is_drawn(tmp_path):
-    every_file(tmp_path)
+def test_every_figure_that_the_report_names_is_drawn(tmp_path, filled):
     (tmp_path / "quantile_curves").mkdir()
     for method in ("MM", "GCM"):
         shutil.copy(RESULTS / "quantile_curves" / f"{method}.csv", tmp_path / "quantile_curves")
@@ -218,43 +225,6 @@ def test_every_figure_that_the_report_names_is_drawn(tmp_path):
     named = {part.split(")")[0] for part in text.split("](")[1:]}
     drawn = {f"figures/{file.name}" for file in (tmp_path / "figures").iterdir()}
     assert named == drawn == {"figures/held_out.png", "figures/quantile_curves_1.png"}
-
-
-def test_quantile_figures_show_gcm_beside_four_others():
-    groups = list(drawing.curve_groups(["MM", "A", "B", "C", "D", "GCM"]).values())
-    assert groups == [["MM", "A", "B", "C", "GCM"], ["D", "GCM"]]
-
-
-def test_averages_are_the_mean_of_a_metric_and_the_median_time():
-    cells = {("GCM", "AUC"): [0.8, 0.9, 0.7], ("GCM", "violation rate"): [0.1, 0.2, 0.6]}
-    results = table(cells)
-    results["seconds"] = [1.0, 7.0, 2.0] * 2
-    assert tables.averages(results, "violation rate").splitlines()[2] == "| GCM | 0.3 |"
-    assert tables.averages(results, "seconds").splitlines()[2] == "| GCM | 2 |"
-
-
-def test_settings_show_what_was_searched():
-    chosen = {"learning_rate": 0.03, "hidden": 64, "weight_decay": 1e-4, "form": "splines"}
-    rows = table({("GCM", "AUC"): [0.8]}, settings=json.dumps({**chosen, "epochs": 3}))
-    assert tables.settings(rows).splitlines()[2] == "| GCM | 0.03 / 64 / 0.0001, form splines |"
-
-
-def test_comparisons_that_are_apart_are_counted_with_those_that_are_better():
-    # The paper: GCM 0.7844, PosNN 0.7597, MM 0.7791.
-    means = {"GCM": 0.7744, "PosNN": 0.7697, "MM": 0.7791}
-    cells = {(m, "AUC"): [v - 1e-5, v, v + 1e-5] for m, v in means.items()}
-    assert quoted.apart(table(cells), "adult") == (
-        "2 of 3 comparisons have a dagger, and in 1 ours is better; ours minus the paper's AUC is "
-        "from -0.0100 to +0.0100."
-    )
-    assert quoted.apart(table(cells), "compas") == "not run"
-
-
-def test_the_papers_own_table_does_not_have_igcm_ahead_on_five():
-    # COMPAS 0.6945 against 0.6934, Loan Defaulter 0.6528 both.
-    assert quoted.ahead(None) == "4 of 6"
-    # Its GCM among PosNN, MM, SMM, CMNN, SMNN: 0.6945 against MM 0.6976, 0.1584 against PosNN.
-    assert quoted.place(None, "GCM") == "1, 2, 1, 3, 1, 2"
 
 
 @pytest.mark.parametrize(("name", "gcm", "igcm"), [("adult", 2, 1), ("auto_mpg", 5, 3)])
@@ -269,15 +239,56 @@ def test_places_go_by_the_metric(name, gcm, igcm):
     assert quoted.ahead(found) == ("1 of 1" if name == "adult" else "0 of 1")
 
 
-def test_the_levels_are_counted_at_which_gcm_is_first():
-    cells = {("GCM", "MAE r=0.1"): [0.1, 0.3], ("MM", "MAE r=0.1"): [0.2, 0.21]}
-    cells |= {("GCM", "MAE r=0.3"): [0.1, 0.3], ("MM", "MAE r=0.3"): [0.1, 0.2]}
-    assert quoted.firsts(table(cells)) == "1 of 2"
+def test_figures_of_curves_show_gcm_beside_four_others():
+    groups = list(drawing.curve_groups(["MM", "A", "B", "C", "D", "GCM"]).values())
+    assert groups == [["MM", "A", "B", "C", "GCM"], ["D", "GCM"]]
 
 
-def test_violations_are_the_extremes_over_data_sets():
-    rows = [
-        table({("IGCM", "violation rate"): values}, dataset=name)
-        for name, values in (("adult", [0.1, 0.2]), ("blog", [0.01, 0.01]), ("compas", [0.02]))
-    ]
-    assert quoted.violations(pd.concat(rows), "IGCM") == "1 to 15 %"
+def rows_of(**metrics):
+    return table({("GCM", name): values for name, values in metrics.items()})
+
+
+#: The paper: GCM 0.7844, PosNN 0.7597, MM 0.7791.
+CLOSE = {"GCM": 0.7744, "PosNN": 0.7697, "MM": 0.7791}
+APART = table({(m, "AUC"): [v - 1e-5, v, v + 1e-5] for m, v in CLOSE.items()})
+CHOSEN = {"learning_rate": 0.03, "hidden": 64, "weight_decay": 1e-4, "form": "splines"}
+ERRORS = {("GCM", "MAE r=0.1"): [0.1, 0.3], ("MM", "MAE r=0.1"): [0.2, 0.21]}
+ERRORS |= {("GCM", "MAE r=0.3"): [0.1, 0.3], ("MM", "MAE r=0.3"): [0.1, 0.2]}
+RATES = pd.concat(
+    table({("IGCM", "violation rate"): values}, dataset=name)
+    for name, values in (("adult", [0.1, 0.2]), ("blog", [0.01, 0.01]), ("compas", [0.02]))
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (lambda: tables.averages(rows_of(AUC=[0.9, 0.6, 0.6]), "AUC"), "| GCM | 0.7 |"),
+        (
+            lambda: tables.averages(rows_of(AUC=[1] * 3).assign(seconds=[1, 7, 2]), "seconds"),
+            "| GCM | 2 |",  # the median
+        ),
+        (
+            lambda: tables.settings(rows_of(AUC=[0.8]).assign(settings=json.dumps(CHOSEN))),
+            "| GCM | 0.03 / 64 / 0.0001, form splines |",
+        ),
+        (
+            lambda: quoted.apart(APART, "adult"),
+            "2 of 3 comparisons have a dagger, and in 1 ours is better; ours minus the paper's AUC "
+            "is from -0.0100 to +0.0100.",
+        ),
+        (lambda: quoted.apart(APART, "compas"), "not run"),
+        # COMPAS 0.6945 against 0.6934, Loan Defaulter 0.6528 both.
+        (lambda: quoted.ahead(None), "4 of 6"),
+        # GCM of the paper among PosNN, MM, SMM, CMNN and SMNN: 0.6945 against MM 0.6976.
+        (lambda: quoted.place(None, "GCM"), "1, 2, 1, 3, 1, 2"),
+        (lambda: quoted.firsts(table(ERRORS)), "1 of 2"),
+        (lambda: quoted.violations(RATES, "IGCM"), "1 to 15 %"),
+    ],
+    ids=[
+        *("mean", "median time", "settings", "apart", "apart, not run", "ahead", "places"),
+        *("levels at which GCM is first", "violations"),
+    ],
+)
+def test_numbers_of_the_text_are_those_of_the_results(text, expected):
+    assert text().splitlines()[-1] == expected

@@ -79,21 +79,17 @@ def test_the_table_is_tidy_and_sorted_with_a_row_a_metric(tmp_path):
     assert table["versions"].str.contains("torch").all()
     assert list(returned.columns) == COLUMNS
     assert list(dict.fromkeys(returned["seed"])) == [2, 0, 10]
+    run_fits(tmp_path / "other.csv", asked[::-1], toy, options())  # the order does not matter
+    pd.testing.assert_frame_equal(without_seconds(tmp_path / "other.csv"), without_seconds(path))
 
 
 def test_finished_fits_are_not_run_again_and_nan_is_a_result(tmp_path):
     path = tmp_path / "table.csv"
-    first = run_fits(path, [fit(0), fit(1)], toy, options())
-    assert first["value"].isna().tolist() == [False, True, False, True]
-    again = run_fits(path, [fit(0), fit(1)], never, options())
-    pd.testing.assert_frame_equal(first, again)
-
-
-def test_a_text_that_looks_like_a_missing_value_is_kept(tmp_path):
-    path = tmp_path / "table.csv"
-    asked = [Fit("e", "None", "default", "NA", "", 0, "null", "{}")]
-    run_fits(path, asked, toy, options())
-    run_fits(path, asked, never, options())
+    like_missing = Fit("e", "None", "default", "NA", "", 0, "null", "{}")
+    asked = [fit(0), fit(1), like_missing]
+    first = run_fits(path, asked, toy, options())
+    assert first["value"].isna().tolist() == [False, True] * 3
+    pd.testing.assert_frame_equal(first, run_fits(path, asked, never, options()))
 
 
 def test_other_rows_are_kept_and_not_returned(tmp_path):
@@ -106,14 +102,6 @@ def test_other_rows_are_kept_and_not_returned(tmp_path):
     assert set(zip(kept["method"], kept["settings"], strict=True)) == {
         ("other", "{}"), ("m", '{"a": 1}'), ("m", "{}"),
     }  # fmt: skip
-
-
-def test_the_order_of_completion_does_not_matter(tmp_path):
-    asked = [fit(seed) for seed in range(4)]
-    run_fits(tmp_path / "a.csv", asked, toy, options())
-    run_fits(tmp_path / "b.csv", asked[::-1], toy, options())
-    expected = without_seconds(tmp_path / "a.csv")
-    pd.testing.assert_frame_equal(without_seconds(tmp_path / "b.csv"), expected)
 
 
 def test_an_error_in_one_fit_keeps_the_finished_ones(tmp_path):
@@ -214,10 +202,12 @@ def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monke
         (["report", "--results", "nowhere"], "--results nowhere: there is no such folder"),
         (["public", "--methods", "MM", "LightGBM"], "--methods LightGBM: protocol held-out has"),
         (["quantile", "--seeds", "0"], "--seeds: must be a whole number of at least 1, got 0"),
+        (["quantile", "--jobs", "two"], "--jobs: must be a whole number of at least 1, got two"),
+        (["quantile", "--device", "abacus"], "--device: must be a device of torch, got abacus"),
         (["timing", "--devices", "abacus"], "--devices: must be a device of torch, got abacus"),
         (["open", "--methods", "XGBoost"], "needs xgboost: pip install pyro-gcm[boosting]"),
     ],
-    ids=["folder", "method", "count", "device", "library"],
+    ids=["folder", "method", "count", "jobs", "device", "devices", "library"],
 )
 def test_what_cannot_run_is_told_without_a_traceback(
     arguments, message, tmp_path, monkeypatch, capsys
@@ -229,14 +219,6 @@ def test_what_cannot_run_is_told_without_a_traceback(
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def test_the_device_reaches_the_fit(tmp_path):
-    def reports(fit, device="cpu"):
-        return {"loss": float(device == "meta"), "seconds": 0.0, "epochs": 0}
-
-    table = run_fits(tmp_path / "table.csv", [fit(0)], reports, options("--device", "meta"))
-    assert table["value"].tolist() == [1.0]
 
 
 def test_a_second_run_on_one_table_is_refused(tmp_path):
@@ -292,19 +274,6 @@ def test_a_row_of_another_device_is_not_taken_for_this_one(tmp_path):
         assert table["device"].tolist() == [device]
     assert calls == ["cpu", "meta"]
     assert len(pd.read_csv(path)) == 2
-
-
-@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
-def test_jobs_are_one_or_more(jobs, capsys):
-    with pytest.raises(SystemExit):
-        options("--jobs", jobs)
-    assert f"must be a whole number of at least 1, got {jobs}" in capsys.readouterr().err
-
-
-def test_a_device_that_torch_has_not_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        options("--device", "abacus")
-    assert "must be a device of torch, got abacus" in capsys.readouterr().err
 
 
 def test_versions_name_the_commit_and_changes(tmp_path, monkeypatch):

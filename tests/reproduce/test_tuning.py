@@ -6,7 +6,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 
-from reproduce.methods import METHODS, levels, methods_of
+from reproduce.methods import METHODS, methods_of
 from reproduce.tuning import DESIGN, VALIDATION_LOSS, chosen, trials
 
 CANDIDATES = ["a", "b", "c"]
@@ -22,9 +22,7 @@ def test_every_level_occurs_twice_and_no_trial_twice():
         assert Counter(column) == {0: 2, 1: 2, 2: 2}
     assert len({places[:3] for places in DESIGN}) == 6
     assert DESIGN[0] == (0, 0, 0, 0)
-
-
-def test_the_design_is_aliased_as_the_report_says():
+    # It is aliased, as the report says.
     assert {place for *_, decay, place in DESIGN if decay == 2} == {1}
     assert {decay for *_, decay, place in DESIGN if place == 1} == {2}
 
@@ -55,43 +53,33 @@ def test_small_steps_of_boosting_have_more_trees(method, name):
     assert trees == {0.1: None, 0.3: None, 0.03: 333}
 
 
-def test_levels_of_an_experiment_replace_those_of_the_method():
-    own = trials("GCM", levels("z_dim", 4, 2, 1))
-    assert [trial["z_dim"] for trial in own] == [4, 2, 1, 4, 2, 1]
-    assert "form" not in own[0]
-    assert "learning_rate" in own[0]
+OTHERS = [results({"a": 0.1}, **{key: "other"}) for key in ("method", "dataset", "metric")]
 
 
-def test_the_lowest_validation_loss_is_chosen():
-    assert chosen(results({"a": 0.5, "b": 0.3, "c": 0.4}), "d", "m", CANDIDATES) == "b"
-    assert chosen(results({"a": -0.5, "b": -0.3, "c": -0.4}), "d", "m", CANDIDATES) == "a"
-
-
-def test_ties_go_to_the_first_candidate_and_not_the_first_row():
-    table = results({"c": 0.3, "b": 0.3, "a": 0.4})
+@pytest.mark.parametrize(
+    "table",
+    [
+        results({"a": 0.5, "b": 0.3, "c": 0.4}),
+        results({"a": -0.3, "b": -0.5, "c": -0.4}),
+        results({"c": 0.3, "b": 0.3, "a": 0.4}),
+        results({"a": math.nan, "b": 0.9, "c": math.nan}),
+        pd.concat([results({"a": 0.5, "b": 0.4, "c": 0.6, "z": 0.1}), *OTHERS]),
+    ],
+    ids=["lowest", "negative", "first candidate of a tie", "not diverged", "of the method"],
+)
+def test_the_lowest_validation_loss_is_chosen(table):
     assert chosen(table, "d", "m", CANDIDATES) == "b"
 
 
-def test_diverged_trials_are_never_chosen():
-    assert chosen(results({"a": math.nan, "b": 0.9, "c": math.nan}), "d", "m", CANDIDATES) == "b"
-    with pytest.raises(ValueError, match="every trial of m on d diverged"):
-        chosen(results(dict.fromkeys(CANDIDATES, math.nan)), "d", "m", CANDIDATES)
-
-
-def test_a_missing_trial_is_an_error_that_names_it():
-    with pytest.raises(ValueError, match="no trial of m on d with c: run with --tune"):
-        chosen(results({"a": 0.5, "b": 0.3}), "d", "m", CANDIDATES)
-    with pytest.raises(ValueError, match="no trial of m on d with a"):
-        chosen(results({}).reindex(columns=results({"a": 1.0}).columns), "d", "m", CANDIDATES)
-
-
-def test_other_methods_data_sets_metrics_and_settings_do_not_count():
-    table = pd.concat(
-        [
-            results({"a": 0.5, "b": 0.4, "c": 0.6, "z": 0.1}),
-            results({"a": 0.1}, method="other"),
-            results({"a": 0.1}, dataset="other"),
-            results({"a": 0.1}, metric="AUC"),
-        ]
-    )
-    assert chosen(table, "d", "m", CANDIDATES) == "b"
+@pytest.mark.parametrize(
+    ("losses", "message"),
+    [
+        (dict.fromkeys(CANDIDATES, math.nan), "every trial of m on d diverged"),
+        ({"a": 0.5, "b": 0.3}, "no trial of m on d with c: run with --tune"),
+        ({}, "no trial of m on d with a"),
+    ],
+)
+def test_missing_and_diverged_trials_are_errors_that_name_them(losses, message):
+    table = results(losses).reindex(columns=results({"a": 1.0}).columns)
+    with pytest.raises(ValueError, match=message):
+        chosen(table, "d", "m", CANDIDATES)

@@ -168,7 +168,7 @@ def test_effective_sample_size_tells_how_many_draws_carry_a_row() -> None:
     implicit = IGCM(3, 2, prior="standard")
     implicit.objective = "joint"
     assert (implicit.effective_sample_size(x, r) < 128.0).all()
-    with pytest.raises(ValueError, match=r"cost\(x\) is not at hand after objective='joint'"):
+    with pytest.raises(ValueError, match=r"cost\(x\) is not available after objective='joint'"):
         implicit.cost(x)
 
 

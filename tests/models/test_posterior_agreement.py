@@ -58,7 +58,7 @@ def test_all_draws_agree_with_both_outcomes(count: int, case: str) -> None:
     kind, options = CASES[case]
     model, r = model_of(kind, **options), prices(count)
     x, y = torch.randn(count, 3), torch.arange(count) % 2.0
-    draws = model.cost_posterior(x, r, y, num_samples=count, **QUIET)
+    draws = model.cost_posterior(x, r, y, num_samples=count, units="standard", **QUIET)
     assert draws["c"].shape[:2] == (count, count)
     assert draws["c"].dtype == torch.float32
     with torch.no_grad():
@@ -88,7 +88,7 @@ def test_draws_in_the_units_of_the_data_agree_as_well(units: str) -> None:
     happened = (draws["c"] < r).all(-1)
     assert int((happened == (y == 1.0)).sum()) == 150 * 200
     # They are the draws in standard units, moved.
-    standard = model.cost_posterior(x, r, y, **options)["c"]
+    standard = model.cost_posterior(x, r, y, units="standard", **options)["c"]
     moved = model.r_standardizer.inverse(standard)
     assert ((draws["c"] - moved).abs() <= 3.0 * 1e4 * 2.0**-23).all()
     if units.startswith("far from 0"):  # without care some would not agree

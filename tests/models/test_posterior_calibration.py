@@ -77,14 +77,16 @@ def test_default_draws_pass(case: str) -> None:
 
 
 def ignoring_y(model: Any, x: Tensor, r: Tensor, y: Tensor, **options: Any) -> dict[str, Tensor]:
-    return dict(model.posterior(x, r, progress=False, **options).only("z", "k", "c"))
+    return dict(
+        model.posterior(x, r, units="standard", progress=False, **options).only("z", "k", "c")
+    )
 
 
 def spread(
     model: Any, site: str, factor: float, x: Tensor, r: Tensor, y: Tensor, **options: Any
 ) -> dict[str, Tensor]:
     """A site `factor` times as wide around its mean."""
-    draws = dict(model.cost_posterior(x, r, y, progress=False, **options))
+    draws = dict(model.cost_posterior(x, r, y, units="standard", progress=False, **options))
     mean = draws[site].mean(0)
     draws[site] = mean + factor * (draws[site] - mean)
     return draws

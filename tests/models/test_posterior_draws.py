@@ -29,7 +29,12 @@ from pyro_gcm import IGCM
 from pyro_gcm.sampling.posterior import PosteriorDraws
 
 COUNT = 3000
-DRAWS: dict[str, Any] = {"num_samples": COUNT, "num_proposals": 25_000, "progress": False}
+DRAWS: dict[str, Any] = {
+    "num_samples": COUNT,
+    "num_proposals": 25_000,
+    "units": "standard",
+    "progress": False,
+}
 BRUTE = 25_000
 
 

@@ -53,6 +53,7 @@ def fit(
     randomness comes from `seed`; torch's global generators are left as they were.
 
     :param model: a `GCM` or `IGCM`; put in training mode, trained in place, moved to the device.
+        Training starts from the weights that it has, so that a second `fit` continues the first.
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. NaN in x or r is a missing value for a `GCM`
         under objective "joint".
     :param c: costs that were seen, [n, r_dim] in the units of r, NaN for the others, for a `GCM`

@@ -119,7 +119,7 @@ BY_CONSTRUCTOR = {
     ),
     "B": Reason(
         "with prior N(0, I), predictions draw z from the guide, which must not read r and y",
-        r"guide='posterior\w*' reads r and y, and with prior='standard' a prediction draws z",
+        r"guide='posterior\w*' must be q\(z\|x\), .* where a prediction draws z from the guide",
         lambda c: c.part("prior") == "standard" and c.part("guide").startswith("posterior"),
     ),
     "C": Reason(

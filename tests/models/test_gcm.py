@@ -171,6 +171,27 @@ def test_guide_of_the_user_gets_standardised_rows() -> None:
     assert seen["y"] is None
 
 
+class Together(torch.nn.Module):
+    """A guide that concatenates what it is given, which must have one type."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3 + 2 + 1, dim)
+
+    def forward(self, x: Tensor, r: Tensor, y: Tensor | None) -> Any:
+        if y is None:
+            raise ValueError("this guide reads y")
+        return dist.Normal(self.linear(torch.cat([x, r, y[:, None]], 1)), 1.0).to_event(1)
+
+
+@pytest.mark.parametrize("y_dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
+def test_guide_of_the_user_gets_one_type(y_dtype: torch.dtype) -> None:
+    x, r, y = rows(30)
+    y = y.to(y_dtype)
+    fit(GCM(3, 2, guide=Together(4)), x, r.double(), y, epochs=1, progress=False)
+    fit(IGCM(3, 2, kernel_guide=Together(2)), x, r, y, epochs=1, progress=False)
+
+
 def test_names_in_the_store_are_unique_or_as_asked_for() -> None:
     x, r, y = rows()
     names = {GCM(3, 2).name for _ in range(20)}

@@ -15,14 +15,6 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, fit, to_arviz
 from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
 
-
-def others(r: Any) -> Any:
-    """r without a value in the column that `required_revenue` searches for."""
-    if isinstance(r, Tensor) and r.dim() == 2:
-        return torch.cat([torch.full_like(r[:, :1], math.nan), r[:, 1:]], 1)
-    return r
-
-
 LATENTS = {"z": torch.zeros(5, 12, 4), "k": torch.zeros(5, 12, 2)}
 CALLS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "fit": (object, "x r y", lambda m, *rows: fit(m, *rows, progress=False)),
@@ -39,7 +31,7 @@ CALLS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "bound_by_particles": (object, "x r y", bound_by_particles),
     "to_arviz": (object, "x r y", to_arviz),
     "cost": (object, "x", lambda m, *rows: m.cost(*rows)),
-    "required_revenue": (GCM, "x r", lambda m, x, r: m.required_revenue(x, r=others(r))),
+    "required_revenue": (GCM, "x", lambda m, *rows: m.required_revenue(*rows)),
     "kernel": (IGCM, "x r", lambda m, *rows: m.kernel(*rows)),
     "predict_given_kernel": (IGCM, "x k", lambda m, *rows: m.predict_given_kernel(*rows)),
 }

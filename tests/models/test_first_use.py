@@ -1,0 +1,89 @@
+"""A model warns once that it has not been fitted, or has not learned the units of its data."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pyro
+import pytest
+import torch
+from pyro.infer import SVI, Trace_ELBO
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm.inference import conditional
+
+UNFITTED = "has not been fitted: its predictions are those of its initial weights"
+UNITS = "has not learned their units: call model.learn_units"
+
+
+def rows(scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor]:
+    x, r = torch.randn(40, 3), torch.randn(40, 2)
+    return scale * x, scale * r, (r[:, 0] > 0).float()
+
+
+def messages(call: Callable[[], Any]) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in caught]
+
+
+def svi(model: Any, x: Tensor, r: Tensor, y: Tensor) -> None:
+    adam = pyro.optim.Adam({"lr": 0.01})
+    SVI(conditional(model.model), model.guide, adam, Trace_ELBO()).step(x, r, y)
+
+
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_predictions_of_a_fresh_model_warn_once(kind: type) -> None:
+    model, (x, r, _) = kind(3, 2), rows()
+    assert [UNFITTED in text for text in messages(lambda: model.predict(x, r))] == [True]
+    assert messages(lambda: model.surface(x, r)) == []
+
+
+LEARNED: dict[str, Callable[[GCM], Any]] = {
+    "fit": lambda m: fit(m, *rows(), epochs=1, standardize=False, progress=False),
+    "SVI": lambda m: svi(m, *rows()),
+    "weights": lambda m: m.load_state_dict(GCM(3, 2).state_dict()),
+    "units": lambda m: m.learn_units(*rows()),
+}
+
+
+@pytest.mark.parametrize("how", LEARNED)
+def test_a_model_that_has_learned_something_predicts_without_a_warning(how: str) -> None:
+    model, (x, r, _) = GCM(3, 2), rows()
+    LEARNED[how](model)
+    for one in (model, copy.deepcopy(model)):
+        assert messages(lambda one=one: one.predict(x, r)) == []
+
+
+def test_svi_on_data_that_are_not_standardised_asks_once_for_units() -> None:
+    model, data = GCM(3, 2), rows(scale=50.0)
+    found = messages(lambda: svi(model, *data))
+    assert [UNITS in text for text in found] == [True, True]  # of x and of r
+    assert messages(lambda: svi(model, *data)) == []
+
+
+def test_units_are_not_asked_for_where_they_are_known_or_not_needed() -> None:
+    data = rows(scale=50.0)
+    assert messages(lambda: svi(GCM(3, 2), *rows())) == []
+    learned = GCM(3, 2)
+    learned.learn_units(*data)
+    assert messages(lambda: svi(learned, *data)) == []
+    assert messages(lambda: fit(GCM(3, 2), *data, epochs=1, progress=False)) == []
+
+
+def test_a_second_fit_goes_on_from_the_first() -> None:
+    once, twice = GCM(3, 2), GCM(3, 2)
+    data = rows()
+    for model, epochs in ((once, [1]), (twice, [1, 1])):
+        for count in epochs:
+            fit(model, *data, epochs=count, progress=False)
+    again = GCM(3, 2)
+    again.load_state_dict(once.state_dict())
+    fit(again, *data, epochs=1, progress=False)
+    for first, second in zip(again.parameters(), twice.parameters(), strict=True):
+        assert torch.equal(first, second)

@@ -1,7 +1,4 @@
-"""What can be asked of a model: predictions, and draws of what lies behind them.
-
-Predictions average over draws of the latent variables that are the same at every call.
-"""
+"""Predictions: averages over draws of the latent variables that are the same at every call."""
 
 from __future__ import annotations
 

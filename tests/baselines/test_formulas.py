@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from baseline_checks import (
     Array,
@@ -107,3 +108,19 @@ def test_switch_monotone_is_the_published_formula() -> None:
         return h[:, 0]
 
     assert_score_is(model, reference)
+
+
+def test_score_of_pos_nn_computed_by_hand() -> None:
+    model = PosNN(1, 1, hidden=1, form="canonical")
+    parts = model.network
+    raw = np.log(np.expm1(10.0 * 2.0)) / 10.0  # P(raw) = 2
+    for parameter, value in (
+        (parts.x_layer.weight, -1.0),
+        (parts.x_layer.bias, 0.5),
+        (parts.r_layer.weight, raw),
+        (parts.output.weight, raw),
+        (parts.output.bias, -1.0),
+    ):
+        parameter.data.fill_(value)
+    # 2 sigmoid(-1.5 + 0.5 + 2 * 0.5) - 1 = 0, whose sigmoid is 1/2.
+    assert model.predict([[1.5]], [[0.5]]).item() == pytest.approx(0.5, abs=1e-6)

@@ -136,3 +136,33 @@ def test_unknown_name_and_variant_are_refused_with_the_known_ones() -> None:
         data.load("iris")
     with pytest.raises(ValueError, match=r"variant must be one of .*'published'\], got 'raw'"):
         data.load("adult", variant="raw")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        (
+            "compas",
+            {
+                *("age", "race", "sex", "two_year_recid", "is_recid", "c_charge_degree"),
+                *("priors_count", "juv_fel_count", "juv_misd_count", "juv_other_count"),
+                *("days_b_screening_arrest", "score_text"),
+            },
+        ),
+        (
+            "loan_psds",
+            {
+                *("loan_amnt", "term", "annual_inc", "dti", "payment_inc_ratio", "purpose"),
+                *("home_ownership", "pub_rec_zero", "grade", "outcome", "emp_length"),
+            },
+        ),
+    ],
+)
+def test_only_the_needed_columns_are_read(real, name: str, columns: set[str]) -> None:
+    real(name)  # skips without the files
+    assert set(loader(name)._read().columns) == columns
+
+
+def test_loan_and_its_stand_in_have_the_same_columns_of_x(real) -> None:
+    for variant in ("default", "published"):
+        assert real("loan_psds", variant).x_names == X_NAMES

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, fit
-from pyro_gcm.distributions import OrderEvent
+from pyro_gcm import GCM, IGCM, fit, plots
+from pyro_gcm.diagnostics import importance_diagnostics
+from pyro_gcm.distributions import OrderEvent, ThresholdNormal
+from pyro_gcm.distributions.threshold_normal import threshold_mean
 from pyro_gcm.models.responses import RESPONSES, Binary, Continuous, Quantile, Response
 
 
@@ -107,3 +109,36 @@ def test_constant_noise_is_one_number_and_trains_the_mean_as_least_squares_do() 
 def test_unknown_noise_is_refused() -> None:
     with pytest.raises(ValueError, match="noise must be one of"):
         Continuous(1, noise="none")
+
+
+class Spread(Response):
+    """y is normal around the probit of the event, with a spread of 1: a response from outside."""
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> ThresholdNormal:
+        one = torch.ones((), dtype=x.dtype)
+        return ThresholdNormal(event, 0.0 * one, one, one)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        return threshold_mean(event, torch.zeros(()), torch.tensor(2.0).sqrt())
+
+
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_response_from_outside_works_everywhere_or_is_refused_by_name(kind: type) -> None:
+    x, r = torch.randn(60, 3), torch.randn(60, 2)
+    y = r.sum(1) + 0.3 * torch.randn(60)
+    model = kind(3, 2, response=Spread())
+    fit(model, x, r, y, epochs=2, progress=False)
+    assert model.predict(x, r).shape == model.log_prob(x, r, y).shape == (60,)
+    draws = model.posterior(x[:4], r[:4], y[:4], num_samples=50, progress=False)
+    assert model.log_likelihood(x[:4], r[:4], y[:4], sites=draws).shape == (50, 4)
+    assert len(importance_diagnostics(model, x, r, y, num_particles=30, progress=False)) == 60
+    assert (
+        plots.plot_response_curves(model, x[:2], r=r[:2]).get_ylabel().startswith("prediction of y")
+    )
+    for call, message in (
+        (lambda: model.cdf(x, r, y), "cdf needs a response with a distribution function"),
+        (lambda: fit(model, x, r, y, r, progress=False), "c needs a response that is the order"),
+        (lambda: model.posterior(x, r, y, method="rejection"), "needs a response with a bounded"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -243,17 +243,8 @@ class GCM(Predictions):
         """h(r)."""
         return self.mapped(r)
 
-    @prediction
-    def surface(
-        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
-        """Predictions for every row of x at every row of revenues; x is encoded once.
-
-        :param x: [B, x_dim] in data units.
-        :param revenues: [R, r_dim].
-        :returns: [B, R].
-        """
-        x, revenues = self.grid(x, revenues)
+    def checked_surface(self, x: Tensor, revenues: Tensor, num_samples: int | None) -> Tensor:
+        """`surface` after the checks; x is encoded once for all revenues."""
         return strict_surface(self.trained_objective, x, revenues, self.base(num_samples))
 
     @prediction

@@ -75,8 +75,10 @@ class Predictions(OrderEventModel):
         :param revenues: [R, r_dim].
         :returns: [B, R].
         """
-        x, revenues = self.grid(x, revenues)
-        # Another shape of the products would give other bits.
+        return self.checked_surface(*self.grid(x, revenues), num_samples)
+
+    def checked_surface(self, x: Tensor, revenues: Tensor, num_samples: int | None) -> Tensor:
+        """`surface` after the checks: every pair is a row of its own, as in `predict`."""
         predictions = self.predict(*pairs(x, revenues), num_samples=num_samples)
         return predictions.reshape(len(x), len(revenues))
 
@@ -86,8 +88,7 @@ class Predictions(OrderEventModel):
     ) -> SurfaceDraws:
         """The predictions behind `surface` before they are averaged over the draws of z.
 
-        They show how far the response differs between the latent values that x allows, as in a band
-        around its mean. For `IGCM` they are also given each draw of k where k is drawn.
+        They show how far the response differs between the latent values that x allows.
 
         :param x: [B, x_dim] in data units.
         :param revenues: [R, r_dim].
@@ -155,7 +156,7 @@ class Predictions(OrderEventModel):
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
 
-        In the units of what the costs are compared with: see the class.
+        In the units of what the costs are compared with.
         """
         objective, base = self.trained_objective, self.base(num_samples)
         rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in objective.missing)
@@ -293,10 +294,9 @@ class Predictions(OrderEventModel):
 
     def rows(self, *columns: ArrayLike | None) -> Rows:
         """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
-        missing = self.objectives[self.objective].missing
-        return Rows(
-            **checked_data(self, *columns, required="xr", missing=missing, device=self.device)
-        )
+        missing, device = self.objectives[self.objective].missing, self.device
+        data = checked_data(self, *columns, required="xr", missing=missing, device=device)
+        return Rows(**data)
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked x and revenues of a surface, without missing values."""

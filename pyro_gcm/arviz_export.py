@@ -62,7 +62,7 @@ def to_arviz(
     :param x: [B, x_dim]; the columns and the index of a DataFrame become coordinates.
     :param r: [B, r_dim], likewise.
     :param y: [B].
-    :param c: costs that were seen, as in `fit`.
+    :param c: observed costs, as in `fit`.
     :param num_samples: draws of every datum, one chain.
     :param x_names: names of the covariates, in place of the columns' own.
     :param r_names: names of the revenues.

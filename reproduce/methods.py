@@ -14,6 +14,7 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.models.responses import Continuous
+from pyro_gcm.training import Diverged
 from reproduce.linear import Linear
 from reproduce.runs import Settings
 
@@ -29,10 +30,6 @@ GRID: Grid = {
 }
 #: The same for the members of an ensemble.
 WIDE_GRID: Grid = {**GRID, "hidden": (64, 32, 128)}
-
-
-class Diverged(RuntimeError):
-    """The loss or the weights of a fit are infinite or NaN."""
 
 
 class Predictor(Protocol):
@@ -283,13 +280,7 @@ def train(
     with warnings.catch_warnings():
         # The literal loss is asked for by name.
         warnings.filterwarnings("ignore", message="prior='standard'")
-        try:
-            result = fit(model, *columns, seed=seed, device=device, progress=False, **training)
-        except RuntimeError as error:
-            # `fit` raises the same class for every failure: its message alone tells this one.
-            if str(error).startswith("the loss is"):
-                raise Diverged(str(error)) from error
-            raise
+        result = fit(model, *columns, seed=seed, device=device, progress=False, **training)
     return model, result
 
 

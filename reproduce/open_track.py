@@ -10,9 +10,10 @@ from pathlib import Path
 from torch import Tensor
 
 from pyro_gcm import data
+from pyro_gcm.training import Diverged
 from reproduce import public
 from reproduce.arguments import Refused, positive_count
-from reproduce.methods import METHODS, Diverged, Predictor, methods_of, rows_of, train
+from reproduce.methods import METHODS, Predictor, methods_of, rows_of, train
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, run_fits
 from reproduce.scores import distribution_scores
 from reproduce.tables import own_scores

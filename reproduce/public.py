@@ -15,10 +15,10 @@ from sklearn.metrics import log_loss, mean_squared_error, root_mean_squared_erro
 from torch import Tensor
 
 from pyro_gcm import audit_monotonicity, data
+from pyro_gcm.training import Diverged
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import (
     METHODS,
-    Diverged,
     Predictor,
     check_weights,
     methods_of,

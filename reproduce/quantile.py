@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from pyro_gcm.baselines.baseline import pinball_loss
+from pyro_gcm.training import Diverged
 from reproduce import simulation
 from reproduce.arguments import positive_count
 from reproduce.drawing import draw_curves
@@ -19,7 +20,6 @@ from reproduce.intervals import paired_interval, samples
 from reproduce.markdown import beside, grid
 from reproduce.methods import (
     METHODS,
-    Diverged,
     Predictor,
     Rows,
     check_weights,

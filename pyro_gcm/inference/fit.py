@@ -56,7 +56,7 @@ def fit(
         Training starts from the weights that it has, so that a second `fit` continues the first.
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n]. NaN in x or r is a missing value for a `GCM`
         under objective "joint".
-    :param c: costs that were seen, [n, r_dim] in the units of r, NaN for the others, for a `GCM`
+    :param c: observed costs, [n, r_dim] in the units of r, NaN for the others, for a `GCM`
         with a binary response and one cost for each revenue; y may then be NaN where the outcome
         was not seen. Every row counts with what is known of it: log p(y, c_seen | x, r).
         Where a value of r is missing, either its cost or y has to be as well.
@@ -165,7 +165,7 @@ class Fittable(Protocol):
         """Standardise as these rows ask for."""
 
     def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:
-        """Costs that were seen, NaN for the others; ValueError where there can be none."""
+        """Observed costs, NaN for the others; ValueError where there can be none."""
 
     def train(self, mode: bool = True) -> Any:
         """As `nn.Module.train`."""

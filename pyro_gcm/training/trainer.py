@@ -35,6 +35,10 @@ class FitResult:
     stopped_early: bool
 
 
+class Diverged(RuntimeError):
+    """The loss or the weights of a training run are infinite or NaN."""
+
+
 class Trainer(ABC):
     """The state of one training run; a subclass defines the loss of a batch.
 
@@ -103,7 +107,8 @@ class Trainer(ABC):
     def run(self) -> FitResult:
         """Train all epochs, or until patience is exceeded, and keep the weights of the best epoch.
 
-        :raises RuntimeError: if the loss is not finite, or a parameter has no gradient.
+        :raises Diverged: if the loss is not finite.
+        :raises RuntimeError: if a parameter has no gradient.
         """
         import pandas as pd
         from tqdm.auto import tqdm
@@ -142,7 +147,7 @@ class Trainer(ABC):
                 self.callback(self.step)
         loss = float(total) / n
         if not math.isfinite(loss):
-            raise RuntimeError(
+            raise Diverged(
                 f"the loss is {loss} in epoch {self.epoch + 1}: lower learning_rate or clip_norm"
             )
         self.epoch += 1

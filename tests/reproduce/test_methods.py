@@ -7,8 +7,9 @@ import torch
 import pyro_gcm
 from pyro_gcm import audit_monotonicity, baselines
 from pyro_gcm.baselines import Baseline
+from pyro_gcm.training import Diverged
 from reproduce import methods, tasks
-from reproduce.methods import GRID, METHODS, Diverged, Rows, methods_of, train
+from reproduce.methods import GRID, METHODS, Rows, methods_of, train
 
 SETTINGS = {
     "epochs": 1, "batch_size": 20, "learning_rate": 0.01, "hidden": 8, "optimizer": "adam",

@@ -12,9 +12,10 @@ import pytest
 import torch
 from toys import REAL, options, table, toy
 
+from pyro_gcm.training import Diverged
 from reproduce import ablation, checks, datasets, open_track, public, runs, tasks, timing
 from reproduce.arguments import Refused
-from reproduce.methods import Diverged, methods_of
+from reproduce.methods import methods_of
 from reproduce.runs import Fit, as_json
 from reproduce.scores import pit_calibration_error
 

@@ -217,6 +217,23 @@ def test_gradients_pass_gradcheck(explicit: bool) -> None:
     assert torch.autograd.gradcheck(log_prob, leaves)
 
 
+def test_without_a_cost_it_is_a_normal_distribution() -> None:
+    p_y = response((2,), (5,))
+    y = p_y.mean + p_y.scale * torch.linspace(-6.0, 6.0, 5, dtype=torch.float64)
+    normal = dist.Normal(p_y.mean, p_y.scale)
+    torch.testing.assert_close(p_y.log_prob(y), normal.log_prob(y))
+    torch.testing.assert_close(p_y.cdf(y), normal.cdf(y), rtol=1e-9, atol=1e-15)
+
+
+def test_batch_of_the_parameters_alone_cannot_shrink() -> None:
+    event = response((2,)).event
+    rows = torch.ones(4, dtype=torch.float64)
+    with pytest.raises(
+        ValueError, match=r"batch_shape must be one to which \(4,\) broadcasts, got"
+    ):
+        ThresholdNormal(event, rows, rows, rows).expand((1,))
+
+
 def test_marginalize_undoes_given_cost() -> None:
     p_y = response((2, 3), (4,))
     c = p_y.event.cost.sample()

@@ -68,7 +68,8 @@ def test_default_draws_pass(case: str) -> None:
         result = simulation_based_calibration(model, size=COUNT, progress=False, seed=1)
     else:
         asked = CASES[case].asked
-        sampler = functools.partial(model_of(case).cost_posterior, progress=False, **asked)
+        options = {"units": "standard", "progress": False, **asked}
+        sampler = functools.partial(model_of(case).cost_posterior, **options)
         result = calibration(case, sampler if asked else None)
     assert result.p_values().min() >= 1e-3, result
 

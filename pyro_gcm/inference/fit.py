@@ -58,8 +58,8 @@ def fit(
         under objective "joint".
     :param c: observed costs, [n, r_dim] in the units of r, NaN for the others, for a `GCM`
         with a binary response and one cost for each revenue; y may then be NaN where the outcome
-        was not seen. Every row counts with what is known of it: log p(y, c_seen | x, r).
-        Where a value of r is missing, either its cost or y has to be as well.
+        was not observed: a row contributes log p(y, c_observed | x, r). If a value of r is
+        missing, its cost or y must be missing too.
     :param objective: "conditional", log p(y | x, r); "joint", log p(x, r, y), needs prior
         "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper", its loss.
     :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or any Pyro ELBO; by default

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
 from pyro_gcm._validation import ArrayLike, as_tensor, checked_data, one_of, positive_int
+from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, LazyDistribution
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import announce, is_announcing
@@ -36,7 +36,8 @@ class OrderEventModel(nn.Module):
     """
 
     #: What a model can be trained for, by name; the first is the default of `fit`.
-    objectives: ClassVar[dict[str, type[Objective]]]
+    objectives: ClassVar[tuple[str, ...]]
+    objective_types: ClassVar[dict[str, type[Objective]]]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
     #: Dimension of the kernel by its site; empty where there is none.
@@ -52,7 +53,7 @@ class OrderEventModel(nn.Module):
         self.seed = positive_int("seed", seed, minimum=0)
         self.register_buffer("_objective", torch.tensor(0))
         self.is_trained = False
-        self._has_units = False
+        self._units_are_settled = False
         self._warned: set[str] = set()
 
     def add_costs(
@@ -72,7 +73,7 @@ class OrderEventModel(nn.Module):
         self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
-        fillable = [column for kind in self.objectives.values() for column in kind.missing]
+        fillable = [column for kind in self.objective_types.values() for column in kind.missing]
         #: Columns of the program that may have missing values.
         self.may_be_missing = () if self.reads_x else tuple(fillable)
         sizes = self.x_dim, self.r_dim, self.z_dim
@@ -141,26 +142,26 @@ class OrderEventModel(nn.Module):
     @property
     def objective(self) -> str:
         """What the model was trained for last; predictions follow it."""
-        return list(self.objectives)[int(self._objective)]
+        return self.objectives[int(self._objective)]
 
     @objective.setter
     def objective(self, objective: str) -> None:
-        one_of("objective", objective, list(self.objectives))
-        self._objective.fill_(list(self.objectives).index(objective))
-        self.is_trained = True
+        one_of("objective", objective, self.objectives)
+        self._objective.fill_(self.objectives.index(objective))
+        self.is_trained = self._units_are_settled = True
 
     def training_pair(self, objective: str = "conditional") -> TrainingPair:
         """The program and the guide that one of `objectives` trains.
 
         :raises ValueError: where an objective has no meaning for this model.
         """
-        one_of("objective", objective, list(self.objectives))
-        return self.objectives[objective](self).training_pair()
+        one_of("objective", objective, self.objectives)
+        return self.objective_types[objective](self).training_pair()
 
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
         """The parameters that an objective trains, by name; the others it leaves as they are."""
-        one_of("objective", objective, list(self.objectives))
-        untrained = self.objectives[objective].untrained
+        one_of("objective", objective, self.objectives)
+        untrained = self.objective_types[objective].untrained
         return {
             name: parameter
             for name, parameter in self.named_parameters()
@@ -178,7 +179,7 @@ class OrderEventModel(nn.Module):
         if self.response.standardizes_revenue:
             self.r_standardizer.learn(r)
         self.response.learn_unit(y)
-        self._has_units = self.is_trained = True
+        self._units_are_settled = self.is_trained = True
 
     def program_inputs(
         self,
@@ -195,31 +196,31 @@ class OrderEventModel(nn.Module):
         if is_validation_enabled():
             data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
             x, r, y = data.get("x"), data.get("r"), data.get("y")
-            if is_announcing() and torch.is_grad_enabled() and "y" in data:
-                self._note_training(data)
+        if y is not None and is_announcing() and torch.is_grad_enabled():
+            self._note_training({"x": x, "r": r, "y": y})
         announce(self.name, self)
         given = r if x is None else x
         return x, r, y, positive_int("size", size) if given is None else len(given)
 
-    def _note_training(self, data: dict[str, Tensor]) -> None:
+    def _note_training(self, data: dict[str, Tensor | None]) -> None:
         """A program that runs with y and with gradients is being trained, by SVI say."""
         self.is_trained = True
-        if self._has_units:
+        if self._units_are_settled:
             return
-        for name in ("x", "r", "y"):
-            column = data.get(name, data["y"]).double()
-            if (column.square().nanmean(0).sqrt() > _LARGE).any():
-                self.warn_once(
-                    f"{self.name} is trained on values of {name} that are not standardised, and "
-                    "has not learned their units: call model.learn_units(x, r, y) before "
-                    "pyro.infer.SVI"
-                )
+        self._units_are_settled = True
+        for name, values in data.items():
+            if values is None or not (values.double().square().nanmean(0).sqrt() > _LARGE).any():
+                continue
+            self.warn_once(
+                f"{self.name} is trained on values of {name} that are not standardised, and has "
+                "not learned their units: call model.learn_units(x, r, y) before pyro.infer.SVI"
+            )
 
     def warn_once(self, message: str) -> None:
-        """Warn the caller of a public method, once in the life of this model for each message."""
+        """Warn the user, once in the life of this model for each message."""
         if message not in self._warned:
             self._warned.add(message)
-            warnings.warn(message, stacklevel=3)
+            warn_user(message)
 
     def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
         """Observed costs, [B, r_dim] in the units of r, NaN where one was not observed.
@@ -267,7 +268,7 @@ class OrderEventModel(nn.Module):
             raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
         if self.reads_x and (x is None or size is not None):
             raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
-        generates = all(kind.generates_revenue for kind in self.objectives.values())
+        generates = all(kind.generates_revenue for kind in self.objective_types.values())
         if self.reads_x and r is None and not generates:
             raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
         given: Any = {"size": size}
@@ -295,7 +296,7 @@ class OrderEventModel(nn.Module):
 
     def _load_from_state_dict(self, *args: Any) -> None:
         super()._load_from_state_dict(*args)
-        self._has_units = self.is_trained = True
+        self._units_are_settled = self.is_trained = True
 
     def __getstate__(self) -> dict[str, Any]:
         # Pyro's store leaves weak references on parameters, and sets them again when it needs them.

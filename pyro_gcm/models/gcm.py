@@ -15,7 +15,7 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
 from pyro_gcm.models.base import in_units
-from pyro_gcm.models.missing import PartlyObserved
+from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
@@ -86,7 +86,8 @@ class GCM(Predictions):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objectives = {objective.name: objective for objective in GCM_OBJECTIVES}
+    objective_types = {objective.name: objective for objective in GCM_OBJECTIVES}
+    objectives = tuple(objective_types)
 
     def __init__(
         self,
@@ -180,12 +181,28 @@ class GCM(Predictions):
 
         A z with a finite support is summed out, so that the guide has no site.
         """
+        if x is None:
+            raise ValueError("x must be given: the guide reads it")
         x, r, y, rows = self.program_inputs(x, r, y, c, size)
-        p_z = self.z_guide_dist(x, r, y)
         if self.enumerates:
             return None
         with pyro.plate("data", rows, dim=-1):
-            return pyro.sample("z", p_z)
+            return pyro.sample("z", self.z_guide_dist(x, r, y))
+
+    def joint_guide(
+        self, x: Tensor, r: Tensor, y: Tensor | None = None, c: Tensor | None = None
+    ) -> None:
+        """Guide of the whole program: z ~ q(z|x), w ~ q(w|x, r), and what is missing of x and r."""
+        x, r, y, rows = self.program_inputs(x, r, y, c)
+        with pyro.plate("data", rows, dim=-1):
+            z = pyro.sample("z", self.z_guide_dist(x, r, y))
+            covariates, revenues = self.x_standardizer(x), self.r_standardizer(r)
+            w = pyro.sample("w", self.w_guide_dist(covariates, revenues))
+            if x.isnan().any():
+                x = draw_missing("x", columns_in_units(self.x_dist(z, x)), x)
+            if r.isnan().any():
+                covariates = self.x_standardizer(x)
+                draw_missing("r", columns_in_units(self.r_dist(w, covariates)), r)
 
     # The factors of the program, besides z and c
 

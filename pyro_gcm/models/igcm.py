@@ -73,7 +73,8 @@ class IGCM(Predictions):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objectives = {objective.name: objective for objective in IGCM_OBJECTIVES}
+    objective_types = {objective.name: objective for objective in IGCM_OBJECTIVES}
+    objectives = tuple(objective_types)
 
     def __init__(
         self,

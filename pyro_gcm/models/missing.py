@@ -58,7 +58,7 @@ class PartlyObserved(CostGuard):
         elif name == "y" and costs is not None and value is not None:
             msg["mask"] = ~value.isnan() if msg["mask"] is None else msg["mask"] & ~value.isnan()
             msg["value"] = value.nan_to_num()
-        super()._pyro_sample(msg)
+        super()._pyro_sample(msg)  # the guard sees the site as it is now
 
     def _pyro_post_sample(self, msg: Any) -> None:
         if msg["name"] == "r":
@@ -77,8 +77,13 @@ def draw_missing(name: str, columns: Any, value: Tensor) -> Tensor:
     return torch.where(missing, draw, value)
 
 
-def columns_in_units(lazy: LazyDistribution) -> Any:
+def columns_in_units(lazy: Any) -> Any:
     """What `in_units` made, with the columns as a batch dimension, so that each can be masked."""
+    if not isinstance(lazy, LazyDistribution):
+        raise ValueError(
+            "x and r may have missing values only where the model draws them, not from a "
+            f"{type(lazy).__name__}"
+        )
     built: Any = lazy.built
     affine = dist.transforms.AffineTransform(built.transforms[0].loc, built.transforms[0].scale)
     return dist.TransformedDistribution(independent_columns(built.base_dist), [affine])

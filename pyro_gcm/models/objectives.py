@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import pyro
 import torch
 from torch import Tensor
 
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import collapse, conditional
-from pyro_gcm.models.missing import columns_in_units, complete, draw_missing, independent_columns
+from pyro_gcm.models.missing import complete, independent_columns
 from pyro_gcm.sampling.base_samples import column_draws, latent_draws
 from pyro_gcm.sampling.draws import Draws
 
@@ -120,21 +119,7 @@ class Joint(_Strict):
                 "response='quantile' are chosen, and the pinball loss is no density of the data"
             )
         program = collapse(self.model.model)
-        return TrainingPair(program, self.guide, ("z", "w"), missing=self.missing)
-
-    def guide(self, x: Tensor, r: Tensor, y: Tensor | None = None, c: Tensor | None = None) -> None:
-        """z ~ q(z|x), w ~ q(w|x, r), and what is missing of x and r."""
-        model = self.model
-        x, r, y, rows = model.program_inputs(x, r, y, c)
-        with pyro.plate("data", rows, dim=-1):
-            z = pyro.sample("z", model.z_guide_dist(x, r, y))
-            w_given = model.w_guide_dist(model.x_standardizer(x), model.r_standardizer(r))
-            w = pyro.sample("w", w_given)
-            if x.isnan().any():
-                x = draw_missing("x", columns_in_units(model.x_dist(z, x)), x)
-            if r.isnan().any():
-                covariates = model.x_standardizer(x)
-                draw_missing("r", columns_in_units(model.r_dist(w, covariates)), r)
+        return TrainingPair(program, self.model.joint_guide, ("z", "w"), missing=self.missing)
 
     @property
     def weighted(self) -> bool:

@@ -88,7 +88,7 @@ class Predictions(OrderEventModel):
     ) -> SurfaceDraws:
         """The predictions behind `surface` before they are averaged over the draws of z.
 
-        They show how far the response differs between the latent values that x allows.
+        They show how the response differs between latent values: z, and k of `IGCM` where drawn.
 
         :param x: [B, x_dim] in data units.
         :param revenues: [R, r_dim].
@@ -290,11 +290,11 @@ class Predictions(OrderEventModel):
     @property
     def trained_objective(self) -> Objective:
         """The objective that predictions follow."""
-        return self.objectives[self.objective](self)
+        return self.objective_types[self.objective](self)
 
     def rows(self, *columns: ArrayLike | None) -> Rows:
         """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
-        missing, device = self.objectives[self.objective].missing, self.device
+        missing, device = self.objective_types[self.objective].missing, self.device
         data = checked_data(self, *columns, required="xr", missing=missing, device=device)
         return Rows(**data)
 

@@ -123,7 +123,10 @@ def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> T
         return loc.expand(count, -1)
     size = len(loc)
     rows: Any = as_tensor("r", r, loc.device).double()
-    rows = rows.expand(count, -1) if rows.dim() == 1 else rows
+    if rows.dim() == 1:
+        if len(rows) not in (size - 1, size):
+            raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
+        rows = rows.expand(count, -1)
     if rows.dim() == 2 and rows.shape[1] == size - 1:
         start = loc[revenue].expand(len(rows), 1)
         rows = torch.cat([rows[:, :revenue], start, rows[:, revenue:]], 1)

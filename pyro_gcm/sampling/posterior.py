@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._warn import warn_user
 from pyro_gcm.sampling.draws import Draws, Rows, pick
 from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 
@@ -159,12 +159,11 @@ def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: i
     heavy = (draws.pareto_k > 0.7) & (draws.ess < 0.5 * num_proposals)
     weak = (draws.ess < min(100, num_samples)) | heavy
     if weak.any():
-        warnings.warn(
+        warn_user(
             f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
             f"(lowest {draws.ess.min().item():.1f}) or a Pareto k above 0.7 (highest "
             f"{draws.pareto_k.nan_to_num(-math.inf).max().item():.2f}): their draws repeat a few "
-            "values of z; raise num_proposals, or train a guide that fits better",
-            stacklevel=6,
+            "values of z; raise num_proposals, or train a guide that fits better"
         )
 
 

@@ -75,7 +75,7 @@ def render() -> str:
     parts += [total(), LEGEND]
     for (title, objective), rows in itertools.groupby(ROWS, lambda row: row[:2]):
         table = TABLES[title]
-        if objective == next(iter(table.kind.objectives)):  # type: ignore[attr-defined]
+        if objective == table.kind.objectives[0]:  # type: ignore[attr-defined]
             parts.append(f"\n## {title}\n\n{ABOUT[title]}\n")
         of_table = list(rows)
         head = [*list(table.axes)[:2], "model", *of_table[0].bounds()]

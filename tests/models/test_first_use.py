@@ -67,6 +67,26 @@ def test_svi_on_data_that_are_not_standardised_asks_once_for_units() -> None:
     assert messages(lambda: svi(model, *data)) == []
 
 
+@pytest.mark.parametrize("checks", [True, False])
+def test_svi_counts_as_training_whether_or_not_pyro_validates(checks: bool) -> None:
+    model, data = GCM(3, 2), rows(scale=50.0)
+    with pyro.validation_enabled(checks):
+        assert len(messages(lambda: svi(model, *data))) == 2
+    assert messages(lambda: model.predict(*data[:2])) == []
+
+
+def test_warnings_point_at_the_line_of_the_user() -> None:
+    for call in (
+        lambda m, x, r: m.predict(x, r),
+        lambda m, x, r: m.cost_posterior(x, r, (r[:, 0] > 9).float(), progress=False),
+        lambda m, x, r: svi(m, 50 * x, r, (r[:, 0] > 0).float()),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call(GCM(3, 2), *rows()[:2])
+        assert {one.filename for one in caught} == {__file__}
+
+
 def test_units_are_not_asked_for_where_they_are_known_or_not_needed() -> None:
     data = rows(scale=50.0)
     assert messages(lambda: svi(GCM(3, 2), *rows())) == []

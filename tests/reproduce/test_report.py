@@ -222,7 +222,7 @@ def test_every_figure_that_the_report_names_is_drawn(tmp_path, filled):
         shutil.copy(RESULTS / "quantile_curves" / f"{method}.csv", tmp_path / "quantile_curves")
     report.main(options(report, tmp_path, "--results", str(tmp_path)))
     text = (tmp_path / "REPORT.md").read_text(encoding="utf-8")
-    named = {part.split(")")[0] for part in text.split("](")[1:]}
+    named = set(re.findall(r"!\[[^]]*\]\(([^)]+)\)", text))
     drawn = {f"figures/{file.name}" for file in (tmp_path / "figures").iterdir()}
     assert named == drawn == {"figures/held_out.png", "figures/quantile_curves_1.png"}
 

@@ -19,6 +19,7 @@ from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pyro_gcm.distributions.event_probability import LAPLACE, LOGISTIC, NORMAL, StandardTails
 from pyro_gcm.distributions.numerics import LOG_2, normal_cdf, normal_log_tails, probit
 
 # The first argument is the distribution, whose parameters only its family knows.
@@ -36,12 +37,15 @@ class CostFamily(NamedTuple):
     `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q. Both are given,
     so that the smaller one can be inverted.
     `cdf(d, value)` is Pr(c < value) in float64 and needs no gradient; exp(log_tails) by default.
+    `standard` is the family at loc 0 and scale 1, for the product form of the event; without it the
+    probabilities come from `log_tails`.
     `source` holds the functions that a user registered; it is empty for a built-in family.
     """
 
     log_tails: LogTails
     quantile: Quantile
     cdf: Cdf | None = None
+    standard: StandardTails | None = None
     source: tuple[Any, ...] = ()
 
 
@@ -182,6 +186,7 @@ _NORMAL = CostFamily(
     lambda d, value: normal_log_tails(value, d.loc, d.scale),
     lambda d, log_p, log_q: d.loc + d.scale * probit(log_p, log_q),
     lambda d, value: normal_cdf(value, d.loc, d.scale),
+    standard=NORMAL,
 )
 _LOGISTIC = CostFamily(
     tail_functions(
@@ -189,6 +194,7 @@ _LOGISTIC = CostFamily(
         lambda d, value: logsigmoid(-_standardized(d, value)),
     ),
     lambda d, log_p, log_q: d.loc + d.scale * (log_p - log_q),
+    standard=LOGISTIC,
 )
 _LAPLACE = CostFamily(
     tail_functions(
@@ -196,6 +202,7 @@ _LAPLACE = CostFamily(
         lambda d, value: _laplace_log_cdf(-_standardized(d, value)),
     ),
     lambda d, log_p, log_q: d.loc + d.scale * _laplace_quantile(log_p, log_q),
+    standard=LAPLACE,
 )
 add_cost_family(dist.Normal, _NORMAL, "normal")
 add_cost_family(dist.Logistic, _LOGISTIC, "logistic")

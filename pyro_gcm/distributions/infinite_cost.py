@@ -87,22 +87,8 @@ class InfiniteCost(TorchDistribution):
         return logsigmoid(-self.logits)
 
     def prepend_atom(self, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
-        """The log-probabilities that coordinates hit and miss, with the atom as the first one.
-
-        An infinite cost misses every revenue, so the atom is one more coordinate, which hits with
-        probability 1 - p0.
-
-        :param log_hit: log-probabilities of finite costs, float64, [..., (G,) K].
-        :param log_miss: those of the complement.
-        :returns: both, [..., (G,) 1 + K].
-        """
-        logits = self.logits.double()
-        rows = torch.broadcast_shapes(logits.shape, log_hit.shape[:-1])
-        atom_hit, atom_miss = logsigmoid(-logits).expand(rows), logsigmoid(logits).expand(rows)
-        return (
-            torch.cat([atom_hit[..., None], log_hit.expand(*rows, -1)], -1),
-            torch.cat([atom_miss[..., None], log_miss.expand(*rows, -1)], -1),
-        )
+        """`prepend_atom` with the atom of this cost."""
+        return prepend_atom(self.logits, log_hit, log_miss)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
@@ -139,6 +125,26 @@ class InfiniteCost(TorchDistribution):
         """Draws of whether each alternative is infinite, of shape `shape`, `[..., (G)]`."""
         uniform = torch.rand(shape, dtype=torch.float64, device=self.logits.device)
         return uniform < torch.sigmoid(self.logits.double())
+
+
+def prepend_atom(logits: Tensor, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
+    """The log-probabilities that coordinates hit and miss, with the atom as the first one.
+
+    An infinite cost misses every revenue, so the atom is one more coordinate, which hits with
+    probability 1 - p0.
+
+    :param logits: log-odds of an infinite cost, [..., (G)].
+    :param log_hit: log-probabilities of finite costs, float64, [..., (G,) K].
+    :param log_miss: those of the complement.
+    :returns: both, [..., (G,) 1 + K].
+    """
+    logits = logits.double()
+    rows = torch.broadcast_shapes(logits.shape, log_hit.shape[:-1])
+    atom_hit, atom_miss = logsigmoid(-logits).expand(rows), logsigmoid(logits).expand(rows)
+    return (
+        torch.cat([atom_hit[..., None], log_hit.expand(*rows, -1)], -1),
+        torch.cat([atom_miss[..., None], log_miss.expand(*rows, -1)], -1),
+    )
 
 
 def finite_part(cost: Any) -> Any:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyro.distributions as dist
 import torch
 from pyro.distributions import TorchDistribution, constraints
 from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
-from pyro_gcm.distributions.families import base_distribution, cdf, cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
-from pyro_gcm.distributions.numerics import log_any
+from pyro_gcm.distributions.event_probability import (
+    NORMAL,
+    SMALLEST_PRODUCT,
+    StandardTails,
+    event_probabilities,
+)
+from pyro_gcm.distributions.event_sides import gaussian_difference, side
+from pyro_gcm.distributions.families import cdf, cost_family, tail_log_probs
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
+from pyro_gcm.distributions.numerics import log_any, probit
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
@@ -61,8 +67,8 @@ class OrderEvent(TorchDistribution):
         cost_event_dim: int | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        c = _side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
-        r = _side("revenue", revenue)
+        c = side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
+        r = side("revenue", revenue)
         event_dim = cost_event_dim or max(c.event_dim, r.event_dim) or 1
         for name, found in (("cost", c.event_dim), ("revenue", r.event_dim)):
             if found not in (0, event_dim):
@@ -86,12 +92,14 @@ class OrderEvent(TorchDistribution):
         elif r.base_dist is None:
             self.base_dist, self.point = c.base_dist, r.like
         else:
-            self.base_dist = _gaussian_difference(c.base_dist, r.base_dist)
+            self.base_dist = gaussian_difference(c.base_dist, r.base_dist)
             self.point = torch.zeros_like(self.base_dist.loc)
         dtype = torch.promote_types(c.like.dtype, r.like.dtype)
         self.dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
         self.device = c.like.device
+        self._logits = cost.logits if isinstance(cost, InfiniteCost) else None
         batch_shape = torch.Size(shape[: len(shape) - event_dim])
+        self._cost_shape = torch.Size(shape[len(shape) - event_dim :])
         super().__init__(batch_shape, torch.Size(), validate_args=validate_args)
         if self._validate_args and isinstance(revenue, Tensor) and revenue.isnan().any():
             raise ValueError("revenue contains NaN")
@@ -160,26 +168,118 @@ class OrderEvent(TorchDistribution):
     def log_probs64(self) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, each of shape `batch_shape`.
 
+        The logarithm of the smaller probability, and log1p of it for the other; where the smaller
+        one is below the range of the product form, `_log_form` of those elements.
+        """
+        if self._standard is None:
+            return self._log_form()
+        zero, one = self.probabilities64()
+        happens_less = one < zero
+        smaller = torch.where(happens_less, one, zero)
+        rare = smaller < SMALLEST_PRODUCT
+        # A gradient of 0 for the elements that are replaced.
+        log_smaller, log_larger = smaller.clamp_min(SMALLEST_PRODUCT).log(), torch.log1p(-smaller)
+        log_zero = torch.where(happens_less, log_larger, log_smaller)
+        log_one = torch.where(happens_less, log_smaller, log_larger)
+        if not rare.is_meta and rare.any():
+            in_log_form = self._log_form(rare)
+            log_zero = log_zero.masked_scatter(rare, in_log_form[0])
+            log_one = log_one.masked_scatter(rare, in_log_form[1])
+        return log_zero, log_one
+
+    def probabilities64(self) -> tuple[Tensor, Tensor]:
+        """Pr(y = 0) and Pr(y = 1) in float64, each of shape `batch_shape`.
+
+        Both are right to a few ulp, relative, above 1e-260, and 0 with a gradient of 0 where they
+        underflow; see `event_probabilities`. A registered family has exp of `log_probs64`.
+        """
+        standard = self._standard
+        if standard is None:
+            log_zero, log_one = self._log_form()
+            return log_zero.exp(), log_one.exp()
+        base, point, loc = self.base_dist, self.point, self.base_dist.loc
+        if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
+            point, loc = -point, -loc
+        zero, one = event_probabilities(
+            standard, point, loc, base.scale, self._logits, self.cost_event_dim == 2
+        )
+        return zero.expand(self.batch_shape), one.expand(self.batch_shape)
+
+    def probit64(self) -> Tensor:
+        """Phi^-1(Pr(y = 1)) in float64, of shape `batch_shape`.
+
+        For one Gaussian cost it is (r - c's mean) / scale itself.
+        """
+        base = self.base_dist
+        one_gaussian = self._standard is NORMAL and self._cost_shape == (1,)
+        if one_gaussian and self._logits is None and not isinstance(self.cost, Tensor):
+            # An infinite revenue stays as it is, with a gradient of 0.
+            point, infinite = self.point.double(), self.point.isinf()
+            u = (point.masked_fill(infinite, 0.0) - base.loc.double()) / base.scale.double()
+            u = torch.where(infinite, point.detach(), u)
+            return u.squeeze(-1).expand(self.batch_shape)
+        log_zero, log_one = self.log_probs64()
+        return probit(log_one, log_zero)
+
+    def log_mean_prob(self, value: Tensor) -> Tensor:
+        """log of the mean of Pr(y = value) over the leftmost dimension, the draws, in float64.
+
+        One logarithm a row. A draw whose probability underflows counts for nothing beside the
+        others; a row of which all do is computed in log form.
+
+        :param value: outcomes, of shape `batch_shape[1:]`.
+        """
+        draws = self.batch_shape[0]
+        if self._standard is None:
+            log_zero, log_one = self._log_form()
+            return torch.where(value > 0.5, log_one, log_zero).logsumexp(0) - math.log(draws)
+        zero, one = self.probabilities64()
+        mean = torch.where(value > 0.5, one, zero).mean(0)
+        rare = mean < SMALLEST_PRODUCT
+        # A gradient of 0 for the rows that are replaced.
+        log_mean = mean.clamp_min(SMALLEST_PRODUCT).log()
+        if not rare.is_meta and rare.any():
+            log_zero, log_one = self._log_form(rare.expand(self.batch_shape))
+            zero, one = log_zero.view(draws, -1), log_one.view(draws, -1)
+            log_p = torch.where(value[rare] > 0.5, one, zero)
+            log_mean = log_mean.masked_scatter(rare, log_p.logsumexp(0) - math.log(draws))
+        return log_mean
+
+    @property
+    def _standard(self) -> StandardTails | None:
+        """The family of the random side in product form, if it has one."""
+        return None if self.base_dist is None else cost_family(type(self.base_dist)).standard
+
+    def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """log Pr(y = 0) and log Pr(y = 1) in float64, from logarithms alone.
+
         The "first miss" identity: if not c < r, some coordinate is the first with c_i >= r_i, so
 
             log Pr(c < r)     = sum_i log F_i
             log Pr(not c < r) = logsumexp_i [sum_{j<i} log F_j + log(1 - F_i)]
 
         with F_i = Pr(c_i < r_i); and over alternatives the same once more with "first hit".
+
+        :param where: elements of `batch_shape` of which to return a vector; all by default.
         """
         if self.base_dist is None:
             happened = (self.cost < self.revenue).all(-1)
             happened = happened.any(-1) if self.cost_event_dim == 2 else happened
             log_zero, log_one = (~happened).double().log(), happened.double().log()
         else:
-            log_hit, log_miss = self.coordinate_log_probs()  # [..., (G,) K]
-            if isinstance(self.cost, InfiniteCost):
-                log_hit, log_miss = self.cost.prepend_atom(log_hit, log_miss)
+            log_hit, log_miss = self.coordinate_log_probs(where)  # [..., (G,) K]
+            if self._logits is not None:
+                logits = self._logits
+                if where is not None:
+                    logits = _at(where, logits, self._cost_shape[:-1])
+                log_hit, log_miss = prepend_atom(logits, log_hit, log_miss)
             log_one = log_hit.sum(-1)
             log_zero = log_any(log_miss, log_hit)  # the first miss
             if self.cost_event_dim == 2:
                 log_one = log_any(log_one, log_zero)  # the first alternative that hits
                 log_zero = log_zero.sum(-1)
+        if where is not None:
+            return log_zero, log_one
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
 
     @torch.no_grad()
@@ -199,12 +299,19 @@ class OrderEvent(TorchDistribution):
             below = -torch.expm1(torch.log1p(-below).sum(-1))
         return below.expand(self.batch_shape)
 
-    def coordinate_log_probs(self) -> tuple[Tensor, Tensor]:
+    def coordinate_log_probs(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(c_k < r_k) and log Pr(c_k >= r_k) of every coordinate, float64, `[..., (G,) K]`.
 
         For an `InfiniteCost` these are the probabilities given that the cost is finite.
+
+        :param where: elements of `batch_shape` to select, [n, (G,) K]; all by default.
         """
-        log_below, log_above = tail_log_probs(self.base_dist, self.point)
+        base, point = self.base_dist, self.point
+        if where is not None:
+            names, shape = type(base).arg_constraints, self._cost_shape
+            base = type(base)(**{name: _at(where, getattr(base, name), shape) for name in names})
+            point = _at(where, point, shape)
+        log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)
 
@@ -226,13 +333,13 @@ class OrderEvent(TorchDistribution):
     @property
     def mean(self) -> Tensor:
         """Pr(y = 1)."""
-        return self.log_probs64()[1].exp().to(self.dtype)
+        return self.probabilities64()[1].to(self.dtype)
 
     @property
     def variance(self) -> Tensor:
         """Pr(y = 1) Pr(y = 0)."""
-        log_zero, log_one = self.log_probs64()
-        return (log_zero + log_one).exp().to(self.dtype)
+        zero, one = self.probabilities64()
+        return (zero * one).to(self.dtype)
 
     def entropy(self) -> Tensor:
         """Entropy of y in nats."""
@@ -270,39 +377,6 @@ def integrates_over(cost: Any, revenue: Any) -> bool:
     return True
 
 
-class _Side(NamedTuple):
-    """A cost or a revenue as an order event uses it."""
-
-    base_dist: Any  # the univariate distribution of its coordinates; None for a tensor
-    like: Tensor  # the tensor itself, or a parameter, for dtype and device
-    shape: torch.Size
-    event_dim: int  # 0 for a tensor, which does not determine it
-
-
-def _side(name: str, value: Any) -> _Side:
-    if isinstance(value, Tensor):
-        return _Side(None, value, value.shape, 0)
-    if not isinstance(value, torch.distributions.Distribution):
-        raise TypeError(f"{name} must be a tensor or a distribution, got {type(value).__name__}")
-    event_dim = len(value.event_shape)
-    if event_dim not in (1, 2):
-        raise ValueError(
-            f"{name} has event_dim {event_dim}, expected 1 for [K] or 2 for [G, K]; "
-            "use .to_event(1) or .to_event(2)"
-        )
-    base = base_distribution(value)
-    cost_family(type(base))  # registered
-    parameter: Tensor = getattr(base, next(iter(base.arg_constraints)))
-    return _Side(base, parameter, value.batch_shape + value.event_shape, event_dim)
-
-
-def _gaussian_difference(cost: Any, revenue: Any) -> Any:
-    """The distribution of c - r for independent Gaussian c and r (E_k in the paper's IGCM)."""
-    for base in (cost, revenue):
-        if not isinstance(base, torch.distributions.Normal):
-            raise ValueError(
-                "a random revenue has a closed form for Gaussian cost and Gaussian revenue only, "
-                f"got {type(cost).__name__} and {type(revenue).__name__}: sample the revenue"
-            )
-    scale = torch.hypot(cost.scale.double(), revenue.scale.double())
-    return dist.Normal(cost.loc.double() - revenue.loc.double(), scale)
+def _at(where: Tensor, values: Tensor, event_shape: torch.Size) -> Tensor:
+    """The elements [n, ...] of values of this event shape that `where` selects."""
+    return values.expand(where.shape + event_shape)[where]

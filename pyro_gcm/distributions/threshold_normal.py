@@ -12,14 +12,13 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
-from pyro_gcm.distributions.numerics import mills_ratio, normal_log_tails, probit
+from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
 
 
 def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> Tensor:
     """mu_y = spread * Phi^-1(Pr(c < r)) + mu_t, in float64 (paper, appendix D.3)."""
-    log_zero, log_one = event.log_probs64()
-    return spread.double() * probit(log_one, log_zero) + threshold_loc.double()
+    return spread.double() * event.probit64() + threshold_loc.double()
 
 
 class ThresholdNormal(TorchDistribution):
@@ -97,7 +96,7 @@ class ThresholdNormal(TorchDistribution):
         """p(c | y): the event has probability Phi((y - mu_t) / sigma_t) once y is known."""
         return CostPosterior(
             self.event,
-            torch.special.ndtr(self._above_threshold(y)),
+            ndtr(self._above_threshold(y)),
             log_outcome=normal_log_tails(y, self.threshold_loc, self.threshold_scale),
             validate_args=self._validate_args,
         )
@@ -138,7 +137,7 @@ class ThresholdNormal(TorchDistribution):
         mean, scale, spread = self._mean64(), self.scale.double(), self._spread()
         z = (value.double() - mean) / scale
         if self.cost is None:
-            return torch.special.ndtr(z)
+            return ndtr(z)
         a = ((mean - self.threshold_loc.double()) / spread).unsqueeze(-1)
         nodes, weights = (z.new_tensor(v) for v in np.polynomial.legendre.leggauss(100))
         half = 0.5 * torch.asin(scale / spread).unsqueeze(-1)
@@ -148,11 +147,9 @@ class ThresholdNormal(TorchDistribution):
         integral = (half * weights * torch.exp(-exponent)).sum(-1) / (2.0 * math.pi)
         z, a = z.squeeze(-1), a.squeeze(-1)
         # Pr(y <= value and y < t), with Pr(y < t) = Phi(-a).
-        missed = torch.special.ndtr(z) * torch.special.ndtr(-a) + integral
-        hit = torch.special.ndtr(z) - missed
-        p = torch.where(
-            self._occurred() > 0.5, hit / torch.special.ndtr(a), missed / torch.special.ndtr(-a)
-        )
+        missed = ndtr(z) * ndtr(-a) + integral
+        hit = ndtr(z) - missed
+        p = torch.where(self._occurred() > 0.5, hit / ndtr(a), missed / ndtr(-a))
         return p.clamp(0.0, 1.0)
 
     def _side_moments(self) -> tuple[Tensor, Tensor]:

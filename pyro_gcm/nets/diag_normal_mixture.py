@@ -9,6 +9,8 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.numerics import ndtr
+
 
 class DiagNormalMixture(dist.MixtureOfDiagNormals):
     """Pyro's `MixtureOfDiagNormals` with unbiased gradients, any sample shape, and D = 1 allowed.
@@ -78,6 +80,6 @@ def _log_normal(z: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
 def _tail(z: Tensor, loc: Tensor, scale: Tensor, weights: Tensor) -> Tensor:
     """F(z), or F(z) - 1 if that is smaller: they have the same derivative, and keep all digits."""
     epsilon = (z.unsqueeze(-1) - loc) / scale
-    below = (weights * torch.special.ndtr(epsilon)).sum(-1)
-    above = (weights * torch.special.ndtr(-epsilon)).sum(-1)
+    below = (weights * ndtr(epsilon)).sum(-1)
+    above = (weights * ndtr(-epsilon)).sum(-1)
     return torch.where(below < above, below, -above)

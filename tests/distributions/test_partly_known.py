@@ -93,8 +93,9 @@ def test_nothing_known_is_the_plain_distribution(family: str, dtype: torch.dtype
     d = PartlyKnown(plain, torch.tensor(NAN))
     value = torch.linspace(-30.0, 30.0, 33, dtype=dtype).reshape(11, 3)
     events = [OrderEvent(c.to_event(1), value) for c in (d, plain)]
+    tolerance = {"rtol": 1e-6 if dtype == torch.float32 else 1e-12, "atol": 0.0}
     for mine, theirs in zip(events[0].log_probs(), events[1].log_probs(), strict=True):
-        assert torch.equal(mine, theirs)
+        torch.testing.assert_close(mine, theirs, **tolerance)
     draws = []
     for event in events:
         torch.manual_seed(3)

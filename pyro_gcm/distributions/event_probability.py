@@ -1,0 +1,176 @@
+"""The probability of an order event as a product, as one function of autograd.
+
+With Pr(c_k < r_k) = up_k and Pr(c_k >= r_k) = down_k the event has the probability
+
+    hit  = up_1 ... up_K
+    miss = down_1 + up_1 (down_2 + up_2 (... down_K))
+
+which are sums and products of positive terms: both are right to a few ulp, relative, until they
+underflow. Over alternatives the same holds once more, with hits and misses exchanged, and an atom
+at infinity is one more coordinate. Neither needs a logarithm, and the gradient of hit in u_k is
+phi(u_k) hit / up_k, so that the backward pass needs one density and no other error function.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+#: Below this probability the product form may have lost digits, and the log form takes its place.
+SMALLEST_PRODUCT = 1e-260
+_TINY = 1e-300
+
+
+class StandardTails(NamedTuple):
+    """A location-scale family at loc 0 and scale 1, in float64.
+
+    :param tails: u -> Pr(c < u) and Pr(c >= u), each with full relative precision.
+    :param root_density: u -> square root of the density, which underflows later than the density.
+    """
+
+    tails: Callable[[Tensor], tuple[Tensor, Tensor]]
+    root_density: Callable[[Tensor], Tensor]
+
+
+def _split(smaller: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """Pr(c < u) and Pr(c >= u) of a symmetric distribution from Pr(c >= |u|)."""
+    positive = (u >= 0.0).to(u.dtype)
+    signed = torch.copysign(smaller, u)
+    return positive - signed, (1.0 - positive) + signed
+
+
+NORMAL = StandardTails(
+    lambda u: _split(0.5 * torch.erfc(u.abs() * math.sqrt(0.5)), u),
+    lambda u: torch.exp(-0.25 * u * u) * (2.0 * math.pi) ** -0.25,
+)
+LOGISTIC = StandardTails(
+    lambda u: (torch.sigmoid(u), torch.sigmoid(-u)),
+    lambda u: torch.exp(-0.5 * u.abs()) * torch.sigmoid(u.abs()),
+)
+LAPLACE = StandardTails(
+    lambda u: _split(0.5 * torch.exp(-u.abs()), u),
+    lambda u: math.sqrt(0.5) * torch.exp(-0.5 * u.abs()),
+)
+
+
+def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities that all of independent events happen, and that at least one does not.
+
+    :param up: their probabilities, [..., K]; `down`: those of the complements.
+    """
+    every, some = up[..., -1], down[..., -1]
+    for k in range(up.shape[-1] - 2, -1, -1):
+        some = torch.addcmul(down[..., k], up[..., k], some)
+        every = every * up[..., k]
+    return every, some
+
+
+class _Parts(NamedTuple):
+    """What the gradient needs of the evaluation."""
+
+    u: Tensor  # [..., (G,) K]
+    inverse: Tensor  # 1 / scale
+    up: Tensor
+    hit: Tensor  # [..., (G)]
+    miss: Tensor
+    zero: Tensor  # [...]
+    one: Tensor
+
+
+def _evaluate(
+    standard: StandardTails,
+    alternatives: bool,
+    point: Tensor,
+    loc: Tensor,
+    scale: Tensor,
+    logits: Tensor | None,
+) -> _Parts:
+    inverse = scale.double().reciprocal()
+    u = (point - loc.double()) * inverse
+    up, down = standard.tails(u)
+    hit, miss = all_and_any(up, down)
+    if logits is not None:
+        finite = torch.sigmoid(-logits.double())
+        hit, miss = finite * hit, torch.sigmoid(logits.double()) + finite * miss
+    zero, one = all_and_any(miss, hit) if alternatives else (miss, hit)
+    return _Parts(u, inverse, up, hit, miss, zero, one)
+
+
+class _EventProbabilities(torch.autograd.Function):
+    """Pr(y = 0) and Pr(y = 1) from point, loc, scale [..., (G,) K] and logits [..., (G)]."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, standard: StandardTails, alternatives: bool, *inputs: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        ctx.standard, ctx.alternatives = standard, alternatives
+        parts = _evaluate(standard, alternatives, *inputs)  # type: ignore[arg-type]
+        ctx.save_for_backward(*inputs, *parts)
+        return parts.zero, parts.one
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        inputs, saved = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
+        point, loc, scale, logits = inputs
+        # Second derivatives go through the inputs, so that the parts are computed from them anew.
+        again = torch.is_grad_enabled()
+        parts = _evaluate(ctx.standard, ctx.alternatives, *inputs) if again else _Parts(*saved)
+        # Pr(y = 0) = 1 - Pr(y = 1): every derivative is that of Pr(y = 1).
+        by_row = grad_outputs[1] - grad_outputs[0]
+        if ctx.alternatives:
+            by_row = (by_row * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
+        by_row = by_row * parts.hit
+        # In an order in which nothing underflows before the result does.
+        root = ctx.standard.root_density(parts.u)
+        by_u = root / parts.up.clamp_min(_TINY) * by_row.unsqueeze(-1) * root
+        by_point = by_u * parts.inverse
+        _, _, for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad
+        by_scale = by_logits = None
+        if for_scale:
+            # An infinite point has slope 0.
+            u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
+            by_scale = _like(scale, -by_point * u)
+        if for_logits:
+            by_logits = _like(logits, -by_row * torch.sigmoid(logits.double()))
+        by_loc = _like(loc, -by_point) if for_loc else None
+        return (
+            None,
+            None,
+            _like(point, by_point) if for_point else None,
+            by_loc,
+            by_scale,
+            by_logits,
+        )
+
+
+def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    return gradient.sum_to_size(parameter.shape).to(parameter.dtype)
+
+
+def event_probabilities(
+    standard: StandardTails,
+    point: Tensor,
+    loc: Tensor,
+    scale: Tensor,
+    logits: Tensor | None = None,
+    alternatives: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Pr(y = 0) and Pr(y = 1) of an order event, float64, each right to a few ulp, relative.
+
+    Differentiable in everything that is a tensor, also twice. Where a probability underflows it
+    is 0, and so is its gradient.
+
+    :param standard: the family of the costs.
+    :param point: what the costs are compared with, [..., (G,) K]; it may be infinite.
+    :param loc: of the costs; `scale`: likewise.
+    :param logits: log-odds of an infinite cost, [..., (G)], or None.
+    :param alternatives: whether the shapes have a dimension G, and one alternative is enough.
+    """
+    zero, one = _EventProbabilities.apply(
+        standard, alternatives, point.double(), loc, scale, logits
+    )
+    return zero, one

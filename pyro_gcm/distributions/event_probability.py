@@ -36,16 +36,20 @@ class StandardTails(NamedTuple):
     root_density: Callable[[Tensor], Tensor]
 
 
+# In place on tensors of their own: a page of new memory costs more than the arithmetic on it.
+# Autograd keeps a copy where a second derivative needs one.
+
+
 def _split(smaller: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Pr(c < u) and Pr(c >= u) of a symmetric distribution from Pr(c >= |u|)."""
+    """Pr(c < u) and Pr(c >= u) of a symmetric distribution from Pr(c >= |u|), in place."""
     positive = (u >= 0.0).to(u.dtype)
-    signed = torch.copysign(smaller, u)
-    return positive - signed, (1.0 - positive) + signed
+    signed = smaller.copysign_(u)
+    return positive - signed, positive.neg_().add_(1.0).add_(signed)
 
 
 NORMAL = StandardTails(
-    lambda u: _split(0.5 * torch.erfc(u.abs() * math.sqrt(0.5)), u),
-    lambda u: torch.exp(-0.25 * u * u) * (2.0 * math.pi) ** -0.25,
+    lambda u: _split(u.abs().mul_(math.sqrt(0.5)).erfc_().mul_(0.5), u),
+    lambda u: (u * u).mul_(-0.25).sub_(0.25 * math.log(2.0 * math.pi)).exp_(),
 )
 LOGISTIC = StandardTails(
     lambda u: (torch.sigmoid(u), torch.sigmoid(-u)),
@@ -62,11 +66,10 @@ def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
 
     :param up: their probabilities, [..., K]; `down`: those of the complements.
     """
-    every, some = up[..., -1], down[..., -1]
+    some = down[..., -1]
     for k in range(up.shape[-1] - 2, -1, -1):
         some = torch.addcmul(down[..., k], up[..., k], some)
-        every = every * up[..., k]
-    return every, some
+    return up.prod(-1), some
 
 
 class _Parts(NamedTuple):
@@ -90,7 +93,7 @@ def _evaluate(
     logits: Tensor | None,
 ) -> _Parts:
     inverse = scale.double().reciprocal()
-    u = (point - loc.double()) * inverse
+    u = (point - loc.double()).mul_(inverse)
     up, down = standard.tails(u)
     hit, miss = all_and_any(up, down)
     if logits is not None:
@@ -126,17 +129,17 @@ class _EventProbabilities(torch.autograd.Function):
         by_row = by_row * parts.hit
         # In an order in which nothing underflows before the result does.
         root = ctx.standard.root_density(parts.u)
-        by_u = root / parts.up.clamp_min(_TINY) * by_row.unsqueeze(-1) * root
-        by_point = by_u * parts.inverse
+        by_u = (by_row.unsqueeze(-1) / parts.up.clamp_min(_TINY)).mul_(root).mul_(root)
+        by_point = by_u.mul_(parts.inverse)
         _, _, for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad
         by_scale = by_logits = None
         if for_scale:
             # An infinite point has slope 0.
             u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
-            by_scale = _like(scale, -by_point * u)
+            by_scale = -_like(scale, by_point * u)
         if for_logits:
-            by_logits = _like(logits, -by_row * torch.sigmoid(logits.double()))
-        by_loc = _like(loc, -by_point) if for_loc else None
+            by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
+        by_loc = -_like(loc, by_point) if for_loc else None
         return (
             None,
             None,

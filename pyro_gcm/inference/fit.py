@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import pyro
 import torch
 from pyro.infer import ELBO
-from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column
+from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column, one_of
+from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
+from pyro_gcm.inference.program_trainer import ProgramTrainer
 from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
-from pyro_gcm.inference.views import unannounced
-from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described
+from pyro_gcm.training import FitResult, TrainingOptions, described
 
 
 def fit(
@@ -31,6 +31,7 @@ def fit(
     objective: str = "conditional",
     elbo: str | ELBO | None = None,
     num_particles: int = 32,
+    particles: str = "random",
     temperature: float = 1.0,
     standardize: bool = True,
     epochs: int = 100,
@@ -46,6 +47,7 @@ def fit(
     progress: bool = True,
     checkpoint: str | Path | None = None,
     callback: Callable[[int], None] | None = None,
+    engine: str = "auto",
 ) -> FitResult:
     """Train a model on rows (x, r, y) in the units of the data.
 
@@ -65,6 +67,8 @@ def fit(
     :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or any Pyro ELBO; by default
         the one that suits: "enum" for a categorical prior, "elbo" for quantiles, else "iwae".
     :param num_particles: draws of z for each row and step, unless `elbo` is an object.
+    :param particles: "random", independent draws; or "qmc", points of a randomised Sobol sequence,
+        of which fewer do (`inference.noise`).
     :param temperature: factor on the log-densities of the latent sites (`inference.temper`); below
         1 the prior weighs less, as in a beta-VAE.
     :param standardize: learn the units of x, r and y from the training rows.
@@ -81,6 +85,9 @@ def fit(
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
         from there to the same numbers as an uninterrupted run. Removed at the end.
     :param callback: called with the number of steps done, before the first and after every step.
+    :param engine: "auto" runs the first step through Pyro and all others without its handlers, if
+        loss and gradients agree; "pyro" runs every step through Pyro. The result names the engine
+        that was used, and why.
     :raises TypeError: for what is no such model, and options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
@@ -94,6 +101,8 @@ def fit(
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     pair = pair.tempered(temperature)
+    one_of("particles", particles, PARTICLES)
+    one_of("engine", engine, ["auto", "pyro"])
     options = TrainingOptions(
         epochs=epochs,
         batch_size=batch_size,
@@ -141,15 +150,34 @@ def fit(
         order = torch.Generator().manual_seed(options.seed)
         parts = options.parts(len(data[0]), order)
         model.to(options.target)
-        identity = {"objective": objective, "temperature": temperature, "loss": described(bound)}
+        identity = {
+            "objective": objective,
+            "temperature": temperature,
+            "loss": described(bound),
+            "particles": particles,
+            "engine": engine,
+        }
+        noise = None
+        if particles == "qmc":
+            like = next(iter(parameters.values()))
+            noise = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
+        why_not = "engine='pyro' was asked for" if engine == "pyro" else _needs_pyro(columns)
         trainer = ProgramTrainer(
-            pair, bound, model, parameters, options, data, parts, order, identity
+            pair, bound, noise, why_not, model, parameters, options, data, parts, order, identity
         )
         if standardize:
             model.learn_units(*(column[parts[0]] for column in data[:3]))
         model.objective = objective
         model.train()
         return trainer.run()
+
+
+def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
+    """Why these data need Pyro's handlers; empty where they do not."""
+    if "c" in columns:
+        return "costs were observed"
+    missing = [name for name, column in columns.items() if column.isnan().any()]
+    return f"{' and '.join(missing)} has missing values, which the guide draws" if missing else ""
 
 
 class Fittable(Protocol):
@@ -160,6 +188,10 @@ class Fittable(Protocol):
     reads_x: bool
     response: Any
     objective: Any  # what it was trained for last
+
+    @property
+    def latent_dim(self) -> int:
+        """Coordinates that a guide draws for a row."""
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
         """Standardise as these rows ask for."""
@@ -184,57 +216,6 @@ class Fittable(Protocol):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> Any:
         """As `nn.Module.load_state_dict`."""
-
-
-class ProgramTrainer(Trainer):
-    """One training run of a pair under a bound.
-
-    :param bound: an ELBO, whose losses are not in its base class.
-    """
-
-    def __init__(self, pair: TrainingPair, bound: Any, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.bound, self.program, self.guide = bound, pair.program, pair.guide
-        if pair.shared:
-            cancel = _DensitiesCancel(pair.shared)
-            self.program, self.guide = cancel(self.program), cancel(self.guide)
-
-    def run(self) -> FitResult:
-        """As `Trainer.run`; parameters are not announced to Pyro where the bound allows it."""
-        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
-        self.differentiates = hasattr(self.bound, "differentiable_loss")
-        with unannounced() if self.differentiates else nullcontext():
-            return super().run()
-
-    def backward(self, batch: list[Tensor]) -> Tensor:
-        """As `Trainer.backward`; Pyro checks the programs in the first step only."""
-        with pyro.validation_enabled(self.step == 0):
-            if self.differentiates:
-                loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
-                (loss / len(batch[0])).backward()
-            else:
-                loss = torch.as_tensor(self.bound.loss_and_grads(self.program, self.guide, *batch))
-                for parameter in self.parameters.values():
-                    if parameter.grad is not None:
-                        parameter.grad /= len(batch[0])
-        return loss
-
-    def held_out_loss(self, batch: list[Tensor]) -> float:
-        """As `Trainer.held_out_loss`."""
-        with pyro.validation_enabled(False), unannounced():
-            return float(self.bound.loss(self.program, self.guide, *batch))
-
-
-class _DensitiesCancel(Messenger):
-    """Where the guide draws from the program's own distribution, p / q is 1 and not computed."""
-
-    def __init__(self, sites: tuple[str, ...]) -> None:
-        super().__init__()
-        self.sites = sites
-
-    def _pyro_sample(self, msg: Any) -> None:
-        if msg["name"] in self.sites:
-            msg["fn"] = msg["fn"].mask(False)
 
 
 @contextmanager

@@ -55,18 +55,26 @@ class PaperLoss(ELBO):
             costs: Any = response.cost
             log_y = response.marginalize(costs, kernel["fn"]).log_prob(y)
         log_y = log_y + program.nodes["z"]["log_prob"] - q.nodes["z"]["log_prob"]
-        divergence = _kl(kernel["fn"], program.nodes["k"]["fn"])
-        rows = self._log_mean(log_y) + self._log_mean(program.nodes["r"]["log_prob"])
-        return (self._mean(divergence) - rows).sum()
+        log_r = program.nodes["r"]["log_prob"]
+        return self.combined(log_y, log_r, kernel["fn"], program.nodes["k"]["fn"])
+
+    def combined(self, log_y: Tensor, log_r: Tensor, q_k: Any, p_k: Any) -> Tensor:
+        """The loss of its parts.
+
+        :param log_y: log of E_k[Pr(y | z_n, k)] p(z_n) / q(z_n|x), [N, B], or [B] for N = 1.
+        :param log_r: log p(r | k_m, x), likewise.
+        :param q_k: q(k|x, r); `p_k`: p(k).
+        """
+        divergence = _kl(q_k, p_k)
+        if divergence.dim() > 1:  # of a guide that was run in a plate of particles
+            divergence = divergence.mean(0)
+        return (divergence - self._log_mean(log_y) - self._log_mean(log_r)).sum()
 
     def _log_mean(self, log_p: Tensor) -> Tensor:
         """Over the particles, [N, B] or, of a single one, [B]."""
-        if self.num_particles == 1:
+        if log_p.dim() == 1:
             return log_p
         return torch.logsumexp(log_p, 0) - math.log(self.num_particles)
-
-    def _mean(self, values: Tensor) -> Tensor:
-        return values if self.num_particles == 1 else values.mean(0)
 
     @torch.no_grad()
     def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:

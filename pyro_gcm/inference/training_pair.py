@@ -10,6 +10,7 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 
 from pyro_gcm._validation import one_of, positive, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.plain_step import Terms
 from pyro_gcm.inference.views import Program, temper
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
@@ -31,6 +32,8 @@ class TrainingPair(NamedTuple):
     :param enumerated: sites with a finite support that the program sums out.
     :param missing: columns that may be NaN where a value is missing.
     :param loss: the only loss of the objective, or None where any ELBO will do.
+    :param plain: the objective as a function of its draws (`plain_step`), or None.
+    :param temperature: factor on the log-densities of the latent sites.
     """
 
     program: Program
@@ -40,6 +43,8 @@ class TrainingPair(NamedTuple):
     enumerated: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     loss: ELBO | None = None
+    plain: Terms | None = None
+    temperature: float = 1.0
 
     def bound(self, elbo: str | ELBO | None, num_particles: int, default: str = "iwae") -> ELBO:
         """The bound that `elbo` names or is, checked against the sites of this pair.
@@ -104,6 +109,7 @@ class TrainingPair(NamedTuple):
         return self._replace(
             program=temper(self.program, temperature, sites=sites),
             guide=temper(self.guide, temperature, sites=sites),
+            temperature=temperature,
         )
 
 

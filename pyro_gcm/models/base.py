@@ -100,6 +100,11 @@ class OrderEventModel(nn.Module):
         num_samples = positive_int("num_samples", num_samples)
         self.base_samples = BaseSamples(num_samples, sampled_dim, self.seed)
 
+    @property
+    def latent_dim(self) -> int:
+        """Coordinates that a guide or a prediction draws for a row."""
+        return self.base_samples.dim
+
     # The factors of the program that the models share
 
     def z_dist(self, x: Tensor | None) -> Any:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import integrates_over
 from pyro_gcm.inference.paper_loss import PaperLoss
+from pyro_gcm.inference.plain_step import igcm_terms, paper_terms
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import collapse, conditional, given_covariates
 from pyro_gcm.models.objectives import Objective
@@ -84,10 +85,12 @@ class ImplicitConditional(_Implicit):
             )
         if model.k_guide is None and model.integrates_kernel:
             guide = poutine.block(model.guide, hide=["k"])
-            return TrainingPair(conditional(model.model, kernel="k"), guide, **self._latent_sites())
+            program = conditional(model.model, kernel="k")
+            plain = igcm_terms(model, exact_kernel=True)
+            return TrainingPair(program, guide, **self._latent_sites(), plain=plain)
         exact = ("k",) if model.k_guide is None else ()
         sites = self._latent_sites("k", exact=exact)
-        return TrainingPair(conditional(model.model), model.guide, **sites)
+        return TrainingPair(conditional(model.model), model.guide, **sites, plain=igcm_terms(model))
 
 
 class ResponseRevenue(_Implicit):
@@ -98,7 +101,8 @@ class ResponseRevenue(_Implicit):
     def training_pair(self) -> TrainingPair:
         """The program with x as an input."""
         program = given_covariates(self.model.model)
-        return TrainingPair(program, self.model.guide, **self._latent_sites("k"))
+        plain = igcm_terms(self.model, generates=("r",))
+        return TrainingPair(program, self.model.guide, **self._latent_sites("k"), plain=plain)
 
 
 class ImplicitJoint(_Implicit):
@@ -120,7 +124,8 @@ class ImplicitJoint(_Implicit):
                 "not a density of x, and maximising it means nothing"
             )
         program = collapse(self.model.model)
-        return TrainingPair(program, self.model.guide, ("z", "k"))
+        plain = igcm_terms(self.model, generates=("x", "r"))
+        return TrainingPair(program, self.model.guide, ("z", "k"), plain=plain)
 
     @property
     def weighted(self) -> bool:
@@ -153,7 +158,9 @@ class PaperObjective(_Implicit):
                 "pass kernel_guide='amortised'"
             )
         program = given_covariates(model.model)
-        return TrainingPair(program, model.guide, **self._latent_sites("k"), loss=PaperLoss())
+        sites = self._latent_sites("k")
+        plain = paper_terms(model)
+        return TrainingPair(program, model.guide, **sites, loss=PaperLoss(), plain=plain)
 
     @property
     def weighted(self) -> bool:

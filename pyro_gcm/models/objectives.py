@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from pyro_gcm.inference.plain_step import gcm_terms
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import collapse, conditional
 from pyro_gcm.models.missing import complete, independent_columns
@@ -96,6 +97,7 @@ class Conditional(_Strict):
             sampled,
             shared=sampled if model.z_guide is None else (),
             enumerated=("z",) if model.enumerates else (),
+            plain=gcm_terms(model),
         )
 
 
@@ -119,7 +121,9 @@ class Joint(_Strict):
                 "response='quantile' are chosen, and the pinball loss is no density of the data"
             )
         program = collapse(self.model.model)
-        return TrainingPair(program, self.model.joint_guide, ("z", "w"), missing=self.missing)
+        plain = gcm_terms(self.model, joint=True)
+        guide, sampled = self.model.joint_guide, ("z", "w")
+        return TrainingPair(program, guide, sampled, missing=self.missing, plain=plain)
 
     @property
     def weighted(self) -> bool:

@@ -28,11 +28,15 @@ class FitResult:
         nats, in the units of y, or the loss of a baseline, in standardised units of y.
     :param best_epoch: the epoch whose weights were kept.
     :param stopped_early: whether training stopped because `patience` was exceeded.
+    :param engine: what made the steps: "plain", torch alone, or "pyro", the handlers of Pyro.
+    :param engine_reason: why that engine.
     """
 
     history: pd.DataFrame
     best_epoch: int
     stopped_early: bool
+    engine: str = "plain"
+    engine_reason: str = ""
 
 
 class Diverged(RuntimeError):
@@ -96,6 +100,9 @@ class Trainer(ABC):
         self.best_loss, self.best_epoch = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
 
+    #: What makes the steps, and why; see `FitResult`.
+    engine, engine_reason = "plain", "a baseline is trained by torch alone"
+
     @abstractmethod
     def backward(self, batch: list[Tensor]) -> Tensor:
         """Compute the gradients of the mean loss of a batch; return the sum over its rows."""
@@ -131,7 +138,8 @@ class Trainer(ABC):
             self.model.load_state_dict(self.best_weights)
         self.saved.remove()
         best_epoch = self.best_epoch or self.epoch
-        return FitResult(pd.DataFrame(self.rows), best_epoch, stopped)
+        history = pd.DataFrame(self.rows)
+        return FitResult(history, best_epoch, stopped, self.engine, self.engine_reason)
 
     def _run_epoch(self, bar: Any) -> dict[str, float]:
         start = time.perf_counter()

@@ -56,7 +56,7 @@ def test_tempered_weights_count_the_prior_and_the_guide_less(toy: Rows) -> None:
 
 def test_temperature_of_fit_is_temper_around_both_sides(toy: Rows) -> None:
     models = [GCM(3, 2, guide="posterior") for _ in range(3)]
-    fit(models[0], *toy, **QUICK, temperature=0.2)
+    fit(models[0], *toy, **QUICK, temperature=0.2, engine="pyro")
     fit(models[1], *toy, **QUICK)
     plain = models[2].training_pair
 

@@ -1,0 +1,93 @@
+"""What drives the draws of the guide in a training step: random numbers, or a Sobol sequence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from pyro_gcm.sampling.base_samples import driven_draws
+
+PARTICLES = ("random", "qmc")
+
+
+class Noise:
+    """Independent draws from torch's generator."""
+
+    def new_batch(self, rows: int) -> None:
+        """A new step, or the same one again for another engine."""
+
+    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
+        """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
+        if isinstance(q, torch.distributions.Independent) and q.batch_shape == shape[1:]:
+            return q.rsample(shape[:1])
+        return q.expand(shape).rsample()
+
+
+class QuasiRandomNoise(Noise):
+    """Randomised quasi-Monte Carlo: N points of a Sobol sequence, shifted anew for a row and step.
+
+    The shifts come from a fixed pool, so that no quantile function runs in a step. The draws of a
+    row are standard normal and marginally uniform over the shifts, so that the mean of a gradient
+    over them is unbiased (up to the size of the pool), and its variance is that of more random
+    draws. A site whose distribution nothing can drive, such as a mixture, is drawn at random.
+
+    Source: scrambling and shifts, Owen (1997) and Cranley & Patterson (1976).
+
+    :param particles: N.
+    :param dim: coordinates of all latent sites together.
+    :param seed: of the sequence and of the shifts.
+    :param like: a tensor of the device and dtype of the draws.
+    """
+
+    SHIFTS = 4096
+
+    def __init__(self, particles: int, dim: int, seed: int, like: Tensor) -> None:
+        engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
+        points = engine.draw(particles, dtype=torch.float64)
+        shifts = torch.rand(
+            self.SHIFTS, 1, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+        )
+        uniform = ((points + shifts) % 1.0).clamp(2.0**-54, 1.0 - 2.0**-53)
+        self.pool = torch.special.ndtri(uniform).to(like)  # [shifts, N, dim]
+
+    def new_batch(self, rows: int) -> None:
+        """Choose a shift for every row."""
+        chosen = torch.randint(len(self.pool), (rows,), device=self.pool.device)
+        self.base, self.used = self.pool[chosen].transpose(0, 1), 0  # [N, B, dim]
+
+    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
+        """As `Noise.draw`, from the next coordinates of the points."""
+        if not _can_be_driven(q):
+            return super().draw(q, shape)
+        first, self.used = self.used, self.used + q.event_shape.numel()
+        return driven_draws(q, self.base[..., first : self.used], seed=0)
+
+
+def _can_be_driven(q: Any) -> bool:
+    """Whether `driven_draws` has differentiable draws of this distribution."""
+    coordinate = q
+    while isinstance(coordinate, torch.distributions.Independent):
+        coordinate = coordinate.base_dist
+    has_quantiles = type(coordinate).icdf is not torch.distributions.Distribution.icdf
+    return (
+        hasattr(q, "rsample_from")
+        or isinstance(coordinate, torch.distributions.MultivariateNormal)
+        or (has_quantiles and not coordinate.event_shape)
+    )
+
+
+class DrivenSites(Messenger):
+    """Draws the sites of a guide from a noise, inside Pyro."""
+
+    def __init__(self, noise: Noise, particles: int) -> None:
+        super().__init__()
+        self.noise, self.particles = noise, particles
+
+    def _pyro_sample(self, msg: Any) -> None:
+        q = msg["fn"]
+        if msg["value"] is None and getattr(q, "has_rsample", False):
+            value = self.noise.draw(q, (self.particles, *q.batch_shape))
+            msg["value"] = value if self.particles > 1 else value.squeeze(0)

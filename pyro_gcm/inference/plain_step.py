@@ -1,0 +1,177 @@
+"""A training step without Pyro's handlers, from the same factors.
+
+Pyro's handlers cost milliseconds of Python a step, and evaluate an encoder that the program and its
+guide share twice. Here an objective is a function of its draws, which calls the model's `*_dist`
+methods in the order of the program, and a bound is a function of log p / q. `fit` holds the first
+step against Pyro's, in value and in gradient, and goes on without Pyro only if they agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pyro.infer import Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
+from torch import Tensor
+from torch.distributions import kl_divergence
+
+from pyro_gcm.distributions import OrderEvent, integrates_over
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.noise import Noise
+from pyro_gcm.inference.paper_loss import PaperLoss
+
+#: What one objective is made of: draws the latent sites, scores what is observed, and returns the
+#: distribution at site y.
+Terms = Callable[["LogWeights", Tensor, Tensor, Tensor], Any]
+
+
+class LogWeights:
+    """log p / q of the sites of one batch, [N, B], as the sites are drawn.
+
+    :param bound: with its number of particles, N.
+    :param temperature: factor on the log-densities of the latent sites.
+    """
+
+    def __init__(self, bound: Any, noise: Noise, rows: int, temperature: float) -> None:
+        self.noise, self.shape = noise, (bound.num_particles, rows)
+        self.temperature = temperature
+        self.analytic = isinstance(bound, TraceMeanField_ELBO)
+        self.is_dreg = getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled()
+        self.total: Tensor | float = 0.0
+        self.finite: Tensor | None = None  # log p of the values of a site that is summed out
+        self.values: list[Tensor] = []
+
+    def latent(self, q: Any, p: Any | None) -> Tensor:
+        """Draws [N, B, ...] of a site of the guide; p is None where q is the program's own."""
+        if not q.has_rsample:
+            raise NotImplementedError(f"{type(q).__name__} has no reparametrised sampler")
+        value = self.noise.draw(q, self.shape)
+        if p is None:
+            return value
+        if self.is_dreg:
+            value = value.view_as(value)
+            self.values.append(value)
+        try:
+            if not self.analytic:
+                raise NotImplementedError
+            log_ratio = -kl_divergence(q, p)
+        except NotImplementedError:
+            log_q = q.log_prob(value)
+            if self.is_dreg:  # the score out of the gradient
+                score = q.log_prob(value.detach())
+                log_q = log_q + (score.detach() - score)
+            log_ratio = p.log_prob(value) - log_q
+        self.total = self.total + self.temperature * log_ratio
+        return value
+
+    def summed_out(self, p: Any) -> Tensor:
+        """The values [D, 1, 1, D] of a site with a finite support."""
+        support: Tensor = p.enumerate_support(expand=False)
+        self.finite = p.log_prob(support).unsqueeze(1)
+        return support.unsqueeze(1)
+
+    def observed(self, p: Any, value: Tensor) -> None:
+        """A site of the data."""
+        self.total = self.total + p.log_prob(value)
+
+
+def latent_z(model: Any, weights: LogWeights, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+    """Draws of z, or all of its values."""
+    if model.enumerates:
+        return weights.summed_out(model.z_dist(x))
+    prior = None if model.z_guide is None else model.z_dist(x)
+    return weights.latent(model.z_guide_dist(x, r, y), prior)
+
+
+def gcm_terms(model: Any, *, joint: bool = False) -> Terms:
+    """log p(y | x, r), or the whole program, of a `GCM`."""
+
+    def terms(weights: LogWeights, x: Tensor, r: Tensor, y: Tensor) -> Any:
+        z, covariates = latent_z(model, weights, x, r, y), model.x_standardizer(x)
+        if joint:
+            weights.observed(model.x_dist(z, x), x)
+            q_w = model.w_guide_dist(covariates, model.r_standardizer(r))
+            weights.observed(model.r_dist(weights.latent(q_w, model.w_dist()), covariates), r)
+        return model.y_dist(model.c_dist(z, covariates), covariates, r)
+
+    return terms
+
+
+def igcm_terms(model: Any, *, generates: tuple[str, ...] = (), exact_kernel: bool = False) -> Terms:
+    """An objective of an `IGCM`.
+
+    :param generates: which of "x" and "r" the objective scores.
+    :param exact_kernel: whether k is integrated out in closed form.
+    """
+
+    def terms(weights: LogWeights, x: Tensor, r: Tensor, y: Tensor) -> Any:
+        z, covariates = latent_z(model, weights, x, r, y), model.x_standardizer(x)
+        cost = model.c_dist(z, covariates)
+        if exact_kernel:
+            return OrderEvent(cost, model.k_given(x, r))
+        p_k = model.k_dist(x) if generates else model.k_given(x, r)
+        k = weights.latent(
+            model.k_guide_dist(x, r, y), None if model.k_guide is None and not generates else p_k
+        )
+        if "x" in generates:
+            weights.observed(model.x_dist(z, k, x), x)
+        if "r" in generates:
+            weights.observed(model.r_dist(k, covariates), r)
+        return model.y_dist(cost, covariates, k, r)
+
+    return terms
+
+
+def paper_terms(model: Any) -> Terms:
+    """The parts of `PaperLoss`, for `PaperLoss.combined`."""
+
+    def terms(weights: LogWeights, x: Tensor, r: Tensor, y: Tensor) -> Any:
+        z, covariates = latent_z(model, weights, x, r, y), model.x_standardizer(x)
+        cost, q_k = model.c_dist(z, covariates), model.k_guide_dist(x, r, y)
+        k = weights.noise.draw(q_k, weights.shape)
+        event = model.y_dist(cost, covariates, k, r)
+        if model.kernel_enters_as_it_is and integrates_over(cost, q_k):
+            event = OrderEvent(cost, q_k)
+        log_y = event.log_prob(y) + weights.total
+        return log_y, model.r_dist(k, covariates).log_prob(r), q_k, model.k_dist(x)
+
+    return terms
+
+
+def bound_of(bound: Any, weights: LogWeights, p_y: Any, y: Tensor) -> Tensor:
+    """The bound of every row, [B], from log p / q and the distribution of y."""
+    is_iwae, draws = isinstance(bound, ImportanceWeightedELBO), bound.num_particles
+    all_cancel = isinstance(weights.total, float)
+    if is_iwae and bound.alpha == 0.0 and all_cancel and isinstance(p_y, OrderEvent):
+        return p_y.expand(weights.shape).log_mean_prob(y)
+    log_y = p_y.log_prob(y)
+    if weights.finite is not None:
+        log_y = torch.logsumexp(weights.finite + log_y, 0)
+    log_w = (weights.total + log_y).expand(weights.shape)
+    if not is_iwae:
+        return log_w.mean(0)
+    for value in weights.values:
+        share = log_w.detach().softmax(0)
+        value.register_hook(share.reshape(share.shape + (1,) * (value.dim() - 2)).mul)
+    power = 1.0 - bound.alpha
+    return (torch.logsumexp(power * log_w, 0) - math.log(draws)) / power
+
+
+BOUNDS = (ImportanceWeightedELBO, Trace_ELBO, TraceMeanField_ELBO, TraceEnum_ELBO, PaperLoss)
+
+
+def plain_loss(
+    terms: Terms, bound: Any, noise: Noise, temperature: float, batch: list[Tensor]
+) -> Tensor:
+    """Minus the bound of a batch (x, r, y), summed over its rows.
+
+    :raises NotImplementedError: for a guide without reparametrised draws.
+    """
+    x, r, y = batch
+    weights = LogWeights(bound, noise, len(x), temperature)
+    found = terms(weights, x, r, y)
+    if isinstance(bound, PaperLoss):
+        return bound.combined(*found)
+    return -bound_of(bound, weights, found, y).sum()

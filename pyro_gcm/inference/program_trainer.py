@@ -1,0 +1,176 @@
+"""The training of a program under a bound: through Pyro, or by plain steps that agree with it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pyro
+import torch
+from pyro.poutine.messenger import Messenger
+from torch import Tensor
+
+from pyro_gcm.inference.noise import DrivenSites, Noise
+from pyro_gcm.inference.plain_step import BOUNDS, plain_loss
+from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.inference.views import unannounced
+from pyro_gcm.training import FitResult, Trainer
+
+#: How far loss and gradients of the engines may differ, relative to their size.
+_TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+class ProgramTrainer(Trainer):
+    """One training run of a pair under a bound.
+
+    The first step runs through Pyro, with all of its checks, and once more as a plain step on the
+    same draws. If loss and gradients agree the plain step takes over, otherwise Pyro goes on; the
+    result names the engine and the reason.
+
+    :param bound: an ELBO, whose losses are not in its base class.
+    :param noise: what drives the draws of the guide.
+    :param why_not: why the plain step cannot be used; empty where it can.
+    """
+
+    def __init__(
+        self,
+        pair: TrainingPair,
+        bound: Any,
+        noise: Noise | None,
+        why_not: str,
+        *args: Any,
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        self.bound, self.pair, self.noise = bound, pair, noise or Noise()
+        self.program, self.guide = pair.program, pair.guide
+        if noise is not None:
+            self.guide = DrivenSites(noise, bound.num_particles)(self.guide)
+        if pair.shared:
+            cancel = _DensitiesCancel(pair.shared)
+            self.program, self.guide = cancel(self.program), cancel(self.guide)
+        if not why_not and (pair.plain is None or type(bound) not in BOUNDS):
+            part = "objective" if pair.plain is None else f"bound {type(bound).__name__}"
+            why_not = f"the {part} has no plain form"
+        self.engine, self.engine_reason = ("pyro", why_not) if why_not else ("", "")
+
+    def run(self) -> FitResult:
+        """As `Trainer.run`; parameters are not announced to Pyro where the bound allows it."""
+        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
+        self.differentiates = hasattr(self.bound, "differentiable_loss")
+        with unannounced() if self.differentiates else nullcontext():
+            return super().run()
+
+    def backward(self, batch: list[Tensor]) -> Tensor:
+        """As `Trainer.backward`; the first call chooses the engine."""
+        if not self.engine:
+            return self._choose_engine(batch)
+        self.noise.new_batch(len(batch[0]))
+        if self.engine == "plain":
+            return self._plain(batch)
+        return self._through_pyro(batch, check=self.step == 0)
+
+    def _plain(self, batch: list[Tensor]) -> Tensor:
+        assert self.pair.plain is not None
+        with pyro.validation_enabled(False):
+            parts = self.pair.plain, self.bound, self.noise, self.pair.temperature
+            loss = plain_loss(*parts, batch[:3])
+        (loss / len(batch[0])).backward()
+        return loss.detach()
+
+    def _through_pyro(self, batch: list[Tensor], check: bool) -> Tensor:
+        """Through the programs, which Pyro checks if asked to."""
+        with pyro.validation_enabled(check):
+            if self.differentiates:
+                loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
+                (loss / len(batch[0])).backward()
+            else:
+                loss = torch.as_tensor(self.bound.loss_and_grads(self.program, self.guide, *batch))
+                for parameter in self.parameters.values():
+                    if parameter.grad is not None:
+                        parameter.grad /= len(batch[0])
+        return loss.detach()
+
+    def _choose_engine(self, batch: list[Tensor]) -> Tensor:
+        """The first step, by both engines on the same draws; leaves the gradients of the one."""
+        device = batch[0].device
+        before = _State(self.model, device)
+        self.noise.new_batch(len(batch[0]))
+        loss = self._through_pyro(batch, check=True)
+        after = _State(self.model, device)
+        gradients = {name: p.grad for name, p in self.parameters.items()}
+        self.optimizer.zero_grad(set_to_none=True)
+        before.restore(self.model)
+        try:
+            self.noise.new_batch(len(batch[0]))
+            plain = self._plain(batch)
+            self.engine_reason = self._difference(loss, plain, gradients)
+        except NotImplementedError as error:
+            self.engine_reason = str(error)
+        self.engine = "pyro" if self.engine_reason else "plain"
+        if self.engine == "plain":
+            self.engine_reason = "loss and gradients of the first step are those of Pyro"
+            return plain
+        after.restore(self.model)
+        for name, parameter in self.parameters.items():
+            parameter.grad = gradients[name]
+        return loss
+
+    def _difference(self, loss: Tensor, plain: Tensor, gradients: dict[str, Tensor | None]) -> str:
+        """What differs between the engines, in words; empty where nothing does."""
+        tolerance = _TOLERANCE.get(next(iter(self.parameters.values())).dtype, 1e-5)
+        error = float((loss - plain).abs() / loss.abs().clamp(min=1.0))
+        if not error <= tolerance:
+            return f"the plain loss of the first step differs from Pyro's by {error:.1e} of it"
+        known = [g.double().norm() for g in gradients.values() if g is not None]
+        whole = torch.stack(known).norm()
+        for name, parameter in self.parameters.items():
+            mine, theirs = parameter.grad, gradients[name]
+            if mine is None or theirs is None:
+                if mine is not theirs:
+                    return f"the gradient of {name} is missing on one side"
+                continue
+            # A part of the gradient that is small beside the whole has the digits of the whole.
+            size = torch.maximum(theirs.double().norm(), 0.01 * whole)
+            error = float((mine - theirs).double().norm() / size)
+            if not error <= tolerance:
+                return f"the plain gradient of {name} differs from Pyro's by {error:.1e} of it"
+        return ""
+
+    def held_out_loss(self, batch: list[Tensor]) -> float:
+        """As `Trainer.held_out_loss`."""
+        self.noise.new_batch(len(batch[0]))
+        if self.engine == "plain":
+            assert self.pair.plain is not None
+            parts = self.pair.plain, self.bound, self.noise, self.pair.temperature
+            return float(plain_loss(*parts, batch[:3]))
+        with pyro.validation_enabled(False), unannounced():
+            return float(self.bound.loss(self.program, self.guide, *batch))
+
+
+class _State:
+    """What a step changes besides gradients: the generators, and buffers such as batch norm's."""
+
+    def __init__(self, model: Any, device: torch.device) -> None:
+        self.device, self.rng = device, torch.get_rng_state()
+        self.cuda_rng = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+        self.weights = {k: v.clone() for k, v in model.state_dict().items()}
+
+    def restore(self, model: Any) -> None:
+        """Put it back."""
+        torch.set_rng_state(self.rng)
+        if self.cuda_rng is not None:
+            torch.cuda.set_rng_state(self.cuda_rng, self.device)
+        model.load_state_dict(self.weights)
+
+
+class _DensitiesCancel(Messenger):
+    """Where the guide draws from the program's own distribution, p / q is 1 and not computed."""
+
+    def __init__(self, sites: tuple[str, ...]) -> None:
+        super().__init__()
+        self.sites = sites
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] in self.sites:
+            msg["fn"] = msg["fn"].mask(False)

@@ -12,6 +12,7 @@ from reproduce import (
     datasets,
     implicit,
     open_track,
+    particles,
     public,
     quantile,
     report,
@@ -38,6 +39,7 @@ def main() -> None:
         "report": report,
         "implicit": implicit,
         "auctions": auctions,
+        "particles": particles,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

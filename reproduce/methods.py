@@ -234,7 +234,8 @@ def methods_of(experiment: str) -> list[str]:
 
 
 _TRAINING = (
-    "epochs", "batch_size", "learning_rate", "validation", "num_particles", "objective", "elbo",
+    "epochs", "batch_size", "learning_rate", "validation", "num_particles", "particles",
+    "objective", "elbo",
 )  # fmt: skip
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
@@ -255,8 +256,8 @@ def train(
 
     :param settings: of the model and of the training: epochs, batch_size, learning_rate,
         optimizer ("adam" or "sgd"; torch's Adam where it is left out), weight_decay, schedule
-        ("cosine"; a constant rate where it is left out), validation, num_particles, objective,
-        elbo; the others go to the model.
+        ("cosine"; a constant rate where it is left out), validation, num_particles, particles,
+        objective, elbo; the others go to the model.
     :param watch: called with the number of steps and the model, before the first and after each.
     :raises Diverged: if the loss is infinite or NaN.
     """

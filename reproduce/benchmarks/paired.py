@@ -1,0 +1,54 @@
+"""Times of several ways to do one thing, taken in turn, and their ratios."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+
+#: Runs of every side before the clock starts: caches fill, lazy imports happen.
+WARM_UP = 3
+
+
+def paired(
+    sides: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = WARM_UP
+) -> dict[str, list[float]]:
+    """CPU seconds of every call, [repeats] for each side; the sides run in turn, A B A B.
+
+    The speed of a machine drifts, so that only times taken beside each other can be compared. One
+    thread is used, and the seconds are those of the process, not of the clock on the wall.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    try:
+        for repeat in range(-warm_up, repeats):
+            for name, call in sides.items():
+                start = time.process_time()
+                call()
+                if repeat >= 0:
+                    seconds[name].append(time.process_time() - start)
+    finally:
+        torch.set_num_threads(threads)
+    return seconds
+
+
+def ratio(times: Sequence[float], reference: Sequence[float]) -> tuple[float, float, float]:
+    """Lower quartile, median and upper quartile of the ratios of paired times."""
+    lower, median, upper = np.quantile(np.divide(times, reference), [0.25, 0.5, 0.75])
+    return float(lower), float(median), float(upper)
+
+
+def show(seconds: Mapping[str, Sequence[float]], reference: str) -> None:
+    """Print the median milliseconds of every side, and its ratio to the reference with quartiles.
+
+    :param seconds: the result of `paired`.
+    """
+    for name, times in seconds.items():
+        line = f"{name:32s} {1e3 * float(np.median(times)):9.3f} ms"
+        if name != reference:
+            lower, median, upper = ratio(times, seconds[reference])
+            line += f"   {median:6.3f} x {reference} ({lower:.3f} to {upper:.3f})"
+        print(line)

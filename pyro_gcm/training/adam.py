@@ -52,14 +52,14 @@ class _Fused(Optimizer):
             lists for group in self.param_groups for lists in self._collected(group)
         ]
         for group, alike, averages, squares, steps in self._lists:
-            torch._foreach_add_(steps, 1)
+            steps.add_(1.0)
             self.kernel(
                 alike,
                 [p.grad for p in alike],
                 averages,
                 squares,
                 [],
-                steps,
+                steps.unbind(),
                 lr=group["lr"],
                 beta1=group["betas"][0],
                 beta2=group["betas"][1],
@@ -82,10 +82,13 @@ class _Fused(Optimizer):
                 }
             alike[p.dtype, p.device].append(p)
         for parameters in alike.values():
-            averages, squares, steps = (
+            averages, squares, counts = (
                 [self.state[p][name] for p in parameters]
                 for name in ("exp_avg", "exp_avg_sq", "step")
             )
+            steps = torch.stack(counts)  # one tensor, so that one operation counts all of them
+            for p, count in zip(parameters, steps.unbind(), strict=True):
+                self.state[p]["step"] = count
             yield group, parameters, averages, squares, steps
 
 
@@ -101,4 +104,4 @@ class AdamW(_Fused, torch.optim.AdamW):
     kernel = staticmethod(torch._fused_adamw_)
 
 
-_Lists = tuple[dict[str, Any], list[nn.Parameter], list[Tensor], list[Tensor], list[Tensor]]
+_Lists = tuple[dict[str, Any], list[nn.Parameter], list[Tensor], list[Tensor], Tensor]

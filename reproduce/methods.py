@@ -14,7 +14,7 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.models.responses import Continuous
-from pyro_gcm.training import Diverged
+from pyro_gcm.training import AdamW, Diverged
 from reproduce.linear import Linear
 from reproduce.runs import Settings
 
@@ -239,7 +239,7 @@ _TRAINING = (
 )  # fmt: skip
 _OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,
-    "adam": partial(torch.optim.AdamW, fused=True),
+    "adam": AdamW,
 }
 
 

@@ -86,12 +86,20 @@ class Baseline(nn.Module):
         self._check_shapes(x, r)
         if y.shape != x.shape[:1]:
             raise ValueError(f"y must have shape [{len(x)}], got {tuple(y.shape)}")
-        return self.standard_loss(self.x_units(x), self.r_units(r), r, y)
+        return self.standard_loss(*self.standardized(x, r, y))
+
+    def standardized(self, x: Tensor, r: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        """The arguments of `standard_loss` for rows x, r and y in the units of the data."""
+        if self.response != "binary":
+            y = self.y_units(y.unsqueeze(-1)).squeeze(-1)
+        return self.x_units(x), self.r_units(r), r[:, 0], y
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:
         """Mean loss for standardised x and r, penalties included.
 
-        :param level: r in the units of the data: the quantile level of response="quantile".
+        :param level: the first revenue in the units of the data, [B]: the quantile level of
+            response="quantile".
+        :param y: outcomes [B], standardised unless they are binary.
         """
         return self.data_loss(self.score(x, r), level, y)
 
@@ -99,10 +107,9 @@ class Baseline(nn.Module):
         """Mean cross entropy, squared error or pinball loss of scores [B], without penalties."""
         if self.response == "binary":
             return functional.binary_cross_entropy_with_logits(score, y.to(score.dtype))
-        standard = self.y_units(y.unsqueeze(-1)).squeeze(-1)
         if self.response == "continuous":
-            return functional.mse_loss(score, standard)
-        return pinball_loss(score, level[:, 0].to(score.dtype), standard)
+            return functional.mse_loss(score, y)
+        return pinball_loss(score, level.to(score.dtype), y)
 
     @torch.no_grad()
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
@@ -179,4 +186,7 @@ def pinball_loss(prediction: Tensor, level: Tensor, y: Tensor) -> Tensor:
     :param prediction: predicted quantiles; `level`: quantile levels; `y`: outcomes, all [B].
     """
     error = y - prediction
-    return torch.maximum(level * error, (level - 1.0) * error).mean()
+    with torch.no_grad():
+        # The slope of max(level * error, (level - 1) * error); at 0 the mean of both.
+        slope = (error.sign() - 1.0).mul_(0.5) + level
+    return (slope * error).mean()

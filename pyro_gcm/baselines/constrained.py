@@ -7,10 +7,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.functional import logsigmoid
 
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
-from pyro_gcm.baselines.two_stream import TwoStreamBody, softplus
+from pyro_gcm.baselines.two_stream import TwoStreamBody
 
 
 class CMNN(Baseline):
@@ -48,8 +49,10 @@ def softplus_thirds(values: Tensor) -> Tensor:
     """Softplus, its concave reflection and a saturated activation, on a third of the units each."""
     third = values.shape[-1] // 3
     convex, concave, saturated = values.tensor_split([third, 2 * third], -1)
-    joined = softplus(1.0 - (-saturated).relu()) - softplus(1.0 - saturated.relu())
-    return torch.cat([softplus(convex), -softplus(-concave), joined], -1)
+    # With softplus(v) = -logsigmoid(-v):
+    # softplus(convex), -softplus(-concave), softplus(1 - relu(-s)) - softplus(1 - relu(s)).
+    joined = logsigmoid(saturated.relu() - 1.0) - logsigmoid((-saturated).relu() - 1.0)
+    return torch.cat([-logsigmoid(-convex), logsigmoid(concave), joined], -1)
 
 
 def elu_split(values: Tensor) -> Tensor:

@@ -66,12 +66,15 @@ def fit(
 class _BaselineTrainer(Trainer):
     """Minimises the loss of a baseline."""
 
+    def prepare(self, rows: list[Tensor]) -> list[Tensor]:
+        return list(self.model.standardized(*rows))
+
     def backward(self, batch: list[Tensor]) -> Tensor:
-        loss: Tensor = self.model.loss(*batch)
+        loss: Tensor = self.model.standard_loss(*batch)
         loss.backward()
-        return loss * len(batch[0])
+        return loss.detach() * len(batch[0])
 
     def held_out_loss(self, batch: list[Tensor]) -> float:
         # The loss of PWL differentiates the score.
         with torch.enable_grad():
-            return self.model.loss(*batch).item() * len(batch[0])
+            return self.model.standard_loss(*batch).item() * len(batch[0])

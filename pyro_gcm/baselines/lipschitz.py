@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from pyro_gcm._validation import positive, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
+from pyro_gcm.baselines.clip import clip
 
 _LAYERS = 3
 
@@ -72,7 +73,7 @@ class LipschitzMonotone(Baseline):
 
     def _divisor(self, norms: Tensor) -> Tensor:
         # Weights are scaled only where they exceed this layer's share of the bound.
-        return (norms / self.bound ** (1.0 / _LAYERS)).clamp(min=1.0)
+        return clip(norms / self.bound ** (1.0 / _LAYERS), low=1.0)
 
 
 def _group_sort(h: Tensor) -> Tensor:

@@ -73,7 +73,7 @@ class MM(Baseline):
 
     def minimum(self, values: Tensor) -> Tensor:
         """Over the last dimension."""
-        return -self.maximum(-values)
+        return values.amin(-1)
 
 
 class SMM(MM):
@@ -97,6 +97,10 @@ class SMM(MM):
     def maximum(self, values: Tensor) -> Tensor:
         """Over the last dimension."""
         return torch.logsumexp(self.beta * values, -1) / self.beta
+
+    def minimum(self, values: Tensor) -> Tensor:
+        """Over the last dimension."""
+        return torch.logsumexp(-self.beta * values, -1) / -self.beta
 
 
 class LinearPieces(nn.Module):

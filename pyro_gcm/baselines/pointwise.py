@@ -35,5 +35,5 @@ class PWL(MLP):
             r = r.detach().requires_grad_()
             score = self.score(x, r)
             # Rows are independent, so the gradient of the sum contains the slopes of every row.
-            (slopes,) = torch.autograd.grad(score.sum(), r, create_graph=True)
+            (slopes,) = torch.autograd.grad(score, r, torch.ones_like(score), create_graph=True)
         return self.data_loss(score, level, y) + self.weight * torch.relu(-slopes).sum()

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from pyro_gcm._validation import positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
+from pyro_gcm.baselines.clip import clip
 
 
 class SMNN(Baseline):
@@ -92,7 +93,7 @@ class SMNN(Baseline):
 
 def _bounded(v: Tensor) -> Tensor:
     """ReLU-1 with a leak of 0.01 on both sides."""
-    return 0.99 * v.clamp(0.0, 1.0) + 0.01 * v
+    return 0.99 * clip(v, 0.0, 1.0) + 0.01 * v
 
 
 def _exp_linear(inputs: Tensor, layer: Any) -> Tensor:

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from pyro_gcm._validation import positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
+from pyro_gcm.baselines.clip import clip
 
 
 class SwitchMonotone(Baseline):
@@ -54,6 +55,6 @@ class SwitchMonotone(Baseline):
 
 def _switched(layer: Any, h: Tensor) -> Tensor:
     # Any, since the type of the elements of a ModuleList is Module.
-    rising = functional.linear(functional.selu(h), layer.weight.clamp(min=0.0), layer.bias)
-    falling = functional.linear(functional.selu(-h), layer.weight.clamp(max=0.0))
+    rising = functional.linear(functional.selu(h), clip(layer.weight, low=0.0), layer.bias)
+    falling = functional.linear(functional.selu(-h), clip(layer.weight, high=0.0))
     return rising + falling

@@ -72,12 +72,6 @@ class NonNegativeLinear(nn.Linear):
 
     def forward(self, values: Tensor) -> Tensor:
         """[..., in_features] -> [..., out_features]."""
-        return functional.linear(values, softplus(10.0 * self.weight) / 10.0, self.bias)
-
-
-def softplus(values: Tensor) -> Tensor:
-    """log(1 + exp(v)), increasing also in float64.
-
-    `torch.nn.functional.softplus` switches to the identity at 20, where it decreases by 2e-9.
-    """
-    return -functional.logsigmoid(-values)
+        # torch's softplus switches to the identity at 20, where it decreases by 2e-9 in float64.
+        weight = functional.logsigmoid(-10.0 * self.weight) / -10.0
+        return functional.linear(values, weight, self.bias)

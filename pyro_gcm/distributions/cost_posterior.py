@@ -9,6 +9,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import cost_family
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
@@ -56,7 +57,7 @@ class CostPosterior(TorchDistribution):
                 "event must have a distribution as its cost and a tensor as its revenue, got "
                 f"{type(event.cost).__name__} and {type(event.revenue).__name__}"
             )
-        batch_shape = torch.broadcast_shapes(event.batch_shape, outcome.shape)
+        batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)
         self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
         self.log_outcome = log_outcome or (outcome.double().log(), torch.log1p(-outcome.double()))
         super().__init__(batch_shape, event.cost.event_shape, validate_args=validate_args)

@@ -19,6 +19,7 @@ from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.event_probability import LAPLACE, LOGISTIC, NORMAL, StandardTails
 from pyro_gcm.distributions.numerics import LOG_2, normal_cdf, normal_log_tails, probit
 
@@ -136,7 +137,7 @@ def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     """log Pr(d < value) and log Pr(d >= value) of every coordinate, in float64."""
     base = base_distribution(distribution)
     # Without dimensions of its own a float64 value would take the dtype of the parameters.
-    value = value.expand(torch.broadcast_shapes(value.shape, base.batch_shape))
+    value = value.expand(broadcast_shapes(value.shape, base.batch_shape))
     return cost_family(type(base)).log_tails(base, value)
 
 
@@ -146,7 +147,7 @@ def cdf(distribution: Any, value: Tensor) -> Tensor:
     family = cost_family(type(base))
     if family.cdf is None:
         return tail_log_probs(base, value)[0].exp()
-    return family.cdf(base, value.expand(torch.broadcast_shapes(value.shape, base.batch_shape)))
+    return family.cdf(base, value.expand(broadcast_shapes(value.shape, base.batch_shape)))
 
 
 def tail_functions(log_cdf: LogProbability, log_survival: LogProbability) -> LogTails:

@@ -10,6 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import base_distribution
 
 
@@ -52,7 +53,7 @@ class InfiniteCost(TorchDistribution):
             )
         base_distribution(cost)  # refuses dependent coordinates
         alternatives = event_shape[:-1]  # (G,), or nothing
-        rows = torch.broadcast_shapes(cost.batch_shape + alternatives, logits.shape)
+        rows = broadcast_shapes(cost.batch_shape + alternatives, logits.shape)
         batch_shape = rows[: len(rows) - len(alternatives)]
         self.cost = cost if cost.batch_shape == batch_shape else cost.expand(batch_shape)
         self.logits = logits.expand(rows)  # [..., (G)]
@@ -139,7 +140,7 @@ def prepend_atom(logits: Tensor, log_hit: Tensor, log_miss: Tensor) -> tuple[Ten
     :returns: both, [..., (G,) 1 + K].
     """
     logits = logits.double()
-    rows = torch.broadcast_shapes(logits.shape, log_hit.shape[:-1])
+    rows = broadcast_shapes(logits.shape, log_hit.shape[:-1])
     atom_hit, atom_miss = logsigmoid(-logits).expand(rows), logsigmoid(logits).expand(rows)
     return (
         torch.cat([atom_hit[..., None], log_hit.expand(*rows, -1)], -1),

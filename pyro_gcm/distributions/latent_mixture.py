@@ -9,6 +9,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 
@@ -51,7 +52,7 @@ class LatentMixture(TorchDistribution):
     def expand(self, batch_shape: Any, _instance: Any = None) -> LatentMixture:
         """The same mixture with a larger batch shape."""
         batch_shape = torch.Size(batch_shape)
-        if torch.broadcast_shapes(self.batch_shape, batch_shape) != batch_shape:
+        if broadcast_shapes(self.batch_shape, batch_shape) != batch_shape:
             raise ValueError(
                 f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
                 f"{tuple(batch_shape)}"
@@ -85,7 +86,7 @@ class LatentMixture(TorchDistribution):
 
     def _whole(self, values: Tensor) -> Tensor:
         """Values of the sample and own batch shape, in the whole batch shape and the dtype."""
-        shape = torch.broadcast_shapes(values.shape, self.batch_shape)
+        shape = broadcast_shapes(values.shape, self.batch_shape)
         return values.to(self.loc.dtype).expand(shape)
 
     def log_prob(self, value: Tensor) -> Tensor:

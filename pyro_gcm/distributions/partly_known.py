@@ -9,6 +9,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import CostFamily, add_cost_family, cost_family
 
 
@@ -30,7 +31,7 @@ class PartlyKnown(TorchDistribution):
     arg_constraints = {"known": constraints.dependent(is_discrete=False, event_dim=0)}
 
     def __init__(self, base_dist: Any, known: Tensor, *, validate_args: bool | None = None) -> None:
-        batch_shape = torch.broadcast_shapes(base_dist.batch_shape, known.shape)
+        batch_shape = broadcast_shapes(base_dist.batch_shape, known.shape)
         self.base_dist = base_dist.expand(batch_shape)
         self.known = known.to(base_dist.mean.dtype).expand(batch_shape)
         super().__init__(batch_shape, validate_args=validate_args)

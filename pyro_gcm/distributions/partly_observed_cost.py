@@ -9,6 +9,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 from pyro_gcm.distributions.partly_known import PartlyKnown
@@ -90,5 +91,5 @@ def given_observed(cost: Any, value: Tensor) -> Any:
         return finite
     # An alternative with an observed coordinate is finite.
     observed = (~value.isnan()).any(-1)
-    rows = torch.broadcast_shapes(cost.logits.shape, observed.shape)
+    rows = broadcast_shapes(cost.logits.shape, observed.shape)
     return InfiniteCost(finite, cost.logits.expand(rows).masked_fill(observed, -math.inf))

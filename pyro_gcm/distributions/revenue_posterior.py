@@ -8,6 +8,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import finite_part
 
@@ -32,7 +33,7 @@ class RevenuePosterior(TorchDistribution):
     def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
         if isinstance(event.cost, Tensor) or isinstance(event.revenue, Tensor):
             raise ValueError("event must have distributions as its cost and as its revenue")
-        batch_shape = torch.broadcast_shapes(event.batch_shape, outcome.shape)
+        batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)
         self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
         super().__init__(batch_shape, event.revenue.event_shape, validate_args=validate_args)
 

@@ -11,6 +11,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
@@ -54,7 +55,7 @@ class ThresholdNormal(TorchDistribution):
     ) -> None:
         self.event, self.cost = event, cost
         self.threshold_loc, self.threshold_scale, self.scale = threshold_loc, threshold_scale, scale
-        batch_shape = torch.broadcast_shapes(
+        batch_shape = broadcast_shapes(
             event.batch_shape,
             threshold_loc.shape,
             threshold_scale.shape,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyro
 import pyro.distributions as dist
-import torch
 from torch import Tensor, nn
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
@@ -225,7 +225,7 @@ class GCM(Predictions):
         fixed = self.response.r_dist()
         if fixed is not None:
             return fixed
-        shape = torch.broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
+        shape = broadcast_shapes(w.shape[:-1], covariates.shape[:-1])
         return in_units(lambda: self.standard_r_dist(w, covariates), shape, self.r_standardizer)
 
     def standard_r_dist(self, w: Tensor, covariates: Tensor) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyro
 import pyro.distributions as dist
-import torch
 from torch import Tensor, nn
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import (
     LatentMixture,
@@ -233,7 +233,7 @@ class IGCM(Predictions):
 
     def r_dist(self, k: Tensor, covariates: Tensor) -> Any:
         """p(r|k, x) in data units: W k + dr."""
-        shape = torch.broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
+        shape = broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
         return in_units(lambda: self.standard_r_dist(k, covariates), shape, self.r_standardizer)
 
     def standard_r_dist(self, k: Tensor, covariates: Tensor) -> Any:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_gcm._shapes import broadcast_shapes
+
 _MIN_SCALE = 0.05
 
 
@@ -28,7 +30,7 @@ def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential
 
 def joined(*columns: Tensor) -> Tensor:
     """Concatenate contexts [..., d_i] whose batch shapes broadcast to [..., sum of d_i]."""
-    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in columns))
+    batch = broadcast_shapes(*(part.shape[:-1] for part in columns))
     return torch.cat([part.expand(*batch, -1) for part in columns], dim=-1)
 
 

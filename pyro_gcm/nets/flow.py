@@ -11,6 +11,7 @@ from pyro.contrib.zuko import ZukoToPyro
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import positive_int
 
 
@@ -85,7 +86,7 @@ class FlowDistribution(ZukoToPyro):
         :param noise: [..., D], broadcast against the batch shape (so [N, 1, D] for batch [B]).
         :returns: differentiable draws, [..., *batch_shape, D].
         """
-        shape = torch.broadcast_shapes(noise.shape[:-1], self.batch_shape)
+        shape = broadcast_shapes(noise.shape[:-1], self.batch_shape)
         return self.dist.transform.inv(noise.expand(*shape, noise.shape[-1]))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> FlowDistribution:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._validation import one_of, positive, positive_int
+from pyro_gcm.training.adam import Adam
 
 
 @dataclass
@@ -81,8 +81,7 @@ class TrainingOptions:
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at the initial learning rate; Adam by default."""
-        make = self.optimizer or partial(torch.optim.Adam, fused=True)
-        made = make(parameters, lr=self.learning_rate)
+        made = (self.optimizer or Adam)(parameters, lr=self.learning_rate)
         if not isinstance(made, Optimizer):
             raise TypeError(f"optimizer must return a torch optimiser, got {made!r}")
         return made

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-import zlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm.training.checkpoint import Checkpoint
+from pyro_gcm.training.batches import batches
+from pyro_gcm.training.checkpoint import Checkpoint, checksum
+from pyro_gcm.training.clipping import clip_gradients
 from pyro_gcm.training.options import TrainingOptions
 
 if TYPE_CHECKING:
@@ -23,20 +25,29 @@ if TYPE_CHECKING:
 class FitResult:
     """The result of training; the model itself is trained in place.
 
-    :param history: one row per epoch with the columns epoch, step, loss, learning_rate, seconds
-        and, with a validation part, validation_loss. Losses are means over rows: minus the bound in
-        nats, in the units of y, or the loss of a baseline, in standardised units of y.
+    :param rows: the rows of `history`.
     :param best_epoch: the epoch whose weights were kept.
     :param stopped_early: whether training stopped because `patience` was exceeded.
     :param engine: what made the steps: "plain", torch alone, or "pyro", the handlers of Pyro.
     :param engine_reason: why that engine.
     """
 
-    history: pd.DataFrame
+    rows: list[dict[str, float]] = field(repr=False)
     best_epoch: int
     stopped_early: bool
     engine: str = "plain"
     engine_reason: str = ""
+
+    @cached_property
+    def history(self) -> pd.DataFrame:
+        """One row per epoch: epoch, step, loss, learning_rate, seconds, maybe validation_loss.
+
+        Losses are means over rows: minus the bound in nats, in the units of y, or the loss of a
+        baseline, in standardised units of y. `validation_loss` is there with a validation part.
+        """
+        import pandas as pd  # whose import takes as long as a short fit
+
+        return pd.DataFrame(self.rows)
 
 
 class Diverged(RuntimeError):
@@ -69,9 +80,8 @@ class Trainer(ABC):
         identity: dict[str, Any],
     ) -> None:
         self.model, self.parameters, self.order = model, parameters, order
-        self.train, self.validation = (
-            [column[part].to(options.target) for column in columns] for part in parts
-        )
+        self.columns = [column.to(options.target) for column in columns]
+        self.train, self.validation = (part.to(options.target) for part in parts)
         self.options, self.seed, self.batch_size = options, options.seed, options.batch_size
         self.clip_norm, self.callback = options.clip_norm, options.callback
         total_steps = options.steps(len(parts[0]))
@@ -81,7 +91,8 @@ class Trainer(ABC):
             **identity,
             "training rows": len(parts[0]),
             "validation rows": len(parts[1]),
-            "checksum of the rows": _checksum([*self.train, *self.validation]),
+            # Only a file is compared with it.
+            "checksum of the rows": options.checkpoint and checksum(self.columns),
             "batch_size": options.batch_size,
             "seed": options.seed,
             "steps": total_steps,
@@ -103,6 +114,10 @@ class Trainer(ABC):
     #: What makes the steps, and why; see `FitResult`.
     engine, engine_reason = "plain", "a baseline is trained by torch alone"
 
+    def prepare(self, rows: list[Tensor]) -> list[Tensor]:
+        """The columns of a batch from those of the data, for the rows of many batches at once."""
+        return rows
+
     @abstractmethod
     def backward(self, batch: list[Tensor]) -> Tensor:
         """Compute the gradients of the mean loss of a batch; return the sum over its rows."""
@@ -117,7 +132,6 @@ class Trainer(ABC):
         :raises Diverged: if the loss is not finite.
         :raises RuntimeError: if a parameter has no gradient.
         """
-        import pandas as pd
         from tqdm.auto import tqdm
 
         epochs, patience = self.options.epochs, self.options.patience
@@ -133,22 +147,22 @@ class Trainer(ABC):
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.4f}")
                 stopped = patience is not None and self.epoch - self.best_epoch >= patience
-                self.saved.save(self.state())
+                if self.saved.path is not None:
+                    self.saved.save(self.state())
         if self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
         self.saved.remove()
         best_epoch = self.best_epoch or self.epoch
-        history = pd.DataFrame(self.rows)
-        return FitResult(history, best_epoch, stopped, self.engine, self.engine_reason)
+        return FitResult(self.rows, best_epoch, stopped, self.engine, self.engine_reason)
 
     def _run_epoch(self, bar: Any) -> dict[str, float]:
         start = time.perf_counter()
-        n = len(self.train[0])
+        n = len(self.train)
         rate = self.optimizer.param_groups[0]["lr"]
-        index = torch.randperm(n, generator=self.order).to(self.train[0].device)
+        index = self.train[torch.randperm(n, generator=self.order).to(self.train.device)]
         total: Tensor | float = 0.0
-        for batch in index.split(self.batch_size):
-            total = total + self._step([column[batch] for column in self.train])
+        for batch in batches(self.columns, index, self.batch_size, self.prepare):
+            total = total + self._step(batch)
             if self.step % 100 == 0 and not bar.disable:
                 bar.set_postfix(loss=f"{float(total) / n:.4f}", step=self.step)
             if self.callback is not None:
@@ -160,7 +174,7 @@ class Trainer(ABC):
             )
         self.epoch += 1
         row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": rate}
-        if len(self.validation[0]):
+        if len(self.validation):
             row["validation_loss"] = self._validation_loss()
             if row["validation_loss"] < self.best_loss:
                 self.best_loss, self.best_epoch = row["validation_loss"], self.epoch
@@ -171,12 +185,13 @@ class Trainer(ABC):
 
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.parameters.values():
+            parameter.grad = None
         loss = self.backward(batch)
         if self.step == 0:
             self._check_gradients()
         if self.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), self.clip_norm)
+            clip_gradients(self.parameters.values(), self.clip_norm)
         self.optimizer.step()
         if self.scheduler is not None:
             self.scheduler.step()
@@ -194,16 +209,16 @@ class Trainer(ABC):
     @torch.no_grad()
     def _validation_loss(self) -> float:
         """Mean loss over the validation rows, with the same random numbers in every epoch."""
-        device = self.validation[0].device
+        device = self.validation.device
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(self.seed)
-            batches = zip(*(c.split(self.batch_size) for c in self.validation), strict=True)
-            total = sum(self.held_out_loss(list(batch)) for batch in batches)
-        return total / len(self.validation[0])
+            parts = batches(self.columns, self.validation, self.batch_size, self.prepare)
+            total = sum(self.held_out_loss(batch) for batch in parts)
+        return total / len(self.validation)
 
     def state(self) -> dict[str, Any]:
         """The state on which the next epoch depends."""
-        cuda = self.train[0].device.type == "cuda"
+        cuda = self.train.device.type == "cuda"
         return {
             "identity": self.identity,
             "model": self.model.state_dict(),
@@ -215,7 +230,7 @@ class Trainer(ABC):
             "best": (self.best_loss, self.best_epoch, self.best_weights),
             "order": self.order.get_state(),
             "rng": torch.get_rng_state(),
-            "cuda_rng": torch.cuda.get_rng_state(self.train[0].device) if cuda else None,
+            "cuda_rng": torch.cuda.get_rng_state(self.train.device) if cuda else None,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -229,7 +244,7 @@ class Trainer(ABC):
         self.order.set_state(state["order"].cpu())
         torch.set_rng_state(state["rng"].cpu())
         if state["cuda_rng"] is not None:
-            torch.cuda.set_rng_state(state["cuda_rng"].cpu(), self.train[0].device)
+            torch.cuda.set_rng_state(state["cuda_rng"].cpu(), self.train.device)
 
 
 def described(part: Any) -> str:
@@ -250,10 +265,3 @@ def _same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     ]
     if other:
         raise ValueError("checkpoint is of another run: " + ", ".join(other[:5]))
-
-
-def _checksum(columns: list[Tensor]) -> int:
-    total = 0
-    for column in columns:
-        total = zlib.crc32(column.cpu().contiguous().numpy().tobytes(), total)
-    return total

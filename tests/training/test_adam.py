@@ -1,0 +1,68 @@
+"""Adam and AdamW make the updates of torch's fused optimisers, to the last bit."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+
+from pyro_gcm.training import Adam, AdamW
+
+PAIRS = {"Adam": (Adam, torch.optim.Adam), "AdamW": (AdamW, torch.optim.AdamW)}
+
+
+def make(optimizer: Any, **options: Any) -> tuple[list[torch.nn.Parameter], Any]:
+    """Parameters of two dtypes in two groups."""
+    generator = torch.Generator().manual_seed(0)
+    kinds = [((5, 3), torch.float32), ((7,), torch.float64), ((), torch.float32)]
+    parameters = [
+        torch.nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype))
+        for shape, dtype in kinds
+    ]
+    made = optimizer(parameters[:2], lr=0.02, weight_decay=0.1, **options)
+    made.add_param_group({"params": parameters[2:], "lr": 0.5})
+    return parameters, made
+
+
+def set_gradients(parameters: list[torch.nn.Parameter], step: int) -> None:
+    generator = torch.Generator().manual_seed(step)
+    for p in parameters:
+        p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype)
+    if step == 4:
+        parameters[0].grad = None  # which is skipped in this step
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_updates_and_state_are_those_of_torch(name: str) -> None:
+    (mine, ours), (theirs, reference) = (
+        make(PAIRS[name][0]),
+        make(PAIRS[name][1], fused=True),
+    )
+    for step in range(12):
+        for parameters, optimizer in ((mine, ours), (theirs, reference)):
+            set_gradients(parameters, step)
+            optimizer.param_groups[0]["lr"] = 0.02 / (1 + step)  # as a scheduler does
+            optimizer.step()
+        assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True)), step
+        if step == 7:  # goes on from a state of torch, as after a checkpoint
+            ours.load_state_dict(copy.deepcopy(reference.state_dict()))
+    a, b = ours.state_dict(), reference.state_dict()
+    assert a["param_groups"] == b["param_groups"]
+    for key, state in b["state"].items():
+        assert all(torch.equal(a["state"][key][part], value) for part, value in state.items())
+
+
+def test_closure_is_evaluated_with_gradients() -> None:
+    parameters, optimizer = make(Adam)
+
+    def closure() -> torch.Tensor:
+        loss = sum((p.double() ** 2).sum() for p in parameters)
+        assert isinstance(loss, torch.Tensor)
+        loss.backward()
+        return loss
+
+    before = [p.detach().clone() for p in parameters]
+    assert optimizer.step(closure) > 0.0
+    assert not any(torch.equal(a, b) for a, b in zip(before, parameters, strict=True))

@@ -174,9 +174,9 @@ def fit(
 
 def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
     """Why these data need Pyro's handlers; empty where they do not."""
-    if "c" in columns:
+    if "c" in columns and not columns["c"].isnan().all():
         return "costs were observed"
-    missing = [name for name, column in columns.items() if column.isnan().any()]
+    missing = [name for name in ("x", "r", "y") if columns[name].isnan().any()]
     return f"{' and '.join(missing)} has missing values, which the guide draws" if missing else ""
 
 

@@ -2,6 +2,9 @@
 
     python tests/golden/golden_models.py            compares with the file, bit by bit
     python tests/golden/golden_models.py --write    writes it anew
+    python tests/golden/golden_models.py --predictions FILE
+        largest relative differences of the predictions of this code, at the weights in FILE, from
+        the predictions in FILE: for a change that keeps what is computed, but not its last bits
 
 The file is to be written anew only where numbers are meant to change, and the commit says why.
 """
@@ -88,8 +91,8 @@ def data(response: object, missing: bool) -> tuple[torch.Tensor, torch.Tensor, t
     return x, r, 7.0 * score if response == "quantile" else y
 
 
-def computed(name: str) -> dict[str, np.ndarray]:
-    """Fitted weights, predictions and draws of one kind."""
+def built(name: str) -> tuple[GCM | IGCM, dict, tuple[torch.Tensor, ...]]:
+    """An untrained model of one kind, the options of its training, and its data."""
     options = dict(KINDS[name])
     build, training = options.pop("class", GCM), options.pop("fit", {})
     missing, dtype = options.pop("missing", False), options.pop("dtype", torch.float32)
@@ -98,22 +101,52 @@ def computed(name: str) -> dict[str, np.ndarray]:
     torch.manual_seed(0)
     options = {key: value() if callable(value) else value for key, value in options.items()}
     x, r, y = data("continuous" if callable(response) else response, missing)
-    c = None
+    columns = [x, r, y]
     if costs_seen:
         c = torch.where(y.unsqueeze(1) > 0, r - 5.0, torch.nan)
         c[::2] = torch.nan
+        columns.append(c)
     default_dtype = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
         model = build(X_DIM, r.shape[1], hidden=4, z_dim=2, num_samples=16, seed=3, **options)
     finally:
         torch.set_default_dtype(default_dtype)
-    extra = () if c is None else (c,)
+    return model, training, tuple(columns)
+
+
+def predictions(
+    model: GCM | IGCM, x: torch.Tensor, r: torch.Tensor, y: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """What depends on the weights alone."""
+    rows = slice(0, 12)
+    whole_r = r[~r.isnan().any(1)]
+    whole_x = x[~x.isnan().any(1)]
+    found = {
+        "predict": model.predict(x[rows], r[rows]),
+        "log_prob": model.log_prob(x[rows], r[rows], y[rows]),
+        "surface": model.surface(whole_x[:5], whole_r[:9]),
+        "surface_draws": model.surface_draws(whole_x[:2], whole_r[:3]).values,
+        "effective_sample_size": model.effective_sample_size(x[rows], r[rows]),
+    }
+    if model.objective != "joint" or isinstance(model, GCM):
+        cost = model.cost(x[:6])
+        found |= {"cost mean": cost.mean, "cost cdf": cost.cdf(cost.mean.nan_to_num(posinf=1.0))}
+    if model.response.has_cdf:
+        found["cdf"] = model.cdf(x[rows], r[rows], y[rows])
+    if isinstance(model, GCM) and model.response.standardizes_revenue:
+        level = 0.6 if model.response.is_probability else 20.0
+        found["required_revenue"] = model.required_revenue(whole_x[:5], level)
+    return found
+
+
+def computed(name: str) -> dict[str, np.ndarray]:
+    """Fitted weights, predictions and draws of one kind."""
+    model, training, (x, r, y, *extra) = built(name)
     training = {"epochs": 2, "batch_size": 16, "num_particles": 4, "seed": 5, **training}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = fit(model, x, r, y, *extra, progress=False, **training)
-        rows = slice(0, 12)
         draws = model.posterior(
             x[:4],
             r[:4],
@@ -129,24 +162,10 @@ def computed(name: str) -> dict[str, np.ndarray]:
     found |= {f"draw {key}": value for key, value in draws.items()}
     found |= {f"quality {key}": value for key, value in draws.quality().items()}
     found |= {f"prior draw {key}": value for key, value in prior_draws.items()}
-    found["predict"] = model.predict(x[rows], r[rows])
-    found["log_prob"] = model.log_prob(x[rows], r[rows], y[rows])
-    whole_r = r[~r.isnan().any(1)]
-    whole_x = x[~x.isnan().any(1)]
-    found["surface"] = model.surface(whole_x[:5], whole_r[:9])
-    found["surface_draws"] = model.surface_draws(whole_x[:2], whole_r[:3]).values
-    found["effective_sample_size"] = model.effective_sample_size(x[rows], r[rows])
+    found |= predictions(model, x, r, y)
     found["log_likelihood"] = model.log_likelihood(
         x[:4], r[:4], y[:4], *(part[:4] for part in extra), sites=draws
     )
-    if model.objective != "joint" or build is GCM:
-        cost = model.cost(x[:6])
-        found |= {"cost mean": cost.mean, "cost cdf": cost.cdf(cost.mean.nan_to_num(posinf=1.0))}
-    if response == "continuous":
-        found["cdf"] = model.cdf(x[rows], r[rows], y[rows])
-    if build is GCM and response != "quantile":
-        level = 0.6 if response == "binary" else 20.0
-        found["required_revenue"] = model.required_revenue(whole_x[:5], level)
     found["history"] = torch.tensor(result.history["loss"].to_numpy())
     if training.get("objective", "conditional") in ("response_revenue", "joint"):
         simulated = {"size": 4} if not model.reads_x else {"x": x[:4]}
@@ -154,9 +173,44 @@ def computed(name: str) -> dict[str, np.ndarray]:
     return {key: value.detach().numpy() for key, value in found.items()}
 
 
+def largest_difference(name: str, stored: dict[str, np.ndarray]) -> dict[str, float]:
+    """The largest relative difference of every prediction at stored weights."""
+    model, training, (x, r, y, *_) = built(name)
+    model.learn_units(x, r, y)
+    model.objective = training.get("objective", "conditional")
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            parameter.copy_(torch.from_numpy(stored[f"weight {key}"]))
+    worst = {}
+    for key, value in predictions(model, x, r, y).items():
+        if key not in stored:
+            continue
+        mine, theirs = value.detach().double(), torch.from_numpy(stored[key]).double()
+        equal = (mine == theirs) | (mine.isnan() & theirs.isnan())
+        gap = torch.where(equal, 0.0, (mine - theirs).abs() / theirs.abs().clamp(min=1e-30))
+        worst[key] = float(gap.max())
+    return worst
+
+
+def compare_predictions(file: str) -> int:
+    """Print the largest difference of every kind; the number of kinds with one above 1e-6."""
+    differ = 0
+    with np.load(file) as golden:
+        for kind in KINDS:
+            prefix = f"{kind}: "
+            stored = {k.removeprefix(prefix): golden[k] for k in golden if k.startswith(prefix)}
+            worst = largest_difference(kind, stored)
+            where = max(worst, key=worst.__getitem__)
+            print(f"{kind:28s} {worst[where]:.1e} in {where}")
+            differ += worst[where] > 1e-6
+    return differ
+
+
 def main() -> int:
     """Compare or write; the number of arrays that differ."""
     torch.set_num_threads(1)
+    if "--predictions" in sys.argv:
+        return compare_predictions(sys.argv[-1])
     arrays = {f"{kind}: {k}": v for kind in KINDS for k, v in computed(kind).items()}
     if "--write" in sys.argv:
         np.savez_compressed(FILE, **arrays)

@@ -16,6 +16,9 @@ from pyro_gcm.models.objectives import Objective
 from pyro_gcm.sampling.draws import Draws, Rows
 from pyro_gcm.sampling.posterior import PosteriorDraws, Target, posterior_draws
 
+#: Draws of all rows together whose likelihood is computed at once.
+_DRAWS_AT_ONCE = 1 << 16
+
 
 def posterior_of(
     objective: Objective, rows: Rows, units: str | None, **options: Any
@@ -97,9 +100,18 @@ def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor])
                 f"of draws for each site, got {tuple(values.shape)}"
             )
         checked[name] = values
-    covariates = model.x_standardizer(checked.get("x", rows.x))
-    revenue = model.revenue_given(checked.get("r", rows.r), checked)
-    event = OrderEvent(model.c_dist(checked["z"], covariates), revenue)
+    size = max(1, _DRAWS_AT_ONCE // len(checked["z"]))
+    parts = torch.arange(len(rows.x), device=model.device).split(size)
+    return torch.cat([_of_sites(model, rows, checked, part) for part in parts], 1)
+
+
+def _of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor], index: Tensor) -> Tensor:
+    """The same for the rows `index`."""
+    rows = rows.take(index)
+    sites = {name: values.index_select(1, index) for name, values in sites.items()}
+    covariates = model.x_standardizer(sites.get("x", rows.x))
+    revenue = model.revenue_given(sites.get("r", rows.r), sites)
+    event = OrderEvent(model.c_dist(sites["z"], covariates), revenue)
     return log_likelihood(model, event, covariates, rows)
 
 

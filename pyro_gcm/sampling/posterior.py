@@ -280,4 +280,4 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
 
 def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
     """Indices [S, b] of draws in proportion to their weights [N, b]."""
-    return torch.distributions.Categorical(logits=log_weights.T).sample((num_samples,))
+    return torch.multinomial(torch.softmax(log_weights.T, -1), num_samples, replacement=True).T

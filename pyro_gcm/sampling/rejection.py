@@ -139,7 +139,7 @@ def _still_needed(tally: Tally, active: Tensor, num_samples: int) -> Tensor:
     # The rate is uncertain after few proposals, and the row may be hopeless.
     to_judge = _PROPOSALS_TO_JUDGE - proposed
     trusted = torch.where(to_judge > 0.0, to_judge, 8.0 * proposed)
-    return torch.minimum(torch.minimum(wanted, trusted), allowed).ceil().long()
+    return torch.fmin(torch.fmin(wanted, trusted), allowed).ceil().long()
 
 
 def _together(sizes: Tensor) -> Iterator[tuple[Tensor, int]]:

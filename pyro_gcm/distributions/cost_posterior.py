@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,8 +11,15 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm.distributions.families import cost_family
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.event_probability import (
+    LAPLACE,
+    LOGISTIC,
+    NORMAL,
+    SMALLEST_PRODUCT,
+    StandardTails,
+)
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
 if TYPE_CHECKING:
@@ -19,6 +27,12 @@ if TYPE_CHECKING:
 
 # The side of the revenue on which a draw has to lie. Its sign turns a hit into a miss.
 BELOW, FREE, ABOVE = -1, 0, 1
+#: Value at which a standard family has a probability, with full relative precision for small ones.
+_QUANTILES: dict[StandardTails | None, Callable[[Tensor], Tensor]] = {
+    NORMAL: torch.special.ndtri,
+    LOGISTIC: torch.logit,
+    LAPLACE: lambda p: torch.copysign((2.0 * torch.minimum(p, 1.0 - p)).log(), p - 0.5),
+}
 
 
 class CostPosterior(TorchDistribution):
@@ -95,23 +109,20 @@ class CostPosterior(TorchDistribution):
         """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
         event, cost = self.event, self.event.cost
         shape = self._extended_shape(sample_shape)
-        log_below, log_above = event.coordinate_log_probs()
-        log_below, log_above = log_below.expand(shape), log_above.expand(shape)
         outcome = self.outcome.expand(shape[: len(shape) - len(self.event_shape)])
-        uniform = torch.rand(outcome.shape, dtype=torch.float64, device=outcome.device)
-        side = torch.where(uniform < outcome, BELOW, ABOVE)
-        log_hit, log_miss = log_below, log_above
-        if isinstance(cost, InfiniteCost):
-            log_hit, log_miss = cost.prepend_atom(log_hit, log_miss)
-        if len(self.event_shape) == 2:  # y = 1 of alternatives is a first hit, not a first miss
-            side = -_draw_sides(-side, log_any(log_miss, log_hit), log_hit.sum(-1))
-        sides = _draw_sides(side, log_hit, log_miss)
+        happens = _uniform(outcome.shape, outcome.device) < outcome
+        side = ABOVE + (BELOW - ABOVE) * happens.to(torch.int8)
+        below, above = self._tails()
+        of_costs, of_alternatives = self._first_weights(below, above)
+        if of_alternatives is not None:  # y = 1 is a first hit, not a first miss
+            side = -_draw_sides(-side, of_alternatives)
+        sides = _draw_sides(side, of_costs)
         infinite = None
         if isinstance(cost, InfiniteCost):
             atom, sides = sides[..., :1], sides[..., 1:]
             by_chance = cost.sample_infinite(atom.shape[:-1])[..., None]
             infinite = torch.where(atom == FREE, by_chance, atom == ABOVE)
-        draw = truncated_sample(event.base_dist, log_below, log_above, sides).to(event.dtype)
+        draw = self._truncated(below, above, sides).to(event.dtype)
         # Rounding to the dtype may cross the revenue: step back to the right side of it.
         revenue = event.point.to(draw.dtype)
         highest = torch.nextafter(revenue, revenue.new_tensor(-math.inf))
@@ -119,23 +130,128 @@ class CostPosterior(TorchDistribution):
         draw = torch.where(sides == ABOVE, torch.maximum(draw, revenue), draw)
         return draw if infinite is None else draw.masked_fill(infinite, math.inf)
 
+    def _first_weights(self, below: Tensor, above: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Cumulative weights of the first cost that misses and of the first alternative that hits.
 
-def _draw_sides(side: Tensor, log_below: Tensor, log_above: Tensor) -> Tensor:
+        The costs are those of each alternative, [..., (G,) K], after the atom of an `InfiniteCost`;
+        the alternatives have shape [..., G], None for one. Both are in product form, and in log
+        form where that underflows.
+        """
+        cost, has_alternatives = self.event.cost, len(self.event_shape) == 2
+        if isinstance(cost, InfiniteCost):
+            finite, infinite = (torch.sigmoid(sign * cost.logits.double()) for sign in (-1.0, 1.0))
+            rows = torch.broadcast_shapes(finite.shape, below.shape[:-1])
+            below, above = (
+                torch.cat([atom.expand(rows)[..., None], costs.expand(*rows, -1)], -1)
+                for atom, costs in ((finite, below), (infinite, above))
+            )
+        of_costs = _cumulative(above, below)
+        miss = of_costs[..., -1]
+        if not has_alternatives:
+            underflows = (miss < SMALLEST_PRODUCT) & (self.outcome < 1.0)
+            of_alternatives = None
+        else:
+            of_alternatives = _cumulative(below.prod(-1), miss)
+            underflows = (of_alternatives[..., -1] < SMALLEST_PRODUCT) & (self.outcome > 0.0)
+            underflows = underflows | (miss < SMALLEST_PRODUCT).any(-1)
+        if not _any(underflows):
+            return of_costs, of_alternatives
+        underflows = underflows.expand(self.batch_shape)
+        logs = self._first_weights_in_logs(underflows)
+        of_costs = _replaced(of_costs, underflows, logs[0])
+        if of_alternatives is not None:
+            of_alternatives = _replaced(of_alternatives, underflows, logs[1])
+        return of_costs, of_alternatives
+
+    def _first_weights_in_logs(self, where: Tensor) -> tuple[Tensor, Tensor]:
+        """The same in log form for some elements of the batch, [n, (G,) 1 + K] and [n, ...]."""
+        cost, batch_shape = self.event.cost, self.batch_shape
+        log_below, log_above = (
+            log_p.expand(batch_shape + self.event_shape)[where]
+            for log_p in self.event.coordinate_log_probs()
+        )
+        if isinstance(cost, InfiniteCost):
+            logits = cost.logits.expand(batch_shape + self.event_shape[:-1])[where]
+            log_below, log_above = prepend_atom(logits, log_below, log_above)
+        of_costs = _cumulative_of_logs(log_above, log_below)
+        hit, miss = log_below.sum(-1), log_any(log_above, log_below)
+        return of_costs, _cumulative_of_logs(hit, miss)
+
+    def _tails(self) -> tuple[Tensor, Tensor]:
+        """Pr(c_k < r_k) and Pr(c_k >= r_k) of every coordinate, float64."""
+        event, base = self.event, self.event.base_dist
+        standard = cost_family(type(base)).standard
+        if standard is None:
+            log_below, log_above = event.coordinate_log_probs()
+            return log_below.exp(), log_above.exp()
+        return standard.tails((event.point.double() - base.loc.double()) / base.scale.double())
+
+    def _truncated(self, below: Tensor, above: Tensor, sides: Tensor) -> Tensor:
+        """One float64 draw per coordinate, on its side of the revenue."""
+        event, base = self.event, self.event.base_dist
+        quantile = _QUANTILES.get(cost_family(type(base)).standard)
+        if quantile is None:
+            return truncated_sample(base, *event.coordinate_log_probs(), sides)
+        is_above = sides == ABOVE
+        mass = torch.where(sides == BELOW, below, torch.where(is_above, above, 1.0))
+        u = quantile(_uniform(mass.shape, mass.device).mul_(mass))
+        draw = torch.where(is_above, -u, u).mul_(base.scale).add_(base.loc)
+        far = mass < SMALLEST_PRODUCT
+        if _any(far):
+            point, loc, scale = (
+                v.expand(far.shape)[far] for v in (event.point, base.loc, base.scale)
+            )
+            part = type(base)(loc, scale)
+            draw[far] = truncated_sample(part, *tail_log_probs(part, point), sides[far])
+        return draw
+
+
+def _any(mask: Tensor) -> bool:
+    return not mask.is_meta and bool(mask.any())
+
+
+def _cumulative(hit: Tensor, miss: Tensor) -> Tensor:
+    """Pr(the first part that hits is at most i), along the last dimension.
+
+    Sums and products of positive terms: right to a few ulp, relative, until they underflow.
+    """
+    sums, before = [hit[..., 0]], miss[..., 0]
+    for i in range(1, hit.shape[-1]):
+        sums.append(torch.addcmul(sums[-1], hit[..., i], before))
+        before = before * miss[..., i]
+    return torch.stack(sums, -1)
+
+
+def _cumulative_of_logs(log_hit: Tensor, log_miss: Tensor) -> Tensor:
+    """The same from logarithms, in proportion to it."""
+    terms = first_terms(log_hit, log_miss)
+    largest = terms.amax(-1, keepdim=True)
+    # Where no part can hit, all of them alike.
+    return torch.exp(terms - largest).masked_fill(largest == -math.inf, 1.0).cumsum(-1)
+
+
+def _replaced(values: Tensor, where: Tensor, by: Tensor) -> Tensor:
+    """values [*where.shape, ...] with the elements `where` replaced by those of [n, ...]."""
+    inner = values.shape[values.dim() - by.dim() + 1 :]
+    new = values.expand(*where.shape, *inner).clone()
+    new[where] = by
+    return new
+
+
+def _draw_sides(side: Tensor, first: Tensor) -> Tensor:
     """Sides of the parts of each whole, along a new last dimension.
 
     A whole is below if all its parts are. If it is above, the first part above is drawn; the parts
     before it are below, and those after it are free, as are all parts of a free whole.
 
-    :param side: sides of the wholes, [...].
-    :param log_below: log-probability of each part to be below, [..., K].
-    :param log_above: that of its complement.
+    :param side: sides of the wholes, [...], int8.
+    :param first: cumulative weights of the part that is the first above, [..., K].
     """
-    terms = first_terms(log_above, log_below)
-    gumbel = -torch.log(-torch.log(_uniform(terms)))
-    first = (terms + gumbel).argmax(-1)[..., None]
-    order = torch.arange(terms.shape[-1], device=terms.device)
-    above = torch.where(order < first, BELOW, torch.where(order == first, ABOVE, FREE))
-    return torch.where(side[..., None] == ABOVE, above, side[..., None])
+    at = _uniform(side.shape, side.device).mul_(first[..., -1])  # below the last weight
+    at.masked_fill_(side == BELOW, math.inf).masked_fill_(side == FREE, -1.0)
+    passed = (first <= at[..., None]).to(torch.int8)
+    reached = torch.cat([(side != FREE).to(torch.int8)[..., None], passed[..., :-1]], -1)
+    return reached - 2 * passed
 
 
 def truncated_sample(base: Any, log_below: Tensor, log_above: Tensor, sides: Tensor) -> Tensor:
@@ -146,7 +262,7 @@ def truncated_sample(base: Any, log_below: Tensor, log_above: Tensor, sides: Ten
     :param log_above: that of a draw at the point or above it.
     :param sides: `BELOW`, `ABOVE` or `FREE` for every coordinate.
     """
-    log_u = _uniform(log_below).log()
+    log_u = _uniform(sides.shape, log_below.device).log()
     log_part = log_u + torch.where(
         sides == BELOW, log_below, torch.where(sides == ABOVE, log_above, 0.0)
     )
@@ -157,7 +273,6 @@ def truncated_sample(base: Any, log_below: Tensor, log_above: Tensor, sides: Ten
     return cost_family(type(base)).quantile(base, log_p, log_q)
 
 
-def _uniform(like: Tensor) -> Tensor:
+def _uniform(shape: torch.Size, device: torch.device) -> Tensor:
     """Uniform draws inside (0, 1), float64."""
-    u = torch.rand(like.shape, dtype=torch.float64, device=like.device)
-    return u.clamp(min=2.0**-54)
+    return torch.rand(shape, dtype=torch.float64, device=device).clamp_(min=2.0**-54)

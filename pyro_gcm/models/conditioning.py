@@ -16,6 +16,9 @@ from pyro_gcm.models.objectives import Objective
 from pyro_gcm.sampling.draws import Draws, Rows
 from pyro_gcm.sampling.posterior import PosteriorDraws, Target, posterior_draws
 
+#: Draws of all rows together whose likelihood is computed at once.
+_DRAWS_AT_ONCE = 1 << 16
+
 
 def posterior_of(
     objective: Objective, rows: Rows, units: str | None, **options: Any
@@ -37,27 +40,24 @@ def posterior_of(
     target = Target(
         lambda rows, count, guided: _proposals(objective, rows, count, guided),
         lambda draws, rows: log_likelihood(model, draws.event, draws.covariates, rows),
-        lambda draws, rows: _complete_sites(model, draws, rows),
+        lambda draws, rows: _likelihood(model, draws, rows),
+        lambda draws, rows: _complete_sites(model, draws, rows, units),
         objective.weighted,
         model.response.log_likelihood_bound,
         model.dtype,
     )
-    draws = posterior_draws(target, rows, **options)
-    if units == "standard":
-        return draws
-    r = draws.get("r", rows.r)
-    below = draws["c"] < model.revenue_given(r, draws)
-    units_of_r = model.r_standardizer
-    return draws.with_sites(c=costs_in_units(draws["c"], below, r, rows.c, units_of_r))
+    return posterior_draws(target, rows, **options)
 
 
 def _proposals(objective: Objective, rows: Rows, count: int, guided: bool) -> Draws:
     """Independent draws before y is known; with `guided`, half of z comes from the guide."""
     model = objective.model
     shape = count, len(rows.x), model.base_samples.dim
-    draws = objective.draw(
-        rows.x, torch.randn(shape, device=model.device, dtype=model.dtype), seed=None
-    )
+    like = model.base_samples.samples
+    # Independent draws of z need no base samples, but only their number.
+    needed = model.base_samples.dim > model.z_dim
+    base = torch.randn(shape).to(like) if needed else like.new_zeros(()).expand(shape)
+    draws = objective.draw(rows.x, base, seed=None)
     if guided and model.reads_x and model.z_guide is not None and rows.y is not None:
         draws = _half_guided(model, draws, rows, rows.y)
     return objective.given_revenue(objective.with_separate(draws, rows.r), rows.r)
@@ -100,9 +100,18 @@ def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor])
                 f"of draws for each site, got {tuple(values.shape)}"
             )
         checked[name] = values
-    covariates = model.x_standardizer(checked.get("x", rows.x))
-    revenue = model.revenue_given(checked.get("r", rows.r), checked)
-    event = OrderEvent(model.c_dist(checked["z"], covariates), revenue)
+    size = max(1, _DRAWS_AT_ONCE // len(checked["z"]))
+    parts = torch.arange(len(rows.x), device=model.device).split(size)
+    return torch.cat([_of_sites(model, rows, checked, part) for part in parts], 1)
+
+
+def _of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor], index: Tensor) -> Tensor:
+    """The same for the rows `index`."""
+    rows = rows.take(index)
+    sites = {name: values.index_select(1, index) for name, values in sites.items()}
+    covariates = model.x_standardizer(sites.get("x", rows.x))
+    revenue = model.revenue_given(sites.get("r", rows.r), sites)
+    event = OrderEvent(model.c_dist(sites["z"], covariates), revenue)
     return log_likelihood(model, event, covariates, rows)
 
 
@@ -116,6 +125,16 @@ def log_likelihood(model: Any, event: OrderEvent, covariates: Tensor, rows: Rows
     return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
 
 
+def _likelihood(model: Any, draws: Draws, rows: Rows) -> Tensor:
+    """Likelihood of y as a share of the bound of the response, [N, b], float64."""
+    if model.response.is_event:
+        assert rows.y is not None
+        # p of y = 1, 1 - p of y = 0.
+        return (draws.event.probability64() - (rows.y < 0.5).double()).abs()
+    log_p = log_likelihood(model, draws.event, draws.covariates, rows)
+    return (log_p - model.response.log_likelihood_bound).exp()
+
+
 def _given_costs(model: Any, event: OrderEvent, rows: Rows) -> tuple[OrderEvent, Tensor]:
     """The event once the observed costs are known, and their log-density, float64."""
     if rows.c is None:
@@ -124,10 +143,21 @@ def _given_costs(model: Any, event: OrderEvent, rows: Rows) -> tuple[OrderEvent,
     return event, log_c.double()
 
 
-def _complete_sites(model: Any, draws: Draws, rows: Rows) -> dict[str, Tensor]:
+def _complete_sites(model: Any, draws: Draws, rows: Rows, units: str) -> dict[str, Tensor]:
+    """All sites of draws that agree with y, the costs in these units."""
+    sites = _standard_sites(model, draws, rows)
+    if units == "data":
+        r, c = sites.get("r", rows.r), sites["c"]
+        below = c < draws.revenue
+        sites["c"] = costs_in_units(c, below, r, rows.c, model.r_standardizer)
+    return sites
+
+
+def _standard_sites(model: Any, draws: Draws, rows: Rows) -> dict[str, Tensor]:
     """The sites of draws that agree with y: c (and k) exactly, and y once more, a new outcome."""
     z, covariates = draws.z, draws.covariates
-    event = OrderEvent(model.c_dist(z, covariates), draws.revenue)
+    cost = model.c_dist(z, covariates) if draws.cost is None else draws.cost
+    event = OrderEvent(cost, draws.revenue)
     new_outcome = model.response.distribution(event, covariates, rows.r)
     event, _ = _given_costs(model, event, rows)
     p_y = new_outcome
@@ -141,8 +171,8 @@ def _complete_sites(model: Any, draws: Draws, rows: Rows) -> dict[str, Tensor]:
         sites["k"] = p_k.sample()
         event = p_y = new_outcome = event.given_revenue(sites["k"])
     if rows.y is None:
-        cost: Any = event.cost
-        sites["c"] = cost.expand(shape).sample()
+        costs: Any = event.cost
+        sites["c"] = costs.expand(shape).sample()
         sites["y"] = p_y.given_cost(sites["c"]).sample()
         return sites
     # An outcome that was not observed says nothing of c.

@@ -24,7 +24,7 @@ from pyro_gcm.sampling.posterior import PosteriorDraws
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def prediction(method: Method) -> Method:
+def prediction(method: Method, products: Callable[[], Any] = BatchInvariantProducts) -> Method:
     """A public method without gradients, in evaluation mode, with batch-invariant products.
 
     Its first argument may be on any device; tensors come back on that device, and arrays of other
@@ -38,7 +38,7 @@ def prediction(method: Method) -> Method:
                 f"{self.name} has not been fitted: its predictions are those of its initial weights"
             )
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        with torch.no_grad(), evaluating(self), BatchInvariantProducts():
+        with torch.no_grad(), evaluating(self), products():
             result = method(self, x, *args, **kwargs)
         if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
             return result.to(home)
@@ -187,7 +187,7 @@ class Predictions(OrderEventModel):
 
         return self._in_blocks(size, num_samples, x, r)
 
-    @prediction
+    @functools.partial(prediction, products=torch.no_grad)  # random draws need no order
     def posterior(
         self,
         x: ArrayLike,
@@ -255,7 +255,7 @@ class Predictions(OrderEventModel):
         """
         return self.posterior(x, r, y, c, **options).only("z", "k", "c")
 
-    @prediction
+    @functools.partial(prediction, products=torch.no_grad)
     def log_likelihood(
         self,
         x: ArrayLike,

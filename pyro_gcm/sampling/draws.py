@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import pyro.distributions as dist
 import torch
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.sampling.base_samples import pairwise_mean
+
+_LOCATION_SCALE = (dist.Normal, dist.Logistic, dist.Laplace)
 
 
 class Rows(NamedTuple):
@@ -40,7 +43,8 @@ class Draws(NamedTuple):
     :param sites: draws of other sites by name, each [N, b, ...].
     :param separate: draws of sites that y does not depend on, with log-weights of their own.
     :param incomplete: rows [b] whose covariates had missing values.
-    :param cost: distribution of the costs given z, [N, b, (G,) K].
+    :param cost: distribution of the costs given z, [N, b, (G,) K]; draws that were selected keep it
+        only where that is cheap, else None.
     :param revenue: what the costs are compared with, [(N,) b, (G,) K], or its distribution where
         that is integrated out.
     """
@@ -83,41 +87,64 @@ class Draws(NamedTuple):
 
     def select(self, index: Tensor) -> Draws:
         """The draws `index` [S, b] of every row."""
-        varying = self._varying()
-        for name, values in varying.items():
-            varying[name] = pick(values, index)
-        return self._with(varying)
+        return self._with({name: pick(values, index) for name, values in self._varying().items()})
 
-    def zeros(self, count: int) -> Draws:
-        """Room for `count` draws of every row."""
-        varying = self._varying()
-        for name, values in varying.items():
-            varying[name] = values.new_zeros(count, *values.shape[1:])
-        return self._with(varying)
+    def some(self, which: Tensor) -> dict[str, Tensor]:
+        """What differs between the draws, by name, [n, ...] for the indices `which` [n].
 
-    def put(self, place: Tensor, rows: Tensor, other: Draws, draw: Tensor, row: Tensor) -> None:
-        """Write draw `draw` of row `row` of `other` to place `place` of row `rows`, in place."""
-        theirs = other._varying()
-        for name, values in self._varying().items():
-            values[place, rows] = theirs[name][draw, row]
+        :param which: indices into the draws of all rows, flattened from [N, b].
+        """
+        flat = {name: values.flatten(0, 1) for name, values in self._varying().items()}
+        return {name: values.index_select(0, which) for name, values in flat.items()}
+
+    def made_of(self, parts: Sequence[Mapping[str, Tensor]], at: Tensor) -> Draws:
+        """Draws of the same rows from what `some` returned, of any draws of them.
+
+        :param at: indices [S, b] into the parts after each other.
+        """
+        return self._with(
+            {
+                name: torch.cat([part[name] for part in parts])
+                .index_select(0, at.flatten())
+                .unflatten(0, at.shape)
+                for name in self._varying()
+            }
+        )
 
     def _varying(self) -> dict[str, Tensor]:
-        """What differs between the draws, by name."""
+        """What differs between the draws, by name, each [N, b, ...]."""
         varying = {"z": self.z, **self.sites}
         if self.covariates.dim() == 3:
             varying["covariates"] = self.covariates
         rank = 2 + len(self.cost.event_shape)
         if isinstance(self.revenue, Tensor) and self.revenue.dim() == rank:
             varying["revenue"] = self.revenue
+        if self._cost_family() is not None:
+            base = self.cost.base_dist
+            varying["cost.loc"], varying["cost.scale"] = base.loc, base.scale
         return varying
 
     def _with(self, varying: dict[str, Tensor]) -> Draws:
+        """The draws with other values in place of those of `_varying`."""
+        family, cost = self._cost_family(), None
+        if family is not None:
+            parameters = varying.pop("cost.loc"), varying.pop("cost.scale")
+            cost = family(*parameters, validate_args=False).to_event(len(self.cost.event_shape))
         return self._replace(
             z=varying.pop("z"),
             covariates=varying.pop("covariates", self.covariates),
             revenue=varying.pop("revenue", self.revenue),
             sites=varying,
+            cost=cost,
         )
+
+    def _cost_family(self) -> Any:
+        """The class of the costs where loc and scale determine them, so that draws keep them."""
+        if not isinstance(self.cost, torch.distributions.Independent):
+            return None
+        base = self.cost.base_dist
+        depends_on_draw = base.batch_shape[:2] == self.z.shape[:2]
+        return type(base) if type(base) in _LOCATION_SCALE and depends_on_draw else None
 
 
 def pick(values: Tensor, index: Tensor) -> Tensor:

@@ -14,12 +14,11 @@ from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm._warn import warn_user
 from pyro_gcm.sampling.draws import Draws, Rows, pick
 from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_k
+from pyro_gcm.sampling.rejection import PROPOSALS_PER_DRAW, Tally, rejection
 
 METHODS = ("auto", "rejection", "importance")
-#: Proposals, of all rows together, that are in memory at once.
-_PROPOSALS_AT_ONCE = 1 << 18
-#: Rejection gives up on a row that needs more proposals than this for each draw.
-_PROPOSALS_PER_DRAW = 128
+#: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
+_DRAWS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,6 +75,19 @@ class PosteriorDraws(Mapping[str, Tensor]):
         )
         return PosteriorDraws(sites, **quality)
 
+    def room(self, rows: int) -> PosteriorDraws:
+        """Room for the same of `rows` rows."""
+        sites = {k: v.new_empty(len(v), rows, *v.shape[2:]) for k, v in self.sites.items()}
+        return PosteriorDraws(sites, **{k: v.new_empty(rows) for k, v in self.quality().items()})
+
+    def put(self, index: Tensor, part: PosteriorDraws) -> None:
+        """Write the draws of the rows `index`, in place."""
+        for name, values in part.sites.items():
+            self.sites[name].index_copy_(1, index, values)
+        quality = part.quality()
+        for name, values in self.quality().items():
+            values[index] = quality[name]
+
 
 class Target(NamedTuple):
     """What posterior draws are of, as functions of rows.
@@ -83,14 +95,17 @@ class Target(NamedTuple):
     :param propose: (rows, number, guided) -> draws of what comes before y; with `guided`, half of
         them come from a guide that has seen y, if there is one.
     :param log_likelihood: (draws, rows) -> log-probability of what was observed, [N, b], float64.
+    :param likelihood: (draws, rows) -> likelihood of y as a share of its upper bound, [N, b],
+        float64, for draws whose costs have not been observed.
     :param complete: (draws, rows) -> all sites of draws that agree with what was observed.
     :param weighted: whether proposals have weights before y is known.
-    :param log_bound: upper bound of the log-likelihood of y, which rejection needs, or None.
+    :param log_bound: logarithm of that bound, which rejection needs, or None.
     :param dtype: of the results.
     """
 
     propose: Callable[[Rows, int, bool], Draws]
     log_likelihood: Callable[[Draws, Rows], Tensor]
+    likelihood: Callable[[Draws, Rows], Tensor]
     complete: Callable[[Draws, Rows], dict[str, Tensor]]
     weighted: bool
     log_bound: float | None
@@ -131,10 +146,11 @@ def posterior_draws(
         )
     # Missing values of x or r are drawn as well: rows with and without do not mix in a block.
     incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
-    size = max(1, _PROPOSALS_AT_ONCE // max(num_samples, num_proposals))
+    exact = method != "importance" and target.allows_rejection(rows)
+    size = max(1, _DRAWS_AT_ONCE // (num_samples if exact else max(num_samples, num_proposals)))
     kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
     groups = [index for kind in kinds for index in kind.split(size) if len(index)]
-    parts = []
+    merged: PosteriorDraws | None = None
     with (
         torch.random.fork_rng(devices=[rows.x.device] if rows.x.is_cuda else []),
         tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar,
@@ -147,9 +163,12 @@ def posterior_draws(
                 inputs = {"x": block.x, "r": block.r, **draws.sites}
                 whole = {k: inputs[k].expand(num_samples, len(index), -1) for k in ("x", "r")}
                 draws = draws.with_sites(**whole)
-            parts.append(draws)
+            if merged is None:
+                merged = draws if len(groups) == 1 else draws.room(len(rows.x))
+            if merged is not draws:
+                merged.put(index, draws)
             bar.update(len(index))
-    merged = parts[0] if len(parts) == 1 else _merged(groups, parts)
+    assert merged is not None
     _warn_of_few_draws(merged, num_samples, num_proposals)
     return merged
 
@@ -178,17 +197,24 @@ def _draw(
         return _unweighted(target, draws, rows, zero + num_samples, evidence)
     if method == "importance" or not target.allows_rejection(rows):
         return _importance(target, rows, num_samples, num_proposals)
-    draws, accepted, evidence = _rejection(target, rows, num_samples)
-    rare = (accepted < num_samples).nonzero()[:, 0]
+    draws, tally = rejection(
+        lambda rows, count: target.propose(rows, count, False),
+        target.likelihood,
+        rows,
+        num_samples,
+        num_proposals,
+    )
+    rare = (tally.accepted < num_samples).nonzero()[:, 0]
     if method == "rejection" and len(rare):
         raise RuntimeError(
-            f"method='rejection' would need more than {_PROPOSALS_PER_DRAW} proposals a draw for "
+            f"method='rejection' would need more than {PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
         )
-    exact = _unweighted(target, draws, rows, accepted, evidence)
+    accepted = tally.accepted.to(target.dtype)
+    exact = _unweighted(target, draws, rows, accepted, _evidence_of_tally(target, tally))
     if len(rare):
-        part = _importance(target, rows.take(rare), num_samples, num_proposals)
-        _improve(exact, rare, part)
+        for part in rare.split(max(1, _DRAWS_AT_ONCE // max(num_samples, num_proposals))):
+            _improve(exact, part, _importance(target, rows.take(part), num_samples, num_proposals))
     return exact
 
 
@@ -199,46 +225,13 @@ def _unweighted(
     return PosteriorDraws(sites, ess, torch.full_like(ess, torch.nan), *evidence)
 
 
-def _rejection(
-    target: Target, rows: Rows, num_samples: int
-) -> tuple[Draws, Tensor, tuple[Tensor, ...]]:
-    """Proposals accepted in proportion to p(y | z), how many they are, and the log-evidence.
-
-    Rows that took too many proposals repeat those that were accepted.
-    """
+def _evidence_of_tally(target: Target, tally: Tally) -> tuple[Tensor, ...]:
+    """Log-evidence, its error and the number of proposals, after rejection."""
     assert target.log_bound is not None
-    count, device = len(rows.x), rows.x.device
-    active, filled = torch.arange(count, device=device), torch.zeros_like(rows.x[:, 0]).long()
-    proposed = torch.zeros_like(filled)
-    totals = torch.full((2, count), -math.inf, dtype=torch.float64, device=device)
-    kept: Draws | None = None
-    spent, size = 0, 2 * num_samples
-    while len(active) and spent < _PROPOSALS_PER_DRAW * num_samples:
-        left = _PROPOSALS_PER_DRAW * num_samples - spent
-        size = max(1, min(size, left, _PROPOSALS_AT_ONCE // len(active)))
-        part = rows.take(active)
-        draws = target.propose(part, size, False)
-        log_p = target.log_likelihood(draws, part)
-        uniform = torch.rand(log_p.shape, dtype=log_p.dtype, device=device)
-        accept = uniform.log() < log_p - target.log_bound
-        place = filled[active] + accept.cumsum(0) - 1
-        draw, row = (accept & (place < num_samples)).nonzero(as_tuple=True)
-        if kept is None:
-            kept = draws.zeros(num_samples)
-        kept.put(place[draw, row], active[row], draws, draw, row)
-        filled[active] += accept.sum(0)
-        proposed[active] += size
-        sums = torch.stack([log_p.logsumexp(0), (2.0 * log_p).logsumexp(0)])
-        totals[:, active] = torch.logaddexp(totals[:, active], sums)
-        active = active[filled[active] < num_samples]
-        spent, size = spent + size, 2 * size
-    assert kept is not None
-    filled = filled.clamp(max=num_samples)
-    place = torch.arange(num_samples, device=device).unsqueeze(1).expand(-1, count)
-    again = (torch.rand(place.shape, device=device) * filled).long()
-    kept = kept.select(torch.where(filled < num_samples, again, place))
-    evidence = _evidence(totals, proposed.double())
-    return kept, filled.to(target.dtype), tuple(value.to(target.dtype) for value in evidence)
+    # Below, 1 - p of an outcome 0 has lost its digits.
+    error = torch.where(tally.rate > 1e-10, tally.rate_error, torch.inf)
+    evidence = tally.rate.log() + target.log_bound, error, tally.proposed
+    return tuple(value.to(target.dtype) for value in evidence)
 
 
 def _evidence(totals: Tensor, proposed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -287,16 +280,4 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
 
 def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:
     """Indices [S, b] of draws in proportion to their weights [N, b]."""
-    return torch.distributions.Categorical(logits=log_weights.T).sample((num_samples,))
-
-
-def _merged(groups: list[Tensor], parts: list[PosteriorDraws]) -> PosteriorDraws:
-    """Draws of disjoint groups of rows, in the order of the rows."""
-    place = torch.cat(groups).argsort()
-    sites = {
-        name: torch.cat([part[name] for part in parts], 1).index_select(1, place)
-        for name in parts[0]
-    }
-    qualities = [part.quality() for part in parts]
-    quality = {name: torch.cat([part[name] for part in qualities])[place] for name in qualities[0]}
-    return PosteriorDraws(sites, **quality)
+    return torch.multinomial(torch.softmax(log_weights.T, -1), num_samples, replacement=True).T

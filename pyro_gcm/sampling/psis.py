@@ -46,8 +46,8 @@ def pareto_k(log_weights: Tensor) -> Tensor:
             f"log_weights must have at least {MIN_PARTICLES} draws a datum for a Pareto fit, got "
             f"{particles}"
         )
-    ordered = relative.sort(0, descending=True).values
     tail = min(particles / 5, 3 * particles**0.5)  # the lines of ArviZ round it down or up
+    ordered = relative.T.topk(math.ceil(tail) + 1).values.T
     equal = ordered[math.floor(tail) - 1] >= -(torch.finfo(log_weights.dtype).eps ** 0.5)
     # Below the smallest float a weight is 0 in the fit.
     enough = ordered[math.ceil(tail)] > math.log(np.finfo(np.float64).tiny)

@@ -1,0 +1,169 @@
+"""Exact posterior draws: proposals that are accepted in proportion to their likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pyro_gcm.sampling.draws import Draws, Rows
+
+#: Proposals that are in memory at once, of all rows together: few enough for the processor's cache.
+PROPOSALS_AT_ONCE = 1 << 15
+#: Rejection gives up on a row that needs more proposals than this for each draw.
+PROPOSALS_PER_DRAW = 128
+#: Proposals of one row before it may be given up sooner: a part of z that has a share of
+#: 1 / `PROPOSALS_PER_DRAW` stays unseen with probability exp(-16).
+_PROPOSALS_TO_JUDGE = 16 * PROPOSALS_PER_DRAW
+#: Rows that are proposed for together differ in the number that they need by at most this factor.
+_LARGEST_RATIO = 1.25
+
+
+class Tally(NamedTuple):
+    """What is known of the proposals for b rows; each tensor has shape [b].
+
+    :param accepted: those that were, at most as many as draws are wanted.
+    :param proposed: all of them, float64.
+    :param total: sum of their probabilities to be accepted, float64.
+    :param squares: sum of the squares, float64.
+    """
+
+    accepted: Tensor
+    proposed: Tensor
+    total: Tensor
+    squares: Tensor
+
+    @property
+    def rate(self) -> Tensor:
+        """Estimated probability that a proposal is accepted."""
+        return self.total / self.proposed
+
+    @property
+    def equal_share(self) -> Tensor:
+        """Effective share of the proposals if they were weighted instead."""
+        return self.total.square() / (self.squares * self.proposed)
+
+    @property
+    def rate_error(self) -> Tensor:
+        """Relative standard error of the rate."""
+        return ((1.0 / self.equal_share - 1.0).clamp(min=0.0) / self.proposed).sqrt()
+
+
+def rejection(
+    propose: Callable[[Rows, int], Draws],
+    probability: Callable[[Draws, Rows], Tensor],
+    rows: Rows,
+    num_samples: int,
+    num_weighted: int,
+) -> tuple[Draws, Tally]:
+    """`num_samples` accepted proposals of every row; a row that was given up repeats those it has.
+
+    A row is given up when it has used up `PROPOSALS_PER_DRAW` proposals a draw, or sooner when it
+    is sure to need more and would be left with fewer draws than importance resampling has
+    effective ones.
+
+    :param propose: (rows, number) -> draws of the latent variables.
+    :param probability: (draws, rows) -> with which each is accepted, float64, [N, b].
+    :param num_weighted: proposals that importance resampling would have.
+    """
+    count = len(rows.x)
+    active = torch.arange(count, device=rows.x.device)
+    tally = Tally(active * 0, *torch.zeros(3, count, dtype=torch.float64, device=active.device))
+    # One proposal of every row tells what the draws of a row have in common, and stands in for
+    # them until one is accepted.
+    first = propose(rows, 1)
+    kept = [first.some(active)]
+    at, end = active.repeat(num_samples, 1), count
+    # A row that accepts all proposals needs no more than these.
+    sizes = torch.full_like(active, num_samples)
+    while len(active):
+        for part, size in _together(sizes):
+            index = active[part]
+            block = rows.take(index)
+            draws = propose(block, size)
+            source, place, row = _accept(tally, index, probability(draws, block), num_samples)
+            fresh = torch.arange(end, end + len(source), device=at.device)
+            at.view(-1)[place * count + row] = fresh
+            kept.append(draws.some(source))
+            end += len(source)
+        active = (~_is_done(tally, num_samples, num_weighted)).nonzero()[:, 0]
+        sizes = _still_needed(tally, active, num_samples)
+    return first.made_of(kept, _repeated(at, tally.accepted)), tally
+
+
+def _accept(
+    tally: Tally, index: Tensor, p: Tensor, num_samples: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Which proposals for the rows `index` are kept, at which place among the draws of which row.
+
+    :param p: probabilities with which they are accepted, [N, k].
+    :returns: indices into the proposals, flattened from [N, k], places and rows, each [n].
+    """
+    size, k = p.shape
+    accept = torch.rand(p.shape, dtype=p.dtype, device=p.device) < p
+    by_row = accept.T.flatten().nonzero()[:, 0]  # the proposals of one row after each other
+    found = accept.sum(0)
+    own = torch.arange(k, device=p.device).repeat_interleave(found)
+    before = tally.accepted[index]  # accepted earlier
+    place = torch.arange(len(own), device=p.device) + (before + found - found.cumsum(0))[own]
+    tally.accepted[index] = (before + found).clamp(max=num_samples)
+    tally.proposed[index] += size
+    tally.total[index] += p.sum(0)
+    tally.squares[index] += p.square().sum(0)
+    source, row = (by_row - own * size) * k + own, index[own]
+    fits = place < num_samples
+    if fits.all():
+        return source, place, row
+    return source[fits], place[fits], row[fits]
+
+
+def _is_done(tally: Tally, num_samples: int, num_weighted: int) -> Tensor:
+    """Rows that are full or given up."""
+    allowed = PROPOSALS_PER_DRAW * num_samples
+    # Written so that NaN, where no proposal can be accepted, counts as hopeless.
+    highest_rate = tally.rate * (1.0 + 5.0 * tally.rate_error)
+    hopeless = (tally.proposed >= _PROPOSALS_TO_JUDGE) & ~(highest_rate * PROPOSALS_PER_DRAW >= 1.0)
+    fewer_draws = ~(allowed * tally.rate > num_weighted * tally.equal_share)
+    spent = tally.proposed >= allowed
+    return (tally.accepted == num_samples) | spent | (hopeless & fewer_draws)
+
+
+def _still_needed(tally: Tally, active: Tensor, num_samples: int) -> Tensor:
+    """Proposals after which most of these rows are full, no more than they may have."""
+    proposed = tally.proposed[active]
+    missing = (num_samples - tally.accepted[active]).double()
+    wanted = (missing + 1.5 * missing.sqrt() + 1.0) / tally.rate[active]
+    allowed = PROPOSALS_PER_DRAW * num_samples - proposed
+    # The rate is uncertain after few proposals, and the row may be hopeless.
+    to_judge = _PROPOSALS_TO_JUDGE - proposed
+    trusted = torch.where(to_judge > 0.0, to_judge, 8.0 * proposed)
+    return torch.fmin(torch.fmin(wanted, trusted), allowed).ceil().long()
+
+
+def _together(sizes: Tensor) -> Iterator[tuple[Tensor, int]]:
+    """Parts of the rows that are proposed for together, and how many proposals each row gets."""
+    order = sizes.argsort()
+    ordered = sizes[order].tolist()
+    start = 0
+    while start < len(ordered):
+        stop, highest = start + 1, _LARGEST_RATIO * ordered[start]
+        while (
+            stop < len(ordered)
+            and ordered[stop] <= highest
+            and (stop + 1 - start) * ordered[stop] <= PROPOSALS_AT_ONCE
+        ):
+            stop += 1
+        yield order[start:stop], min(ordered[stop - 1], PROPOSALS_AT_ONCE)
+        start = stop
+
+
+def _repeated(at: Tensor, count: Tensor) -> Tensor:
+    """at [S, b], in rows with fewer draws than S with places among those that they have."""
+    num_samples = len(at)
+    short = ((count > 0) & (count < num_samples)).nonzero()[:, 0]
+    if len(short):
+        again = torch.rand(num_samples, len(short), device=at.device) * count[short]
+        at[:, short] = at[:, short].gather(0, again.long())
+    return at

@@ -1,0 +1,152 @@
+"""Rejection: exact draws, as many proposals as they take, and rows that are given up in time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pyro.distributions as dist
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from pyro_gcm.sampling import rejection as module
+from pyro_gcm.sampling.draws import Draws, Rows
+from pyro_gcm.sampling.rejection import PROPOSALS_PER_DRAW, Tally, rejection
+
+Probability = Callable[[Draws, Rows], Tensor]
+
+
+def rows_of(values: list[float]) -> Rows:
+    """One row for each value, which is its only covariate."""
+    x = torch.tensor(values, dtype=torch.float64).unsqueeze(1)
+    return Rows(x, torch.zeros_like(x))
+
+
+def propose(rows: Rows, count: int) -> Draws:
+    """z uniform on (x, x + 1), so that a draw tells its row, and a cost with location z."""
+    z = rows.x + torch.rand(count, *rows.x.shape, dtype=torch.float64)
+    cost = dist.Normal(z, 1.0 + z.square()).to_event(1)
+    return Draws(z, rows.x, z[..., :0], cost=cost, revenue=rows.r)
+
+
+def fraction(draws: Draws, rows: Rows) -> Tensor:
+    """The part of z that was drawn, [N, b]."""
+    return (draws.z - rows.x)[..., 0]
+
+
+def run(
+    probability: Probability, rows: Rows, count: int, weighted: int = 4096
+) -> tuple[Draws, Tally]:
+    torch.manual_seed(0)
+    return rejection(propose, probability, rows, count, weighted)
+
+
+def cubed(draws: Draws, rows: Rows) -> Tensor:
+    """z^3 over a factor that grows with the row: rates of 1/4 to 1/40."""
+    return fraction(draws, rows) ** 3 / (1.0 + rows.x[:, 0])
+
+
+@pytest.mark.parametrize("at_once", [1 << 15, 700], ids=["large batches", "small batches"])
+def test_draws_have_the_density_that_their_probabilities_give(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PROPOSALS_AT_ONCE", at_once)
+    rows = rows_of([0.0, 3.0, 9.0, 0.0, 1.0])
+    draws, tally = run(cubed, rows, 2000)
+    assert (tally.accepted == 2000).all()
+    fractions = fraction(draws, rows)
+    for row in range(5):  # the density is 4 z^3, the distribution function z^4
+        assert stats.kstest(fractions[:, row] ** 4, "uniform").pvalue > 1e-4
+    lagged = torch.corrcoef(torch.stack([fractions[1:, 0], fractions[:-1, 0]]))[0, 1]
+    between = torch.corrcoef(fractions.T).triu(1).abs().max()
+    assert max(abs(float(lagged)), float(between)) < 4.5 / 2000**0.5
+    expected = 0.25 / (1.0 + rows.x[:, 0])
+    assert ((tally.rate / expected - 1.0).abs() < 4.5 * tally.rate_error).all()
+
+
+def test_every_row_gets_as_many_proposals_as_it_takes() -> None:
+    rows = rows_of([float(i) for i in range(40)])
+    _, tally = run(cubed, rows, 1000)
+    needed = 1000.0 * 4.0 * (1.0 + rows.x[:, 0])
+    hopeless = needed > 1000.0 * PROPOSALS_PER_DRAW
+    assert hopeless.any()
+    assert ((tally.proposed / needed)[~hopeless] > 0.85).all()
+    assert ((tally.proposed / needed)[~hopeless] < 1.25).all()
+
+
+def test_accepted_draws_keep_the_distribution_of_their_costs() -> None:
+    rows = rows_of([0.0, 2.0])
+    draws, _ = run(cubed, rows, 500)
+    assert torch.equal(draws.cost.base_dist.loc, draws.z)
+    assert torch.equal(draws.cost.base_dist.scale, 1.0 + draws.z.square())
+    assert draws.cost.event_shape == (1,)
+    assert torch.equal(draws.covariates, rows.x)
+
+
+def test_costs_that_location_and_scale_do_not_determine_are_left_out() -> None:
+    def propose_lognormal(rows: Rows, count: int) -> Draws:
+        draws = propose(rows, count)
+        log_cost = dist.Normal(draws.z, 1.0)
+        exp = dist.transforms.ExpTransform()
+        return draws._replace(cost=dist.TransformedDistribution(log_cost, [exp]).to_event(1))
+
+    draws, _ = rejection(propose_lognormal, cubed, rows_of([0.0]), 20, 4096)
+    assert draws.cost is None
+    assert draws.z.shape == (20, 1, 1)
+
+
+# Rows that are given up
+
+
+def rarely(draws: Draws, rows: Rows) -> Tensor:
+    """Probability 1/1000 on average, of much the same size everywhere, in row 1; 1/2 in row 0."""
+    rare = 0.002 * fraction(draws, rows)
+    return torch.where(rows.x[:, 0] == 0.0, 0.5, rare)
+
+
+def test_a_row_that_is_sure_to_be_given_up_is_given_up_soon() -> None:
+    rows = rows_of([0.0, 5.0])
+    draws, tally = run(rarely, rows, 1000)
+    assert tally.accepted[0] == 1000
+    assert tally.accepted[1] < 20
+    assert tally.proposed[1] < 0.1 * 1000 * PROPOSALS_PER_DRAW
+    assert tally.rate[1].item() == pytest.approx(0.001, rel=0.1)
+    # What it has, it repeats: draws of its own.
+    assert ((draws.z[:, 1] > 5.0) & (draws.z[:, 1] < 6.0)).all()
+    assert 0 < len(draws.z[:, 1].unique()) <= int(tally.accepted[1])
+
+
+def test_a_row_goes_on_where_importance_resampling_would_have_fewer_draws() -> None:
+    def seldom_certain(draws: Draws, rows: Rows) -> Tensor:
+        return (fraction(draws, rows) < 1.0 / 200.0).double()
+
+    _, tally = run(seldom_certain, rows_of([0.0]), 1000)
+    assert tally.proposed[0] == 1000 * PROPOSALS_PER_DRAW
+    assert tally.accepted[0].item() == pytest.approx(640, abs=120)
+
+
+def test_a_row_near_the_limit_is_not_given_up_before_it() -> None:
+    def near(draws: Draws, rows: Rows) -> Tensor:
+        return fraction(draws, rows) ** 9 * 10.0 * 1.02 / PROPOSALS_PER_DRAW
+
+    _, tally = run(near, rows_of([0.0] * 20), 400)
+    assert (tally.accepted > 350).all()
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-200, math.nan], ids=str)
+def test_proposals_that_are_never_accepted_end(p: float) -> None:
+    def never(draws: Draws, rows: Rows) -> Tensor:
+        return torch.full_like(fraction(draws, rows), p)
+
+    draws, tally = run(never, rows_of([0.0, 1.0]), 100)
+    assert (tally.accepted == 0).all()
+    assert draws.z.shape == (100, 2, 1)
+    assert (tally.proposed < 10_000).all()
+
+
+def test_certain_proposals_are_all_taken() -> None:
+    _, tally = run(lambda draws, rows: torch.ones_like(fraction(draws, rows)), rows_of([0.0]), 100)
+    assert tally.proposed.item() == tally.accepted.item() == 100
+    assert tally.rate_error.item() == 0.0

@@ -13,7 +13,8 @@ from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
-from pyro_gcm.distributions.families import base_distribution, cdf, cost_family, tail_log_probs
+from pyro_gcm.distributions.event_planes import planes_of
+from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import log_any
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
@@ -187,17 +188,11 @@ class OrderEvent(TorchDistribution):
         """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
 
         It needs one error function for a Gaussian cost, where `log_probs64` needs two and two
-        logarithms. Every step increases with the coordinates' probabilities, as far as log1p and
-        expm1 do.
+        logarithms.
         """
         if isinstance(self.cost, Tensor):
             return self.log_probs64()[1].exp()
-        below = cdf(self.base_dist, self.point).prod(-1)
-        if isinstance(self.cost, InfiniteCost):
-            below = below * torch.sigmoid(-self.cost.logits.double())
-        if self.cost_event_dim == 2:
-            below = -torch.expm1(torch.log1p(-below).sum(-1))
-        return below.expand(self.batch_shape)
+        return planes_of(self).probability64().expand(self.batch_shape)
 
     def coordinate_log_probs(self) -> tuple[Tensor, Tensor]:
         """log Pr(c_k < r_k) and log Pr(c_k >= r_k) of every coordinate, float64, `[..., (G,) K]`.

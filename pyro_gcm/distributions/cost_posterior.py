@@ -140,7 +140,7 @@ class CostPosterior(TorchDistribution):
         cost, has_alternatives = self.event.cost, len(self.event_shape) == 2
         if isinstance(cost, InfiniteCost):
             finite, infinite = (torch.sigmoid(sign * cost.logits.double()) for sign in (-1.0, 1.0))
-            rows = torch.broadcast_shapes(finite.shape, below.shape[:-1])
+            rows = broadcast_shapes(finite.shape, below.shape[:-1])
             below, above = (
                 torch.cat([atom.expand(rows)[..., None], costs.expand(*rows, -1)], -1)
                 for atom, costs in ((finite, below), (infinite, above))

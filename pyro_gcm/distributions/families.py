@@ -21,12 +21,12 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.event_probability import LAPLACE, LOGISTIC, NORMAL, StandardTails
-from pyro_gcm.distributions.numerics import LOG_2, normal_cdf, normal_log_tails, probit
+from pyro_gcm.distributions.numerics import LOG_2, normal_log_tails, probit
 
 # The first argument is the distribution, whose parameters only its family knows.
 LogProbability = Callable[[Any, Tensor], Tensor]
 LogTails = Callable[[Any, Tensor], tuple[Tensor, Tensor]]
-Cdf = Callable[[Any, Tensor], Tensor]
+TwoTails = Callable[[Tensor], Tensor]
 Quantile = Callable[[Any, Tensor, Tensor], Tensor]
 
 
@@ -37,17 +37,21 @@ class CostFamily(NamedTuple):
     and infinite values.
     `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q. Both are given,
     so that the smaller one can be inverted.
-    `cdf(d, value)` is Pr(c < value) in float64 and needs no gradient; exp(log_tails) by default.
     `standard` is the family at loc 0 and scale 1, for the product form of the event; without it the
     probabilities come from `log_tails`.
     `source` holds the functions that a user registered; it is empty for a built-in family.
+
+    A family that is symmetric about `d.loc` also has `two_tails(a)`, which turns a >= 0 in place
+    into Pr(|c - loc| >= a * unit * scale), in float64 and without a gradient. It falls where a
+    rises, and the result for a number does not depend on its place in the tensor.
     """
 
     log_tails: LogTails
     quantile: Quantile
-    cdf: Cdf | None = None
     standard: StandardTails | None = None
     source: tuple[Any, ...] = ()
+    two_tails: TwoTails | None = None
+    unit: float = 1.0
 
 
 _FAMILIES: dict[type, CostFamily] = {}
@@ -141,15 +145,6 @@ def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     return cost_family(type(base)).log_tails(base, value)
 
 
-def cdf(distribution: Any, value: Tensor) -> Tensor:
-    """Pr(d < value) of every coordinate, in float64 and without a gradient."""
-    base = base_distribution(distribution)
-    family = cost_family(type(base))
-    if family.cdf is None:
-        return tail_log_probs(base, value)[0].exp()
-    return family.cdf(base, value.expand(broadcast_shapes(value.shape, base.batch_shape)))
-
-
 def tail_functions(log_cdf: LogProbability, log_survival: LogProbability) -> LogTails:
     """Both tails of a family from one function each, lifted to float64 and to infinite values."""
 
@@ -186,8 +181,9 @@ def _laplace_quantile(log_p: Tensor, log_q: Tensor) -> Tensor:
 _NORMAL = CostFamily(
     lambda d, value: normal_log_tails(value, d.loc, d.scale),
     lambda d, log_p, log_q: d.loc + d.scale * probit(log_p, log_q),
-    lambda d, value: normal_cdf(value, d.loc, d.scale),
     standard=NORMAL,
+    two_tails=torch.erfc_,
+    unit=math.sqrt(2.0),
 )
 _LOGISTIC = CostFamily(
     tail_functions(
@@ -196,6 +192,7 @@ _LOGISTIC = CostFamily(
     ),
     lambda d, log_p, log_q: d.loc + d.scale * (log_p - log_q),
     standard=LOGISTIC,
+    two_tails=lambda a: a.exp_().add_(1.0).reciprocal_().mul_(2.0),
 )
 _LAPLACE = CostFamily(
     tail_functions(
@@ -204,6 +201,7 @@ _LAPLACE = CostFamily(
     ),
     lambda d, log_p, log_q: d.loc + d.scale * _laplace_quantile(log_p, log_q),
     standard=LAPLACE,
+    two_tails=lambda a: a.neg_().exp_(),
 )
 add_cost_family(dist.Normal, _NORMAL, "normal")
 add_cost_family(dist.Logistic, _LOGISTIC, "logistic")

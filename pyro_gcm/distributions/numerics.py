@@ -128,17 +128,6 @@ def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor,
     return log_p, log_q
 
 
-def normal_cdf(value: Tensor, loc: Tensor, scale: Tensor) -> Tensor:
-    """Pr(c < value) of a normal c in float64, without a gradient, precise for small results.
-
-    The smaller tail is computed on either side of the mean, so that the result increases with the
-    value as far as torch's erfc decreases.
-    """
-    u = (value.double() - loc.double()) / (math.sqrt(2.0) * scale.double())
-    tail = torch.erfc(u.abs()).mul_(0.5)
-    return torch.where(u < 0, tail, 1.0 - tail)
-
-
 #: Log-probability below which exp is close to the smallest float.
 _FAR = -600.0
 

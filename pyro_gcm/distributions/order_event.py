@@ -12,6 +12,7 @@ from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_probability import (
     NORMAL,
     SMALLEST_PRODUCT,
@@ -19,7 +20,7 @@ from pyro_gcm.distributions.event_probability import (
     event_probabilities,
 )
 from pyro_gcm.distributions.event_sides import gaussian_difference, side
-from pyro_gcm.distributions.families import cdf, cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import log_any, probit
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
@@ -287,17 +288,11 @@ class OrderEvent(TorchDistribution):
         """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
 
         It needs one error function for a Gaussian cost, where `log_probs64` needs two and two
-        logarithms. Every step increases with the coordinates' probabilities, as far as log1p and
-        expm1 do.
+        logarithms.
         """
         if isinstance(self.cost, Tensor):
             return self.log_probs64()[1].exp()
-        below = cdf(self.base_dist, self.point).prod(-1)
-        if isinstance(self.cost, InfiniteCost):
-            below = below * torch.sigmoid(-self.cost.logits.double())
-        if self.cost_event_dim == 2:
-            below = -torch.expm1(torch.log1p(-below).sum(-1))
-        return below.expand(self.batch_shape)
+        return planes_of(self).probability64().expand(self.batch_shape)
 
     def coordinate_log_probs(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(c_k < r_k) and log Pr(c_k >= r_k) of every coordinate, float64, `[..., (G,) K]`.

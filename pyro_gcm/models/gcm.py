@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyro
@@ -15,11 +15,12 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
 from pyro_gcm.models.base import in_units
+from pyro_gcm.models.inversion import required_revenue
 from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
-from pyro_gcm.models.surfaces import required_revenue, strict_surface
+from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import coarse, on_grid
@@ -260,9 +261,15 @@ class GCM(Predictions):
         """h(r)."""
         return self.mapped(r)
 
-    def checked_surface(self, x: Tensor, revenues: Tensor, num_samples: int | None) -> Tensor:
-        """`surface` after the checks; x is encoded once for all revenues."""
-        return strict_surface(self.trained_objective, x, revenues, self.base(num_samples))
+    def surface_blocks(
+        self, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+    ) -> Iterator[Tensor]:
+        """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues.
+
+        :param base: base samples [N, 1, E].
+        :param memory: in bytes.
+        """
+        return strict_surface(self.trained_objective, x, revenues, base, memory)
 
     @prediction
     def required_revenue(
@@ -277,7 +284,7 @@ class GCM(Predictions):
         """The smallest value of one revenue at which the prediction reaches a level, [B].
 
         The cheapest bid that wins with probability 0.9, the smallest dose that half of the patients
-        respond to. It is found by bisection of `predict`, and is in data units.
+        respond to. It is found by evaluating `predict`, and is in data units.
 
         :param x: [B, x_dim] in data units.
         :param level: of the prediction: a probability, or a value of y.

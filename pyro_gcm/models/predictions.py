@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import ArrayLike, checked_data, matrix, positive_int
+from pyro_gcm._validation import ArrayLike, checked_data, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.blocks import mean_over_draws, row_predictions
 from pyro_gcm.models.conditioning import log_likelihood, log_likelihood_of_sites, posterior_of
 from pyro_gcm.models.objectives import Objective
-from pyro_gcm.models.surfaces import SurfaceDraws, pairs, surface_draws
-from pyro_gcm.sampling.base_samples import BatchInvariantProducts, blocks, in_blocks
+from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
+from pyro_gcm.sampling.base_samples import BatchInvariantProducts, in_blocks, row_blocks
 from pyro_gcm.sampling.draws import Draws, Rows
 from pyro_gcm.sampling.posterior import PosteriorDraws
 
@@ -59,28 +60,56 @@ class Predictions(OrderEventModel):
         :param num_samples: draws of z, the model's own number by default.
         :returns: [B].
         """
-
-        def mean(draws: Draws, rows: Rows) -> Tensor:
-            return draws.mean(self.response.predict(draws.event, draws.covariates))
-
-        return self._in_blocks(mean, num_samples, x, r)
+        rows = self.rows(x, r)
+        base = self.base(num_samples)
+        found = base.new_empty(len(rows.x))
+        for place, values, draws in row_predictions(self.trained_objective, rows.x, rows.r, base):
+            found[place] = mean_over_draws(values, draws, slice(0, values.shape[1]))
+        return found
 
     @prediction
     def surface(
-        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
+        self,
+        x: ArrayLike,
+        revenues: ArrayLike,
+        *,
+        num_samples: int | None = None,
+        reduce: Reduce | None = None,
+        memory: float = 256.0,
     ) -> Tensor:
         """Predictions for every row of x at every row of revenues.
 
         :param x: [B, x_dim] in data units.
         :param revenues: [R, r_dim].
-        :returns: [B, R].
-        """
-        return self.checked_surface(*self.grid(x, revenues), num_samples)
+        :param reduce: what to keep of a block of predictions [b, R], a function to [b, ...]; then
+            the whole surface is never held. It sees a few rows at a time, in their order.
+        :param memory: limit of the working memory in megabytes (10^6 bytes), beside the result and
+            what the networks need for 64 rows. The numbers do not depend on it.
+        :returns: [B, R], or what `reduce` returns for all rows, [B, ...].
+        :raises ValueError: for a result of `reduce` with another number of rows.
 
-    def checked_surface(self, x: Tensor, revenues: Tensor, num_samples: int | None) -> Tensor:
-        """`surface` after the checks: every pair is a row of its own, as in `predict`."""
-        predictions = self.predict(*pairs(x, revenues), num_samples=num_samples)
-        return predictions.reshape(len(x), len(revenues))
+        The index of the cheapest of some revenues, in order of their price, that reaches 0.9:
+
+        >>> import torch
+        >>> from pyro_gcm import GCM
+        >>> model, x, prices = GCM(2, 1), torch.zeros(5, 2), torch.arange(-3.0, 4.0)[:, None]
+        >>> model.surface(x, prices, reduce=lambda p: (p >= 0.9).int().argmax(1)).shape
+        torch.Size([5])
+        """
+        x, revenues = self.grid(x, revenues)
+        room = 1e6 * positive("memory", memory)
+        blocks = self.surface_blocks(x, revenues, self.base(num_samples), room)
+        return stacked(blocks, len(x), reduce)
+
+    def surface_blocks(
+        self, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+    ) -> Iterator[Tensor]:
+        """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`.
+
+        :param base: base samples [N, 1, E].
+        :param memory: in bytes.
+        """
+        return pair_surface(self.trained_objective, x, revenues, base, memory)
 
     @prediction
     def surface_draws(
@@ -160,7 +189,8 @@ class Predictions(OrderEventModel):
         """
         objective, base = self.trained_objective, self.base(num_samples)
         rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in objective.missing)
-        parts = [objective.draw(block, base, self.seed) for block in blocks(rows)]
+        blocks = row_blocks(rows, draws=len(base))
+        parts = [objective.draw(block, base, self.seed) for _, (block,) in blocks]
 
         def joined(tensors: list[Tensor], dim: int) -> Tensor:
             return torch.cat(tensors, dim).narrow(dim, 0, len(rows))
@@ -327,4 +357,4 @@ class Predictions(OrderEventModel):
             return function(draws, rows)
 
         rows = filter(torch.is_tensor, self.rows(*columns))
-        return in_blocks(block, *rows).to(self.dtype)
+        return in_blocks(block, *rows, draws=len(base)).to(self.dtype)

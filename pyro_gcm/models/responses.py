@@ -7,7 +7,8 @@ prediction is. The models know nothing else about y, so another kind is another 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyro.distributions as dist
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import one_of
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
+from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.threshold_normal import threshold_mean
 from pyro_gcm.nets.conditional import mlp, positive
 
@@ -70,6 +72,19 @@ class Response(nn.Module):
         """What `GCM.predict` averages over z, float64, increasing in the event's probability."""
         raise NotImplementedError
 
+    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
+        """`predict` for given rows of x [..., b, x_dim] as a function of the event in planes.
+
+        None, which a subclass with a `predict` of its own has by default, lets `predict` see whole
+        blocks of rows.
+        """
+        return None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "predict" in vars(cls) and "reader" not in vars(cls):
+            cls.reader = Response.reader  # type: ignore[method-assign]
+
 
 class Binary(Response):
     """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
@@ -99,6 +114,10 @@ class Binary(Response):
         """Pr(c < r | z)."""
         return event.probability64()
 
+    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """Pr(c < r | z)."""
+        return EventPlanes.probability64
+
 
 class _RealResponse(Response):
     """y in units of its own, which are learned; a network of x gives mu_t and the spreads."""
@@ -116,6 +135,24 @@ class _RealResponse(Response):
         """y less its mean, over its standard deviation."""
         standard: Tensor = self.standardizer(y.unsqueeze(-1))
         return standard.squeeze(-1)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """mu_y(x, r, z)."""
+        return threshold_mean(event, *self._line(x))
+
+    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """mu_y(x, r, z)."""
+        loc, spread = (part[..., rows] for part in self._line(x))
+        return lambda event: event.probit64().mul(spread).add_(loc)
+
+    def _curve(self, x: Tensor) -> tuple[Tensor, ...]:
+        """mu_t and the standard deviations that make up the spread, each [...]."""
+        raise NotImplementedError
+
+    def _line(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """mu_t and the spread sqrt(sigma_y^2 + sigma_t^2), float64, in the units of y."""
+        loc, *scales = (part.double() for part in self._curve(x))
+        return loc, functools.reduce(torch.hypot, scales)
 
     def _threshold_loc(self, raw: Tensor) -> Tensor:
         """mu_t in the units of y, [...], from the outputs of the network."""
@@ -153,11 +190,6 @@ class Continuous(_RealResponse):
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> ThresholdNormal:
         """N(mu_y, sigma_y^2) in the units of y."""
         return ThresholdNormal(event, *self._curve(x))
-
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """mu_y(x, r, z)."""
-        loc, threshold_scale, scale = self._curve(x)
-        return threshold_mean(event, loc, torch.hypot(scale.double(), threshold_scale.double()))
 
 
 class Quantile(_RealResponse):
@@ -203,10 +235,6 @@ class Quantile(_RealResponse):
         loc, spread = self._curve(x)
         level = r[..., 0].to(loc.dtype)
         return ThresholdQuantile(event, loc, spread, level, self.standardizer.scale)
-
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """mu_y(x, level, z)."""
-        return threshold_mean(event, *self._curve(x))
 
 
 RESPONSES = {"binary": Binary, "continuous": Continuous, "quantile": Quantile}

@@ -1,19 +1,32 @@
-"""Predictions for rows of x at many revenues, and their inverse."""
+"""Predictions for rows of x at many revenues, block by block in a bounded amount of memory."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm._validation import kind
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.numerics import rounded_up
+from pyro_gcm.distributions.event_planes import EventPlanes, Factor, cost_planes, is_separable
+from pyro_gcm.models.blocks import event_values, mean_over_draws, row_predictions
+from pyro_gcm.models.distinct import DistinctRevenues
 from pyro_gcm.models.objectives import Objective
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, blocks, in_blocks
-from pyro_gcm.sampling.bisection import smallest_reaching
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, PASS, elementwise, in_blocks, row_blocks
+from pyro_gcm.sampling.draws import Draws
+
+#: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
+Reduce = Callable[[Tensor], Tensor]
+#: Numbers of a plane that are computed together: few enough for a processor's cache.
+PLANE = 1 << 15
+#: Rows of x that are evaluated at all revenues at a time, at most.
+_ROWS = 64
+#: Bytes of a number in all planes that exist at a time.
+_PLANES = 8 * 8
 
 
 class SurfaceDraws(NamedTuple):
@@ -31,9 +44,21 @@ class SurfaceDraws(NamedTuple):
         return SurfaceDraws(self.values.to(device), weights)
 
 
-def pairs(x: Tensor, revenues: Tensor) -> tuple[Tensor, Tensor]:
-    """Every pair of a row of x [B, x_dim] and of revenues [R, r_dim], as B R rows of its own."""
-    return x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+def stacked(blocks: Iterator[Tensor], rows: int, reduce: Reduce | None = None) -> Tensor:
+    """Blocks of a surface, or what `reduce` makes of each, in one tensor of so many rows."""
+    whole, start = torch.empty(0), 0
+    for block in blocks:
+        part = block if reduce is None else reduce(block)
+        if not isinstance(part, Tensor) or part.shape[:1] != block.shape[:1]:
+            got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else kind(part)
+            raise ValueError(
+                f"reduce must return a tensor with {len(block)} rows, one for each of x, got {got}"
+            )
+        if start == 0:
+            whole = part.new_empty(rows, *part.shape[1:])
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole
 
 
 def surface_draws(objective: Objective, x: Tensor, revenues: Tensor, base: Tensor) -> SurfaceDraws:
@@ -41,101 +66,139 @@ def surface_draws(objective: Objective, x: Tensor, revenues: Tensor, base: Tenso
 
     :param base: base samples [N, 1, E].
     """
-    model = objective.model
-    values, weights = [], []
-    for x_block, r_block in zip(*map(blocks, pairs(x, revenues)), strict=True):
-        draws = objective.given_revenue(objective.draw(x_block, base, model.seed), r_block)
-        values.append(model.response.predict(draws.event, draws.covariates))
-        if draws.log_weights is not None:
-            weights.append(draws.log_weights.exp())
-
-    def table(parts: list[Tensor]) -> Tensor:
-        rows = torch.cat(parts, 1)[:, : len(x) * len(revenues)]
-        return rows.reshape(-1, len(x), len(revenues)).to(base.dtype)
-
-    return SurfaceDraws(table(values), table(weights) if weights else None)
+    cells = len(x) * len(revenues)
+    found: list[Tensor] = []  # values, and weights where the draws have any
+    for place, values, draws in row_predictions(objective, *_pairs(x, revenues, 0, cells), base):
+        rows = slice(0, values.shape[1])
+        log_weights = [] if draws.log_weights is None else [draws.log_weights[:, rows]]
+        parts = [values, *(part.exp() for part in log_weights)]
+        found = found or [base.new_empty(len(values), cells) for _ in parts]
+        for whole, part in zip(found, parts, strict=True):
+            whole[:, place] = part.to(base.dtype)
+    table = [whole.reshape(-1, len(x), len(revenues)) for whole in found]
+    return SurfaceDraws(table[0], table[1] if len(table) > 1 else None)
 
 
-def strict_surface(objective: Objective, x: Tensor, revenues: Tensor, base: Tensor) -> Tensor:
-    """The surface of `GCM`, [B, R]: its costs do not depend on r, so that x is encoded once.
+def _pairs(x: Tensor, revenues: Tensor, start: int, stop: int) -> tuple[Tensor, Tensor]:
+    """Some of the pairs of a row of x and one of the revenues, which change fastest."""
+    pair = torch.arange(start, stop, device=x.device)
+    return x[pair // len(revenues)], revenues[pair % len(revenues)]
+
+
+def pair_surface(
+    objective: Objective, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+) -> Iterator[Tensor]:
+    """Blocks [b, R] of a surface whose every pair is a row of its own, as in `predict`.
+
+    :param memory: see `strict_surface`.
+    """
+    count, share = len(revenues), memory / 4
+    width = max(BLOCK_ROWS, int(share / (8 * (x.shape[1] + revenues.shape[1]) + 32)))
+    rows = max(1, min(width, int(share / base.element_size())) // count)
+    for part in x.split(rows):
+        block = base.new_empty(len(part) * count)
+        for start in range(0, len(block), width):
+            cells = block[start : start + width]
+            chosen = _pairs(part, revenues, start, start + len(cells))
+            for place, values, draws in row_predictions(objective, *chosen, base):
+                cells[place] = mean_over_draws(values, draws, slice(0, values.shape[1])).to(base)
+        yield block.reshape(-1, count)
+
+
+def strict_surface(
+    objective: Objective, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+) -> Iterator[Tensor]:
+    """Blocks [b, R] of the surface of `GCM`, whose costs do not depend on r.
 
     :param x: [B, x_dim] in data units, on the device of the model.
     :param revenues: [R, r_dim].
     :param base: base samples [N, 1, E].
+    :param memory: bytes for what is held beside the result and beside the networks' numbers for
+        one block of rows.
     """
-    model = objective.model
-    parts = in_blocks(model.mapped, revenues).split(BLOCK_ROWS // 8)
+    model, share = objective.model, memory / 4
+    coordinates = torch.Size(model.cost_shape).numel()
+    parts = revenues.split(max(1, int(share / (32 * coordinates + 64))))
 
-    def block(x: Tensor) -> Tensor:
-        draws = objective.draw(x, base, model.seed).against_revenues()
-        cost = model.c_dist(draws.z, draws.covariates)  # batch [N, b, 1]
-        events = (OrderEvent(cost, part) for part in parts)
-        predictions = (model.response.predict(event, draws.covariates) for event in events)
-        return torch.cat([draws.mean(values) for values in predictions], dim=-1)
+    @lru_cache(maxsize=1)
+    def distinct(number: int) -> DistinctRevenues:
+        return DistinctRevenues(in_blocks(model.mapped, parts[number]))
 
-    return in_blocks(block, x).to(base.dtype)
-
-
-def required_revenue(
-    objective: Objective,
-    x: ArrayLike,
-    level: float,
-    revenue: int,
-    r: ArrayLike | None,
-    base: Tensor,
-) -> Tensor:
-    """What `GCM.required_revenue` returns; see there."""
-    model = objective.model
-    x = matrix("x", x, model.x_dim, "x_dim", model.device)
-    if not model.response.standardizes_revenue:
-        raise ValueError("required_revenue needs revenues that are not quantile levels")
-    if model.response.is_probability and not 0.0 < level < 1.0:
-        raise ValueError(f"level must be a probability in (0, 1), got {level}")
-    if not math.isfinite(level):
-        raise ValueError(f"level must be finite, got {level}")
-    if positive_int("revenue", revenue, minimum=0) >= model.r_dim:
-        raise ValueError(
-            f"revenue index out of range: it must be below r_dim={model.r_dim}, got {revenue}"
-        )
-    loc, scale = model.r_standardizer.loc.double(), model.r_standardizer.scale.double()
-    rows = _with_start(r, len(x), revenue, loc)
-    same_rows(x=x, r=rows)
-    column = torch.tensor([revenue], device=rows.device)
-
-    def block(x: Tensor, r: Tensor) -> Tensor:
-        # The costs do not depend on r, nor do the weights of the draws where nothing is missing.
-        draws = objective.given_revenue(objective.draw(x, base, model.seed), r)
-
-        def prediction(value: Tensor) -> Tensor:
-            mapped = model.mapped(r.index_copy(1, column, value[:, None]))
-            event = OrderEvent(draws.cost, mapped)
-            return draws.mean(model.response.predict(event, draws.covariates))
-
-        start = [unit[revenue].expand(len(x)) for unit in (loc, scale)]
-        return smallest_reaching(prediction, level, *start)
-
-    return rounded_up(in_blocks(block, x, rows), base.dtype)
+    row_bytes = base.element_size() * len(revenues) + 8 * len(parts[0])
+    for place, (padded,) in row_blocks(x, draws=max(len(base), PASS // _ROWS)):
+        draws = objective.draw(padded, base, model.seed)
+        draws = draws._replace(cost=model.c_dist(draws.z, draws.covariates))
+        step = max(1, min(_ROWS, int(share / max(row_bytes, _PLANES * len(draws.z)))))
+        count = place.stop - place.start
+        for start in range(0, count, step):
+            rows = slice(start, min(start + step, count))
+            block = base.new_empty(rows.stop - start, len(revenues))
+            at = 0
+            for number, part in enumerate(parts):
+                means = _Grid(model.response, draws, rows, distinct(number), share).means()
+                block[:, at : at + len(part)] = means.T
+                at += len(part)
+            yield block
 
 
-def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:
-    """Revenues [B, m] with the training mean in the column that is searched for."""
-    if r is None:
-        return loc.expand(count, -1)
-    size = len(loc)
-    rows: Any = as_tensor("r", r, loc.device).double()
-    if rows.dim() == 1:
-        if len(rows) not in (size - 1, size):
-            raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
-        rows = rows.expand(count, -1)
-    if rows.dim() == 2 and rows.shape[1] == size - 1:
-        start = loc[revenue].expand(len(rows), 1)
-        rows = torch.cat([rows[:, :revenue], start, rows[:, revenue:]], 1)
-    elif rows.dim() == 2 and rows.shape[1] == size:
-        given = ~rows[:, revenue].isnan()
-        if given.any():
-            raise ValueError(
-                f"r must have NaN in column {revenue}, the revenue that is searched for, or leave "
-                f"the column out, got {rows[given, revenue][0].item():g}"
-            )
-        rows = rows.index_fill(1, torch.tensor([revenue], device=rows.device), loc[revenue].item())
-    return matrix("r", rows, size, "r_dim")
+class _Grid:
+    """Some rows of a block at many revenues.
+
+    :param room: bytes for the planes of a chunk, and as many for tables of repeated values.
+    """
+
+    def __init__(
+        self, response: Any, draws: Draws, rows: slice, revenues: DistinctRevenues, room: float
+    ) -> None:
+        self.response, self.draws, self.rows, self.revenues = response, draws, rows, revenues
+        event = self._event(slice(0, 1))
+        self.read = response.reader(draws.covariates, rows) if is_separable(event) else None
+        size = len(draws.z) * (rows.stop - rows.start)
+        if self.read is None:
+            size = event.batch_shape.numel() * draws.cost.event_shape.numel()
+        else:
+            self.cost = cost_planes(event, rows)
+        self.chunk = max(1, int(min(PLANE, room / _PLANES)) // size)
+        self._tables: dict[int, Factor] = {}
+        self.tabulated = set()
+        for k, (values, _) in revenues.repeated.items():
+            room -= 2 * 8 * len(values) * size  # a probability and its logarithm
+            if room >= 0:
+                self.tabulated.add(k)
+
+    def means(self) -> Tensor:
+        """Predictions [R, b] in float64."""
+        places = [
+            slice(start, start + self.chunk) for start in range(0, len(self.revenues), self.chunk)
+        ]
+        with nullcontext() if self.read is None else elementwise():
+            parts = [
+                mean_over_draws(self._values(place), self.draws, self.rows) for place in places
+            ]
+            return self.revenues.in_order(torch.cat(parts))
+
+    def _event(self, part: slice) -> OrderEvent:
+        """The order event at some revenues, of batch shape [m, N, b or more]."""
+        revenues = self.revenues.rows[part]
+        return OrderEvent(self.draws.cost, revenues[:, None, None])
+
+    def _values(self, part: slice) -> Tensor:
+        """Predictions [m, N, b] given each draw."""
+        if self.read is None:
+            return event_values(self.response, self._event(part), self.draws.covariates, self.rows)
+
+        def log_probs() -> tuple[Tensor, Tensor]:
+            log_zero, log_one = self._event(part).log_probs64()
+            return log_zero[..., self.rows], log_one[..., self.rows]
+
+        return self.read(EventPlanes(self.cost, partial(self._factors, part), log_probs))
+
+    def _factors(self, part: slice, logarithms: bool) -> Iterator[Factor]:
+        for k, column in enumerate(self.revenues.columns):
+            if k not in self.tabulated:
+                yield self.cost.factor(k, column[part, None, None], logarithms)
+                continue
+            values, number = self.revenues.repeated[k]
+            if k not in self._tables:
+                self._tables[k] = self.cost.factor(k, values[:, None, None], logarithms)
+            yield self._tables[k].select(number[part])

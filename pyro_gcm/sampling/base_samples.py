@@ -2,7 +2,7 @@
 
 Averaging over fresh draws of z would break monotonicity, and so would rounding: a matrix product of
 another shape, or a sum in another order, gives other bits. Here every prediction uses the same base
-samples, every row is evaluated in a block of one fixed size, and matrix products do not depend on
+samples, every row is multiplied in a block of one fixed size, and matrix products do not depend on
 the position of a row in its block.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
@@ -18,8 +19,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
 
-#: Rows of x, or of revenues, that are evaluated together; shorter blocks are padded.
-BLOCK_ROWS = 64
+#: Rows of x, or of revenues, that make a block; shorter blocks are padded. A multiple of what a
+#: processor's widest vectors hold, so that no number is computed by itself at the end of a tensor.
+BLOCK_ROWS = 32
+#: Draws of rows that are evaluated at a time, where there are so many.
+PASS = 1 << 15
 
 
 class BaseSamples(nn.Module):
@@ -127,38 +131,90 @@ def _mixture_draws(mixture: MixtureOfDiagNormals, base: Tensor) -> LatentDraws:
     return LatentDraws(z.movedim(-2, 1).flatten(0, 1), weights.movedim(-1, 1).flatten(0, 1))
 
 
-def blocks(rows: Tensor) -> Iterator[Tensor]:
-    """Consecutive blocks of exactly BLOCK_ROWS rows; the last is padded with its last row."""
-    for block in rows.split(BLOCK_ROWS):
-        missing = BLOCK_ROWS - len(block)
-        yield torch.cat([block, block[-1:].expand(missing, *block.shape[1:])]) if missing else block
+def row_blocks(*columns: Tensor, draws: int) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
+    """Where some rows of row-aligned tensors stand, and these rows, padded to whole blocks.
+
+    :param draws: of every row; there are as many blocks at a time as PASS allows.
+    """
+    size = max(1, PASS // (draws * BLOCK_ROWS)) * BLOCK_ROWS
+    for start in range(0, len(columns[0]), size):
+        place = slice(start, min(start + size, len(columns[0])))
+        yield place, tuple(_whole_blocks(column[place]) for column in columns)
 
 
-def in_blocks(function: Callable[..., Tensor], *arguments: Tensor) -> Tensor:
-    """`function` of row-aligned arguments, evaluated block by block, without the padding."""
-    parts = list(map(function, *map(blocks, arguments)))
-    return torch.cat(parts)[: len(arguments[0])]
+def _whole_blocks(rows: Tensor) -> Tensor:
+    """Rows, of which the last is repeated until they fill their last block."""
+    missing = -len(rows) % BLOCK_ROWS
+    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])]) if missing else rows
+
+
+def in_blocks(function: Callable[..., Tensor], *arguments: Tensor, draws: int = 1) -> Tensor:
+    """`function` of row-aligned arguments, some blocks at a time, without the padding."""
+    parts = [
+        function(*rows)[: place.stop - place.start]
+        for place, rows in row_blocks(*arguments, draws=draws)
+    ]
+    return torch.cat(parts)
 
 
 class BatchInvariantProducts(TorchFunctionMode):
-    """Inside, `torch.nn.functional.linear` gives a row the same bits at every place in a block.
+    """Inside, a layer gives a row the same bits at every place, in a block or in several.
 
     Some processors multiply rows that start at a multiple of 16 or 32 bytes with another kernel
-    than the rows between, and round differently. Columns of zeros put rows 64-byte steps apart.
+    than the rows between, and round differently; columns of zeros put the rows of
+    `torch.nn.functional.linear` 64-byte steps apart. The kernel may depend on the number of rows as
+    well, so that without gradients the blocks of `linear` and `matmul` are multiplied one by one.
     """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Pads the columns of a linear layer; passes everything else on."""
-        if func is torch.nn.functional.linear:
-            return _aligned(*args, **(kwargs or {}))
+        """Takes products of rows and a matrix apart; passes everything else on."""
+        if func is linear:
+            return _linear(*args, **(kwargs or {}))
+        if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
+            return _by_blocks(args[0], args[1])
         return func(*args, **(kwargs or {}))
 
 
-def _aligned(input: Any, weight: Any, bias: Any = None) -> Any:
+_MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
+
+
+def elementwise() -> AbstractContextManager[None]:
+    """Inside, torch's functions skip `BatchInvariantProducts`, whose detour each of them takes."""
+    context: AbstractContextManager[None] = torch._C.DisableTorchFunction()
+    return context
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     missing = -input.shape[-1] % (64 // input.element_size())
-    return linear(pad(input, (0, missing)), pad(weight, (0, missing)), bias)
+    if missing or not all(v.is_contiguous() and v.data_ptr() % 64 == 0 for v in (input, weight)):
+        input, weight = pad(input, (0, missing)), pad(weight, (0, missing))
+    if _has_blocks(input):
+        return _by_blocks(input, weight.t(), bias)
+    return linear(input, weight, bias)
+
+
+def _has_blocks(rows: Tensor) -> bool:
+    """Whether [..., rows, columns] are those of several blocks."""
+    several = rows.dim() > 1 and rows.shape[-2] > BLOCK_ROWS and rows.shape[-2] % BLOCK_ROWS == 0
+    return several and not torch.is_grad_enabled()
+
+
+def _by_blocks(input: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The product of [..., rows, columns] and [columns, width].
+
+    It multiplies as many rows at a time as one block has, for all draws, wherever they stand.
+    """
+    flat = input.reshape(-1, input.shape[-1])
+    whole = flat.new_empty(len(flat), matrix.shape[1])
+    size = len(flat) // input.shape[-2] * BLOCK_ROWS
+    for part, out in zip(flat.split(size), whole.split(size), strict=True):
+        if bias is None:
+            torch.mm(part, matrix, out=out)
+        else:
+            torch.addmm(bias, part, matrix, out=out)
+    return whole.reshape(*input.shape[:-1], -1)
 
 
 def coarse(values: Tensor) -> Tensor:
@@ -190,10 +246,16 @@ def pairwise_mean(values: Tensor, weights: Tensor | None = None) -> Tensor:
     if weights is not None:
         bounds = values.amin(0), values.amax(0)
         values, count = values * weights.to(values.dtype), 1
+    ours = weights is not None  # to be overwritten
     while size > 1:
-        half = size // 2
-        sums = values[:half] + values[half : 2 * half]
-        values = sums if size == 2 * half else torch.cat([sums, values[2 * half :]])
-        size -= half
+        half, odd = divmod(size, 2)
+        if ours:
+            values[:half].add_(values[half : 2 * half])
+            if odd:
+                values[half].copy_(values[2 * half])
+        else:
+            sums = values[:half] + values[half : 2 * half]
+            values, ours = torch.cat([sums, values[2 * half :]]) if odd else sums, True
+        size = half + odd
     mean = values[0] / count
     return mean if bounds is None else torch.clamp(mean, *bounds)

@@ -8,32 +8,93 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.numerics import rounded_up
+
 #: How far from its starting point a value is searched for, in units of `scale`.
 REACH = 2.0**20
-_HALVINGS = 60
+_DOUBLINGS = 20
+#: Steps that may interpolate; later ones halve the bracket, so that it gets small in any case.
+_INTERPOLATIONS = 40
+_FINEST = 2.0**-59
 
 
 def smallest_reaching(
-    function: Callable[[Tensor], Tensor], target: float, loc: Tensor, scale: Tensor
+    function: Callable[[Tensor], Tensor],
+    target: float,
+    loc: Tensor,
+    scale: Tensor,
+    dtype: torch.dtype = torch.float64,
 ) -> Tensor:
-    """The smallest value [B] at which `function` [B] is at least `target`, by bisection.
+    """The smallest value [B] at which `function` [B] is at least `target`.
 
-    :param function: non-decreasing function of values [B].
+    Chandrupatla's method: inverse quadratic interpolation where three points promise that it
+    helps, else bisection, which also finds the edge of a step.
+
+    :param function: non-decreasing function of float64 values [B].
     :param loc: where to start, [B]; steps are `scale` times powers of 2.
+    :param dtype: the type of the result, among whose numbers the smallest is meant.
     :returns: [B]; -inf where the target is reached everywhere in loc -+ REACH * scale, and inf
-        where it is reached nowhere.
+        where it is reached nowhere. Values closer to each other than 2^-59 scales count as equal.
     """
+    loc, scale = loc.double(), scale.double()
     low, high = loc - scale, loc + scale
-    step = scale
-    while step.max() < REACH * scale.max():
-        step = 2.0 * step
-        below, above = function(low) < target, function(high) >= target
-        if (below & above).all():
+    at_low, at_high = function(low) - target, function(high) - target
+    for power in range(1, _DOUBLINGS + 1):
+        above, below = at_low >= 0.0, at_high < 0.0
+        if above.any():
+            low = torch.where(above, loc - 2.0**power * scale, low)
+            at_low = function(low) - target
+        if below.any():
+            high = torch.where(below, loc + 2.0**power * scale, high)
+            at_high = function(high) - target
+        if not (above.any() or below.any()):
             break
-        low, high = torch.where(below, low, loc - step), torch.where(above, high, loc + step)
-    everywhere, nowhere = function(low) >= target, function(high) < target
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        reached = function(middle) >= target
-        low, high = torch.where(reached, low, middle), torch.where(reached, middle, high)
-    return high.masked_fill(everywhere, -math.inf).masked_fill(nowhere, math.inf)
+    everywhere, nowhere = at_low >= 0.0, at_high < 0.0
+    found = _edge(function, target, (low, at_low), (high, at_high), scale, dtype)
+    return found.masked_fill(everywhere, -math.inf).masked_fill(nowhere, math.inf)
+
+
+def _edge(
+    function: Callable[[Tensor], Tensor],
+    target: float,
+    below: tuple[Tensor, Tensor],
+    above: tuple[Tensor, Tensor],
+    scale: Tensor,
+    dtype: torch.dtype,
+) -> Tensor:
+    """The smallest number at which the function reaches the target, inside a bracket."""
+    lost = (below[1] >= 0.0) | (above[1] < 0.0)
+    # `a` is the latest point, the edge is between it and `b`, and `c` was replaced last.
+    (a, at_a), (b, at_b) = below, above
+    c, at_c = b, at_b
+    # A point closer to `a` would leave the other end where it is.
+    least = torch.finfo(dtype).eps ** 0.75 * scale
+    share = torch.full_like(a, 0.5)
+    step = 0
+    while True:
+        low, high = torch.minimum(a, b), torch.maximum(a, b)
+        above_low = torch.nextafter(low, torch.full_like(low, math.inf))
+        closed = (high - low <= _FINEST * scale) | (rounded_up(above_low, dtype) >= high)
+        if (closed | lost).all():
+            return rounded_up(high, dtype)
+        new = a + share * (b - a)
+        at_new = function(new) - target
+        same = (at_new >= 0.0) == (at_a >= 0.0)
+        c, at_c = torch.where(same, a, b), torch.where(same, at_a, at_b)
+        b, at_b = torch.where(same, b, a), torch.where(same, at_b, at_a)
+        a, at_a = new, at_new
+        step += 1
+        share = (
+            torch.full_like(a, 0.5) if step > _INTERPOLATIONS else _share(a, at_a, b, at_b, c, at_c)
+        )
+        nearest = (least / (b - a).abs()).clamp(max=0.5)
+        share = torch.minimum(torch.maximum(share, nearest), 1.0 - nearest)
+
+
+def _share(a: Tensor, at_a: Tensor, b: Tensor, at_b: Tensor, c: Tensor, at_c: Tensor) -> Tensor:
+    """Where the next point lies between a and b: 1/2 for the middle."""
+    place, value = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+    smooth = (value.square() < place) & ((1.0 - value).square() < 1.0 - place)
+    quadratic = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+    quadratic = quadratic + (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+    return torch.where(smooth, quadratic, 0.5)

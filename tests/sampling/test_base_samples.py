@@ -10,11 +10,12 @@ from torch import Tensor
 
 from pyro_gcm.sampling.base_samples import (
     BLOCK_ROWS,
+    PASS,
     BaseSamples,
-    blocks,
     coarse,
     in_blocks,
     pairwise_mean,
+    row_blocks,
 )
 
 
@@ -52,22 +53,27 @@ def test_noise_follows_the_type_and_the_state_of_its_module() -> None:
     assert set(noise.state_dict()) == {"samples"}
 
 
-@pytest.mark.parametrize("rows", [1, 63, 64, 65, 200])
-def test_blocks_have_one_size_and_cover_every_row(rows: int) -> None:
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 200])
+@pytest.mark.parametrize("draws", [1, PASS // BLOCK_ROWS // 3, 10 * PASS])
+def test_rows_come_in_whole_blocks_as_many_as_a_pass_allows(rows: int, draws: int) -> None:
     values = torch.arange(float(rows)).unsqueeze(-1)
-    parts = list(blocks(values))
-    assert {len(part) for part in parts} == {BLOCK_ROWS}
-    joined = torch.cat(parts)
-    assert torch.equal(joined[:rows], values)
-    assert (joined[rows:] == rows - 1).all()
+    places, parts = zip(*row_blocks(values, draws=draws), strict=True)
+    sizes = {len(part) for (part,) in parts}
+    assert all(size % BLOCK_ROWS == 0 for size in sizes)
+    assert max(sizes) <= max(BLOCK_ROWS, PASS // draws)
+    for place, (part,) in zip(places, parts, strict=True):
+        own = values[place]
+        assert torch.equal(part[: len(own)], own)
+        assert (part[len(own) :] == own[-1]).all()
+    assert [row for place in places for row in range(rows)[place]] == list(range(rows))
     seen: list[int] = []
 
     def double(a: Tensor, b: Tensor) -> Tensor:
         seen.append(len(a))
         return (a + b)[:, 0]
 
-    assert torch.equal(in_blocks(double, values, values), 2.0 * values[:, 0])
-    assert set(seen) == {BLOCK_ROWS}
+    assert torch.equal(in_blocks(double, values, values, draws=draws), 2.0 * values[:, 0])
+    assert set(seen) == sizes
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 16, 37, 128])

@@ -1,0 +1,45 @@
+"""Revenues of a surface, among which rows and values may repeat."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from pyro_gcm.distributions.event_planes import planes
+
+
+class DistinctRevenues:
+    """Mapped revenues, every row of them once.
+
+    :param mapped: what the costs are compared with, [R, (G,) K].
+    """
+
+    def __init__(self, mapped: Tensor) -> None:
+        self.rows = mapped
+        #: Which of `rows` each given row is, [R]; None where no row repeats.
+        self.row: Tensor | None = None
+        found = [column.unique(return_inverse=True) for column in self._columns()]
+        row = found[0][1]
+        for values, number in found[1:]:
+            row = (row * len(values) + number).unique(return_inverse=True)[1]
+        count = int(row.max()) + 1
+        if count < len(row):
+            place = torch.arange(len(row), device=row.device)
+            first = row.new_empty(count).scatter_(0, row, place)
+            self.rows, self.row = mapped[first], row
+            found = [(values, number[first]) for values, number in found]
+        #: The distinct values [V] of a coordinate and which of them each row has, [D], where that
+        #: is worth a table.
+        self.repeated = {k: column for k, column in enumerate(found) if 2 * len(column[0]) <= count}
+        #: The values of each coordinate, [(G) K, D].
+        self.columns = self._columns()
+
+    def _columns(self) -> Tensor:
+        return planes(self.rows, self.rows.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def in_order(self, values: Tensor) -> Tensor:
+        """Values [D, ...] for the rows that were given, [R, ...]."""
+        return values if self.row is None else values.index_select(0, self.row)

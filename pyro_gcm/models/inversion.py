@@ -1,0 +1,80 @@
+"""The revenue at which a prediction reaches a level."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm.models.blocks import MovingRevenues
+from pyro_gcm.models.objectives import Objective
+from pyro_gcm.sampling.base_samples import in_blocks
+from pyro_gcm.sampling.bisection import smallest_reaching
+
+
+def required_revenue(
+    objective: Objective,
+    x: ArrayLike,
+    level: float,
+    revenue: int,
+    r: ArrayLike | None,
+    base: Tensor,
+) -> Tensor:
+    """What `GCM.required_revenue` returns; see there."""
+    model = objective.model
+    x = matrix("x", x, model.x_dim, "x_dim", model.device)
+    if not model.response.standardizes_revenue:
+        raise ValueError("required_revenue needs revenues that are not quantile levels")
+    if model.response.is_probability and not 0.0 < level < 1.0:
+        raise ValueError(f"level must be a probability in (0, 1), got {level}")
+    if not math.isfinite(level):
+        raise ValueError(f"level must be finite, got {level}")
+    if positive_int("revenue", revenue, minimum=0) >= model.r_dim:
+        raise ValueError(
+            f"revenue index out of range: it must be below r_dim={model.r_dim}, got {revenue}"
+        )
+    loc, scale = model.r_standardizer.loc.double(), model.r_standardizer.scale.double()
+    rows = _with_start(r, len(x), revenue, loc)
+    same_rows(x=x, r=rows)
+    column = torch.tensor([revenue], device=rows.device)
+
+    def block(x: Tensor, r: Tensor) -> Tensor:
+        # The costs do not depend on r, nor do the weights of the draws where nothing is missing.
+        draws = objective.given_revenue(objective.draw(x, base, model.seed), r)
+
+        predictions = MovingRevenues(model.response, draws)
+
+        def prediction(value: Tensor) -> Tensor:
+            return predictions(model.mapped(r.index_copy(1, column, value[:, None])))
+
+        start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
+        return smallest_reaching(prediction, level, start, step, base.dtype)
+
+    return in_blocks(block, x, rows, draws=len(base))
+
+
+def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:
+    """Revenues [B, m] with the training mean in the column that is searched for."""
+    if r is None:
+        return loc.expand(count, -1)
+    size = len(loc)
+    rows: Any = as_tensor("r", r, loc.device).double()
+    if rows.dim() == 1:
+        if len(rows) not in (size - 1, size):
+            raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
+        rows = rows.expand(count, -1)
+    if rows.dim() == 2 and rows.shape[1] == size - 1:
+        start = loc[revenue].expand(len(rows), 1)
+        rows = torch.cat([rows[:, :revenue], start, rows[:, revenue:]], 1)
+    elif rows.dim() == 2 and rows.shape[1] == size:
+        given = ~rows[:, revenue].isnan()
+        if given.any():
+            raise ValueError(
+                f"r must have NaN in column {revenue}, the revenue that is searched for, or leave "
+                f"the column out, got {rows[given, revenue][0].item():g}"
+            )
+        rows = rows.index_fill(1, torch.tensor([revenue], device=rows.device), loc[revenue].item())
+    return matrix("r", rows, size, "r_dim")

@@ -43,7 +43,7 @@ class StandardTails(NamedTuple):
 def _split(smaller: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     """Pr(c < u) and Pr(c >= u) of a symmetric distribution from Pr(c >= |u|), in place."""
     positive = (u >= 0.0).to(u.dtype)
-    signed = smaller.copysign_(u)
+    signed = smaller.copysign_(positive - 0.5)  # not of u, which may be -0.0
     return positive - signed, positive.neg_().add_(1.0).add_(signed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import mpmath
 import numpy as np
 import pyro.distributions as dist
 import pytest
@@ -25,6 +26,7 @@ from scipy import stats
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.families import tail_log_probs
 
 #: What either sampler draws for a comparison.
 DRAWS = 4_000
@@ -206,19 +208,50 @@ def test_draw_at_the_very_edge_stays_on_its_side(
     assert (event.given_cost(c).mean == outcome).all()
 
 
-@pytest.mark.parametrize("u", [-30.0, -8.0, 8.0, 30.0], ids="u={:g}".format)
+@pytest.mark.parametrize(
+    ("family", "u"),
+    [("Normal", u) for u in (-40.0, -30.0, -8.0, 8.0, 30.0, 40.0)]
+    + [(family, u) for family in ("Logistic", "Laplace") for u in (-700.0, -40.0, 40.0, 700.0)],
+)
 @outcomes
-def test_draws_in_a_far_tail_have_its_shape(u: float, outcome: float) -> None:
-    loc, scale = (
-        torch.tensor([2.0], dtype=torch.float64),
-        torch.tensor([0.5], dtype=torch.float64),
-    )
-    event = OrderEvent(dist.Normal(loc, scale).to_event(1), loc + scale * u)
-    c = event.cost_posterior(torch.tensor(outcome)).sample((20_000,)).squeeze(-1)
-    sign = 1.0 if outcome else -1.0
-    standard = (c - loc) / scale
-    at_draw, at_revenue = (torch.special.log_ndtr(sign * t) for t in (standard, torch.tensor(u)))
-    assert stats.kstest((at_draw - at_revenue).exp().numpy(), "uniform").pvalue > DIFFERENT
+def test_draws_in_a_far_tail_have_its_shape(family: str, u: float, outcome: float) -> None:
+    loc, scale = torch.tensor([2.0], dtype=torch.float64), torch.tensor([0.5], dtype=torch.float64)
+    event = OrderEvent(independent(family, loc, scale), loc + scale * u)
+    c = event.cost_posterior(torch.tensor(outcome)).sample((20_000,))
+    side = 0 if outcome else 1  # the tail below the revenue, or that above it
+    at_draw, at_revenue = (tail_log_probs(event.cost, v)[side] for v in (c, event.revenue))
+    share = (at_draw - at_revenue).exp().squeeze(-1)
+    assert stats.kstest(share.numpy(), "uniform").pvalue > DIFFERENT
+
+
+@pytest.mark.parametrize("distance", [1.0, 8.0, 40.0])
+@pytest.mark.parametrize("several", [False, True], ids=["costs", "alternatives"])
+def test_first_one_has_its_weight_however_far_the_revenues_are(
+    several: bool, distance: float
+) -> None:
+    # The chance of each to miss a high revenue, or to hit a low one; beside a row that is near.
+    u = torch.tensor([[0.3, 0.0, -0.2], [distance, distance + 0.02, distance - 0.01]]).double()
+    tails = [[mpmath.ncdf(-v) for v in row] for row in u.tolist()]
+    cost = dist.Normal(torch.zeros(2, 3).double(), 1.0)
+    if several:
+        event = OrderEvent(
+            dist.Normal(torch.zeros(2, 3, 1).double(), 1.0).to_event(2), -u.unsqueeze(-1)
+        )
+        c = event.cost_posterior(torch.ones(2)).sample((20_000,)).squeeze(-1)
+        reached = c < -u
+    else:
+        c = OrderEvent(cost.to_event(1), u).cost_posterior(torch.zeros(2)).sample((20_000,))
+        reached = c >= u
+    first = reached.int().argmax(-1)  # [S, 2]
+    assert reached.any(-1).all()
+    for row, probabilities in enumerate(tails):
+        before, weights = mpmath.mpf(1), []
+        for p in probabilities:
+            weights.append(before * p)
+            before *= 1 - p
+        expected = [float(20_000 * w / sum(weights)) for w in weights]
+        found = torch.bincount(first[:, row], minlength=3)
+        assert stats.chisquare(found.numpy(), expected).pvalue > DIFFERENT
 
 
 @pytest.mark.parametrize("outcome", [0.0, 0.3, 1.0], ids="y={:g}".format)

@@ -128,3 +128,9 @@ def test_the_normal_distribution_function_keeps_its_lower_tail() -> None:
     want = [mp.ncdf(mpf(v)) for v in x.tolist()]
     assert worst_error(ndtr(x).tolist(), want, 1e-300) <= 1e-12
     assert torch.special.ndtr(x[2]) == 0.0  # what it replaces
+
+
+@families
+def test_a_revenue_of_minus_zero_is_one_of_zero(family: str) -> None:
+    zero, one = event_at(family, torch.tensor([[-0.0], [0.0]]).double()).probabilities64()
+    assert zero.tolist() == one.tolist() == [0.5, 0.5]

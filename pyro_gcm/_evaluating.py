@@ -12,7 +12,8 @@ from torch import nn
 def evaluating(module: nn.Module) -> Iterator[None]:
     """`module.eval()` inside, every part's own mode again after."""
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    if training:
+        module.eval()
     try:
         yield
     finally:

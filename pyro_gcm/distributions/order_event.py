@@ -12,6 +12,7 @@ from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.event_log_form import event_log_probs
 from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_probability import (
     NORMAL,
@@ -21,8 +22,8 @@ from pyro_gcm.distributions.event_probability import (
 )
 from pyro_gcm.distributions.event_sides import gaussian_difference, side
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
-from pyro_gcm.distributions.numerics import log_any, probit
+from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.numerics import probit
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
@@ -167,26 +168,31 @@ class OrderEvent(TorchDistribution):
         return log_zero.to(self.dtype), log_one.to(self.dtype)
 
     def log_probs64(self) -> tuple[Tensor, Tensor]:
-        """log Pr(y = 0) and log Pr(y = 1) in float64, each of shape `batch_shape`.
+        """log Pr(y = 0) and log Pr(y = 1) in float64, each of shape `batch_shape`."""
+        outcomes = torch.arange(2.0, device=self.device).reshape(2, *(1 for _ in self.batch_shape))
+        log_zero, log_one = self._log_prob64(outcomes)
+        return log_zero, log_one
 
-        The logarithm of the smaller probability, and log1p of it for the other; where the smaller
-        one is below the range of the product form, `_log_form` of those elements.
+    def _log_prob64(self, value: Tensor) -> Tensor:
+        """log Pr(y = value) in float64.
+
+        The logarithm of a probability up to 1/2, log1p of its complement above; in log form where
+        the product form would lose digits.
         """
         if self._standard is None:
-            return self._log_form()
+            log_zero, log_one = self._log_form()
+            return torch.where(value > 0.5, log_one, log_zero)
         zero, one = self.probabilities64()
-        happens_less = one < zero
-        smaller = torch.where(happens_less, one, zero)
-        rare = smaller < SMALLEST_PRODUCT
-        # A gradient of 0 for the elements that are replaced.
-        log_smaller, log_larger = smaller.clamp_min(SMALLEST_PRODUCT).log(), torch.log1p(-smaller)
-        log_zero = torch.where(happens_less, log_larger, log_smaller)
-        log_one = torch.where(happens_less, log_smaller, log_larger)
+        p, q = torch.where(value > 0.5, one, zero), torch.where(value > 0.5, zero, one)
+        # Clamped, a branch that is not taken has a gradient of 0, as have elements to be replaced.
+        from_p = p.clamp_min(SMALLEST_PRODUCT).log()
+        log_p = torch.where(p <= q, from_p, torch.log1p(-q.clamp_max(0.5)))
+        rare = p < SMALLEST_PRODUCT
         if not rare.is_meta and rare.any():
-            in_log_form = self._log_form(rare)
-            log_zero = log_zero.masked_scatter(rare, in_log_form[0])
-            log_one = log_one.masked_scatter(rare, in_log_form[1])
-        return log_zero, log_one
+            log_zero, log_one = self._log_form(rare)
+            happened = (value > 0.5).expand(rare.shape)[rare]
+            log_p = log_p.masked_scatter(rare, torch.where(happened, log_one, log_zero))
+        return log_p
 
     def probabilities64(self) -> tuple[Tensor, Tensor]:
         """Pr(y = 0) and Pr(y = 1) in float64, each of shape `batch_shape`.
@@ -219,8 +225,16 @@ class OrderEvent(TorchDistribution):
             u = (point.masked_fill(infinite, 0.0) - base.loc.double()) / base.scale.double()
             u = torch.where(infinite, point.detach(), u)
             return u.squeeze(-1).expand(self.batch_shape)
-        log_zero, log_one = self.log_probs64()
-        return probit(log_one, log_zero)
+        if self._standard is None:
+            return probit(*reversed(self._log_form()))
+        zero, one = self.probabilities64()
+        smaller = torch.where(one < zero, one, zero)
+        x = torch.special.ndtri(smaller.clamp_min(SMALLEST_PRODUCT))
+        x = torch.where(one < zero, x, -x)
+        rare = smaller < SMALLEST_PRODUCT
+        if not rare.is_meta and rare.any():
+            x = x.masked_scatter(rare, probit(*reversed(self._log_form(rare))))
+        return x
 
     def log_mean_prob(self, value: Tensor) -> Tensor:
         """log of the mean of Pr(y = value) over the leftmost dimension, the draws, in float64.
@@ -254,14 +268,8 @@ class OrderEvent(TorchDistribution):
     def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, from logarithms alone.
 
-        The "first miss" identity: if not c < r, some coordinate is the first with c_i >= r_i, so
-
-            log Pr(c < r)     = sum_i log F_i
-            log Pr(not c < r) = logsumexp_i [sum_{j<i} log F_j + log(1 - F_i)]
-
-        with F_i = Pr(c_i < r_i); and over alternatives the same once more with "first hit".
-
-        :param where: elements of `batch_shape` of which to return a vector; all by default.
+        :param where: elements to select, of a shape that ends in `batch_shape`; the result is a
+            vector. All by default, and always for a certain event.
         """
         if self.base_dist is None:
             happened = (self.cost < self.revenue).all(-1)
@@ -269,16 +277,11 @@ class OrderEvent(TorchDistribution):
             log_zero, log_one = (~happened).double().log(), happened.double().log()
         else:
             log_hit, log_miss = self.coordinate_log_probs(where)  # [..., (G,) K]
-            if self._logits is not None:
-                logits = self._logits
-                if where is not None:
-                    logits = _at(where, logits, self._cost_shape[:-1])
-                log_hit, log_miss = prepend_atom(logits, log_hit, log_miss)
-            log_one = log_hit.sum(-1)
-            log_zero = log_any(log_miss, log_hit)  # the first miss
-            if self.cost_event_dim == 2:
-                log_one = log_any(log_one, log_zero)  # the first alternative that hits
-                log_zero = log_zero.sum(-1)
+            logits = self._logits
+            if where is not None and logits is not None:
+                logits = _at(where, logits, self._cost_shape[:-1])
+            alternatives = self.cost_event_dim == 2
+            log_zero, log_one = event_log_probs(log_hit, log_miss, logits, alternatives)
         if where is not None:
             return log_zero, log_one
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
@@ -322,8 +325,7 @@ class OrderEvent(TorchDistribution):
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
         if self._validate_args:
             self._validate_sample(value)
-        log_zero, log_one = self.log_probs64()
-        return torch.where(value > 0.5, log_one, log_zero).to(self.dtype)
+        return self._log_prob64(value).to(self.dtype)
 
     @property
     def mean(self) -> Tensor:

@@ -18,7 +18,8 @@ from pyro_gcm.models.base import in_units
 from pyro_gcm.models.inversion import required_revenue
 from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
-from pyro_gcm.models.predictions import Predictions, prediction
+from pyro_gcm.models.prediction_method import prediction
+from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.models.responses import Response
 from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
@@ -264,11 +265,7 @@ class GCM(Predictions):
     def surface_blocks(
         self, x: Tensor, revenues: Tensor, base: Tensor, memory: float
     ) -> Iterator[Tensor]:
-        """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues.
-
-        :param base: base samples [N, 1, E].
-        :param memory: in bytes.
-        """
+        """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
         return strict_surface(self.trained_objective, x, revenues, base, memory)
 
     @prediction

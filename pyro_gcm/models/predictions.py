@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pyro_gcm._evaluating import evaluating
 from pyro_gcm._validation import ArrayLike, checked_data, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.blocks import mean_over_draws, row_predictions
 from pyro_gcm.models.conditioning import log_likelihood, log_likelihood_of_sites, posterior_of
 from pyro_gcm.models.objectives import Objective
+from pyro_gcm.models.prediction_method import prediction, random_prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
-from pyro_gcm.sampling.base_samples import BatchInvariantProducts, in_blocks, row_blocks
+from pyro_gcm.sampling.base_samples import elementwise, in_blocks, row_blocks
 from pyro_gcm.sampling.draws import Draws, Rows
 from pyro_gcm.sampling.posterior import PosteriorDraws
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def prediction(method: Method, products: Callable[[], Any] = BatchInvariantProducts) -> Method:
-    """A public method without gradients, in evaluation mode, with batch-invariant products.
-
-    Its first argument may be on any device; tensors come back on that device, and arrays of other
-    kinds count as being on the CPU. A distribution stays where the model is.
-    """
-
-    @functools.wraps(method)
-    def predict(self: Predictions, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
-        if not self.is_trained:
-            self.warn_once(
-                f"{self.name} has not been fitted: its predictions are those of its initial weights"
-            )
-        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        with torch.no_grad(), evaluating(self), products():
-            result = method(self, x, *args, **kwargs)
-        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
-            return result.to(home)
-        return result
-
-    return cast(Method, predict)
 
 
 class Predictions(OrderEventModel):
@@ -60,8 +34,8 @@ class Predictions(OrderEventModel):
         :param num_samples: draws of z, the model's own number by default.
         :returns: [B].
         """
-        rows = self.rows(x, r)
-        base = self.base(num_samples)
+        with elementwise():
+            rows, base = self.rows(x, r), self.base(num_samples)
         found = base.new_empty(len(rows.x))
         for place, values, draws in row_predictions(self.trained_objective, rows.x, rows.r, base):
             found[place] = mean_over_draws(values, draws, slice(0, values.shape[1]))
@@ -81,34 +55,29 @@ class Predictions(OrderEventModel):
 
         :param x: [B, x_dim] in data units.
         :param revenues: [R, r_dim].
-        :param reduce: what to keep of a block of predictions [b, R], a function to [b, ...]; then
-            the whole surface is never held. It sees a few rows at a time, in their order.
+        :param reduce: function of a few rows of the surface, [b, R], to what is kept of them,
+            [b, ...], such as `lambda p: (p >= 0.9).int().argmax(1)`, the first revenues that reach
+            0.9. The whole surface is then never held.
         :param memory: limit of the working memory in megabytes (10^6 bytes), beside the result and
-            what the networks need for 64 rows. The numbers do not depend on it.
+            what the networks need for a block of rows. The numbers do not depend on it.
         :returns: [B, R], or what `reduce` returns for all rows, [B, ...].
         :raises ValueError: for a result of `reduce` with another number of rows.
 
-        The index of the cheapest of some revenues, in order of their price, that reaches 0.9:
-
         >>> import torch
         >>> from pyro_gcm import GCM
-        >>> model, x, prices = GCM(2, 1), torch.zeros(5, 2), torch.arange(-3.0, 4.0)[:, None]
-        >>> model.surface(x, prices, reduce=lambda p: (p >= 0.9).int().argmax(1)).shape
-        torch.Size([5])
+        >>> model, x, revenues = GCM(2, 1), torch.zeros(5, 2), torch.arange(7.0)[:, None]
+        >>> model.surface(x, revenues).shape
+        torch.Size([5, 7])
         """
         x, revenues = self.grid(x, revenues)
-        room = 1e6 * positive("memory", memory)
-        blocks = self.surface_blocks(x, revenues, self.base(num_samples), room)
+        memory = 1e6 * positive("memory", memory)
+        blocks = self.surface_blocks(x, revenues, self.base(num_samples), memory)
         return stacked(blocks, len(x), reduce)
 
     def surface_blocks(
         self, x: Tensor, revenues: Tensor, base: Tensor, memory: float
     ) -> Iterator[Tensor]:
-        """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`.
-
-        :param base: base samples [N, 1, E].
-        :param memory: in bytes.
-        """
+        """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`."""
         return pair_surface(self.trained_objective, x, revenues, base, memory)
 
     @prediction
@@ -217,7 +186,7 @@ class Predictions(OrderEventModel):
 
         return self._in_blocks(size, num_samples, x, r)
 
-    @functools.partial(prediction, products=torch.no_grad)  # random draws need no order
+    @random_prediction
     def posterior(
         self,
         x: ArrayLike,
@@ -285,7 +254,7 @@ class Predictions(OrderEventModel):
         """
         return self.posterior(x, r, y, c, **options).only("z", "k", "c")
 
-    @functools.partial(prediction, products=torch.no_grad)
+    @random_prediction
     def log_likelihood(
         self,
         x: ArrayLike,

@@ -168,14 +168,14 @@ class _Grid:
 
     def means(self) -> Tensor:
         """Predictions [R, b] in float64."""
-        places = [
-            slice(start, start + self.chunk) for start in range(0, len(self.revenues), self.chunk)
-        ]
+        columns, count = self.revenues.columns, self.rows.stop - self.rows.start
+        # Small tensors that outlive a chunk would leave holes between the planes.
+        means = columns.new_empty(len(self.revenues), count)
         with nullcontext() if self.read is None else elementwise():
-            parts = [
-                mean_over_draws(self._values(place), self.draws, self.rows) for place in places
-            ]
-            return self.revenues.in_order(torch.cat(parts))
+            for start in range(0, len(means), self.chunk):
+                place = slice(start, start + self.chunk)
+                means[place] = mean_over_draws(self._values(place), self.draws, self.rows)
+            return self.revenues.in_order(means)
 
     def _event(self, part: slice) -> OrderEvent:
         """The order event at some revenues, of batch shape [m, N, b or more]."""

@@ -1,0 +1,50 @@
+"""How the public methods of a model that predict are called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._evaluating import evaluating
+from pyro_gcm._validation import ArrayLike
+from pyro_gcm.models.surfaces import SurfaceDraws
+from pyro_gcm.sampling.base_samples import BatchInvariantProducts
+from pyro_gcm.sampling.posterior import PosteriorDraws
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def prediction(method: Method) -> Method:
+    """A public method without gradients, in evaluation mode, with batch-invariant products.
+
+    Its first argument may be on any device; tensors come back on that device, and arrays of other
+    kinds count as being on the CPU. A distribution stays where the model is.
+    """
+    return _evaluated(method, BatchInvariantProducts)
+
+
+def random_prediction(method: Method) -> Method:
+    """The same for a method of random draws, in which a row may round as its batch does."""
+    return _evaluated(method, nullcontext)
+
+
+def _evaluated(method: Method, products: Callable[[], AbstractContextManager[Any]]) -> Method:
+    @functools.wraps(method)
+    def predict(self: Any, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+        if not self.is_trained:
+            self.warn_once(
+                f"{self.name} has not been fitted: its predictions are those of its initial weights"
+            )
+        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
+        with torch.no_grad(), evaluating(self), products():
+            result = method(self, x, *args, **kwargs)
+        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
+            return result.to(home)
+        return result
+
+    return cast(Method, predict)

@@ -53,10 +53,11 @@ def _proposals(objective: Objective, rows: Rows, count: int, guided: bool) -> Dr
     """Independent draws before y is known; with `guided`, half of z comes from the guide."""
     model = objective.model
     shape = count, len(rows.x), model.base_samples.dim
-    like = model.base_samples.samples
-    # Independent draws of z need no base samples, but only their number.
-    needed = model.base_samples.dim > model.z_dim
-    base = torch.randn(shape).to(like) if needed else like.new_zeros(()).expand(shape)
+    like: dict[str, Any] = {"device": model.device, "dtype": model.dtype}
+    if model.base_samples.dim > model.z_dim:
+        base = torch.randn(shape, **like)
+    else:  # independent draws of z need their number alone
+        base = torch.empty(1, **like).expand(shape)
     draws = objective.draw(rows.x, base, seed=None)
     if guided and model.reads_x and model.z_guide is not None and rows.y is not None:
         draws = _half_guided(model, draws, rows, rows.y)

@@ -162,6 +162,11 @@ def posterior_draws(
             if incomplete.any():
                 inputs = {"x": block.x, "r": block.r, **draws.sites}
                 whole = {k: inputs[k].expand(num_samples, len(index), -1) for k in ("x", "r")}
+                if not incomplete.all():  # drawn values have the type of the model
+                    types = {
+                        k: torch.promote_types(getattr(rows, k).dtype, target.dtype) for k in whole
+                    }
+                    whole = {k: values.to(types[k]) for k, values in whole.items()}
                 draws = draws.with_sites(**whole)
             if merged is None:
                 merged = draws if len(groups) == 1 else draws.room(len(rows.x))

@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column
 from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described
+from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described, selected
 
 
 def fit(
@@ -146,7 +146,7 @@ def fit(
             pair, bound, model, parameters, options, data, parts, order, identity
         )
         if standardize:
-            model.learn_units(*(column[parts[0]] for column in data[:3]))
+            model.learn_units(*selected(data[:3], parts[0]))
         model.objective = objective
         model.train()
         return trainer.run()

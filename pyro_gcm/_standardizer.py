@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._validation import row_blocks
+
 
 class Standardizer(nn.Module):
     """The map (value - loc) / scale of each column, with loc and scale as buffers.
@@ -29,11 +31,19 @@ class Standardizer(nn.Module):
 
         A constant column gets scale 1. NaN marks a missing value, which is ignored.
         """
-        values = values.double()
-        loc = values.nanmean(0)
-        scale = (values - loc).square().nanmean(0).sqrt()
+        # In blocks of rows, so that there is never a copy of all of them in float64.
+        zero = torch.zeros(values.shape[1:], dtype=torch.float64, device=values.device)
+        count, total, squares, largest = zero.clone(), zero.clone(), zero.clone(), zero
+        for rows in row_blocks(values):
+            count += (~rows.isnan()).sum(0)
+            total += rows.double().nansum(0)
+            largest = torch.maximum(largest, rows.double().nan_to_num().abs().amax(0))
+        loc = total / count
+        for rows in row_blocks(values):
+            squares += (rows.double() - loc).square().nansum(0)
+        scale = (squares / count).sqrt()
         # Through rounding, the computed scale of a constant column is a few ulps of its values.
-        constant = scale <= 1e-12 * values.nan_to_num().abs().amax(0)
+        constant = scale <= 1e-12 * largest
         self.loc.copy_(loc)
         self.scale.copy_(torch.where(constant, 1.0, scale))
 

@@ -69,9 +69,12 @@ def matrix(
 
 def no_empty_column(name: str, tensor: Tensor) -> None:
     """Check that every column of a matrix [rows, columns] has a value that is not missing (NaN)."""
-    empty = tensor.isnan().all(0)
-    if empty.any():
-        raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
+    empty = torch.ones(tensor.shape[1], dtype=torch.bool, device=tensor.device)
+    for rows in row_blocks(tensor):
+        empty &= rows.isnan().all(0)
+        if not empty.any():
+            return
+    raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
 
 
 def vector(
@@ -132,6 +135,11 @@ def checked_data(
     return data
 
 
+def row_blocks(tensor: Tensor) -> Sequence[Tensor]:
+    """Blocks of rows, of about a million values each: work on them needs little memory."""
+    return tensor.split(max(1, (1 << 20) * len(tensor) // max(1, tensor.numel())))
+
+
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
     """Check that `value` is one of the names."""
     if value not in choices:
@@ -162,12 +170,16 @@ def kind(value: Any) -> str:
 def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> None:
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
-    bad = tensor.isinf() if missing else ~tensor.isfinite()
-    if bad.any():
-        row = int(bad.nonzero()[0, 0])
+    first, count, seen = None, 0, 0
+    for rows in row_blocks(tensor):
+        bad = rows.isinf() if missing else ~rows.isfinite()
+        if bad.any():
+            first = seen + int(bad.nonzero()[0, 0]) if first is None else first
+            count += int(bad.sum())
+        seen += len(rows)
+    if first is not None:
         raise ValueError(
-            f"{name} must be finite, got {int(bad.sum())} NaN or infinite entries, the first in "
-            f"row {row}"
+            f"{name} must be finite, got {count} NaN or infinite entries, the first in row {first}"
         )
 
 

@@ -130,3 +130,33 @@ def test_other_numbers_are_refused(value: Any) -> None:
         check.positive_int("size", value)
     with pytest.raises(ValueError, match="rate must be a number above 0, got"):
         check.positive("rate", value)
+
+
+#: More than three blocks of rows.
+LONG = torch.zeros(130_000, 25)
+
+
+def test_blocks_are_all_rows_in_order() -> None:
+    rows = torch.arange(len(LONG)).unsqueeze(1).expand(-1, 25)
+    blocks = check.row_blocks(rows)
+    assert len(blocks) > 3
+    assert torch.equal(torch.cat(list(blocks)), rows)
+    assert [len(block) for block in check.row_blocks(torch.zeros(5, 0))] == [5]
+
+
+@pytest.mark.parametrize("first", [3, 90_000])
+def test_values_that_are_not_finite_are_counted_over_all_rows(first: int) -> None:
+    values = LONG.clone()
+    values[first, 4] = values[120_000, 2] = math.nan
+    with pytest.raises(ValueError, match=f"got 2 NaN .* first in row {first}"):
+        check.matrix("x", values, 25, "x_dim")
+    assert len(check.matrix("x", values, 25, "x_dim", missing=True)) == len(LONG)
+
+
+def test_column_is_empty_only_if_all_rows_lack_it() -> None:
+    values = LONG.clone()
+    values[:, 7] = math.nan
+    with pytest.raises(ValueError, match="x has no value in column 7, only NaN"):
+        check.no_empty_column("x", values)
+    values[-1, 7] = 0.0
+    check.no_empty_column("x", values)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
-from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described
+from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described, selected
 
 
 def fit(
@@ -58,7 +58,7 @@ def fit(
         identity = {"model": described(model)}
         trainer = _BaselineTrainer(model, parameters, given, data, parts, order, identity)
         if standardize:
-            model.learn_units(*(column[parts[0]] for column in data))
+            model.learn_units(*selected(data, parts[0]))
         model.train()
         return trainer.run()
 

@@ -14,11 +14,11 @@ from pyro.infer import ELBO
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column, one_of
+from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column, one_of, row_blocks
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer
 from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
-from pyro_gcm.training import FitResult, TrainingOptions, described
+from pyro_gcm.training import FitResult, TrainingOptions, described, selected
 
 
 def fit(
@@ -166,7 +166,7 @@ def fit(
             pair, bound, noise, why_not, model, parameters, options, data, parts, order, identity
         )
         if standardize:
-            model.learn_units(*(column[parts[0]] for column in data[:3]))
+            model.learn_units(*selected(data[:3], parts[0]))
         model.objective = objective
         model.train()
         return trainer.run()
@@ -176,7 +176,11 @@ def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
     """Why these data need Pyro's handlers; empty where they do not."""
     if "c" in columns and not columns["c"].isnan().all():
         return "costs were observed"
-    missing = [name for name in ("x", "r", "y") if columns[name].isnan().any()]
+    missing = [
+        name
+        for name in ("x", "r", "y")
+        if any(rows.isnan().any() for rows in row_blocks(columns[name]))
+    ]
     return f"{' and '.join(missing)} has missing values, which the guide draws" if missing else ""
 
 

@@ -1,7 +1,17 @@
 """Mini-batch training in plain torch, shared by the models and the baselines."""
 
 from pyro_gcm.training.adam import Adam, AdamW
+from pyro_gcm.training.batches import selected
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.trainer import Diverged, FitResult, Trainer, described
 
-__all__ = ["Adam", "AdamW", "Diverged", "FitResult", "Trainer", "TrainingOptions", "described"]
+__all__ = [
+    "Adam",
+    "AdamW",
+    "Diverged",
+    "FitResult",
+    "Trainer",
+    "TrainingOptions",
+    "described",
+    "selected",
+]

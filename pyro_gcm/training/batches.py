@@ -12,6 +12,11 @@ GATHERED = 1 << 22
 Columns = list[Tensor]
 
 
+def selected(columns: Columns, index: Tensor) -> Columns:
+    """The rows `index`, in any order: the columns themselves, not copies, if these are all rows."""
+    return [column if len(index) == len(column) else column[index] for column in columns]
+
+
 def batches(
     columns: Columns, index: Tensor, size: int, prepare: Callable[[Columns], Columns]
 ) -> Iterator[Columns]:

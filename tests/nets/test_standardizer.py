@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pyro_gcm import _standardizer
 from pyro_gcm.nets import Standardizer
 
 
@@ -63,3 +64,15 @@ def test_column_far_from_zero_keeps_its_precision() -> None:
     assert standard.mean().abs() < 0.05
     rounded_first = standardizer(seconds.float())
     assert (rounded_first.diff(dim=0) == 0.0).double().mean() > 0.9
+
+
+def test_units_of_many_rows_are_those_of_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.randn(5000, 3, dtype=torch.float64) * torch.tensor([1e-6, 1.0, 1e6]) + 7.0
+    values[:, 1] = 0.1
+    values[torch.rand(values.shape) < 0.1] = torch.nan
+    whole = learned(values)
+    monkeypatch.setattr(_standardizer, "row_blocks", lambda rows: rows.split(700))
+    blocks = learned(values)
+    torch.testing.assert_close(blocks.loc, whole.loc, rtol=1e-15, atol=0.0)
+    torch.testing.assert_close(blocks.scale, whole.scale, rtol=1e-15, atol=0.0)
+    assert blocks.scale[1] == 1.0

@@ -1,0 +1,79 @@
+"""A training run reads the rows where they are, and tells them from others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm.training import Trainer, TrainingOptions, selected
+from pyro_gcm.training import checkpoint as module
+from pyro_gcm.training.checkpoint import checksum
+
+
+class Mean(Trainer):
+    """Fits one number to a column; notes the rows of every batch."""
+
+    def __init__(self, columns: list[Tensor], **options: Any) -> None:
+        self.seen: list[list[float]] = []
+        model = torch.nn.Linear(1, 1, bias=False)
+        order = torch.Generator().manual_seed(0)
+        given = TrainingOptions(progress=False, device="cpu", **options)
+        parts = given.parts(len(columns[0]), order)
+        super().__init__(model, dict(model.named_parameters()), given, columns, parts, order, {})
+
+    def backward(self, batch: list[Tensor]) -> Tensor:
+        self.seen.append(batch[0].tolist())
+        loss = ((batch[0] - self.model.weight) ** 2).mean()
+        loss.backward()
+        return loss.detach() * len(batch[0])
+
+    def held_out_loss(self, batch: list[Tensor]) -> float:
+        self.seen.append([-value for value in batch[0].tolist()])
+        return 0.0
+
+
+def test_every_epoch_visits_the_training_rows_once_and_reads_them_where_they_are() -> None:
+    column = torch.arange(1.0, 51.0)
+    trainer = Mean([column], epochs=2, batch_size=7, validation=0.2)
+    assert trainer.columns[0].data_ptr() == column.data_ptr()
+    result = trainer.run()
+    values = [value for batch in trainer.seen for value in batch]
+    training, held_out = [v for v in values if v > 0], [-v for v in values if v < 0]
+    assert sorted(training[:40]) == sorted(training[40:])
+    assert training[:40] != training[40:]
+    assert held_out[:10] == held_out[10:]
+    assert sorted(training[:40] + held_out[:10]) == column.tolist()
+    assert result.history.epoch.tolist() == [1, 2]
+    assert "history" not in repr(result)
+
+
+def test_training_rows_are_copied_only_if_others_are_held_out() -> None:
+    column = torch.arange(10.0)
+    assert selected([column], torch.randperm(10))[0] is column
+    assert selected([column], torch.tensor([3, 1]))[0].tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_checksum_depends_on_every_row_and_on_their_order(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = [torch.arange(30.0, dtype=dtype).reshape(10, 3), torch.arange(10.0, dtype=dtype)]
+    whole = checksum(columns)
+    monkeypatch.setattr(module, "_ROWS", 4)
+    assert checksum(columns) == whole
+    assert checksum([columns[0].t().contiguous().t(), columns[1]]) == whole
+    for column in columns:
+        column[9] += 1.0
+        assert checksum(columns) != whole
+        column[9] -= 1.0
+    assert checksum([columns[0].flip(0), columns[1]]) != whole
+
+
+def test_checksum_is_taken_only_for_a_file(tmp_path: Path) -> None:
+    assert Mean([torch.arange(5.0)]).identity["checksum of the rows"] is None
+    with_file = Mean([torch.arange(5.0)], checkpoint=tmp_path / "run.pt")
+    assert with_file.identity["checksum of the rows"] == checksum([torch.arange(5.0)])

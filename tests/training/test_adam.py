@@ -52,17 +52,3 @@ def test_updates_and_state_are_those_of_torch(name: str) -> None:
     assert a["param_groups"] == b["param_groups"]
     for key, state in b["state"].items():
         assert all(torch.equal(a["state"][key][part], value) for part, value in state.items())
-
-
-def test_closure_is_evaluated_with_gradients() -> None:
-    parameters, optimizer = make(Adam)
-
-    def closure() -> torch.Tensor:
-        loss = sum((p.double() ** 2).sum() for p in parameters)
-        assert isinstance(loss, torch.Tensor)
-        loss.backward()
-        return loss
-
-    before = [p.detach().clone() for p in parameters]
-    assert optimizer.step(closure) > 0.0
-    assert not any(torch.equal(a, b) for a, b in zip(before, parameters, strict=True))

@@ -12,10 +12,22 @@ from torch import nn
 def evaluating(module: nn.Module) -> Iterator[None]:
     """`module.eval()` inside, every part's own mode again after."""
     training = [part for part in module.modules() if part.training]
-    if training:
+    plain = all(map(_only_notes_its_mode, training))
+    if plain:  # several times as fast as `eval()`
+        for part in training:
+            vars(part)["training"] = False
+    else:
         module.eval()
     try:
         yield
     finally:
         for part in training:
-            part.training = True
+            if plain:
+                vars(part)["training"] = True
+            else:
+                part.training = True
+
+
+def _only_notes_its_mode(part: nn.Module) -> bool:
+    # A scripted module keeps its mode elsewhere.
+    return type(part).train is nn.Module.train and "training" in vars(part)

@@ -151,6 +151,8 @@ class EventPlanes:
             one = any_of([hit for hit, _ in alternatives])
         low = one < 0.5
         smaller = torch.where(low, one, zero.clamp_(max=0.5))
+        # Without the last 8 bits neighbours are as far apart as ndtri needs in order to rise.
+        smaller.view(torch.int64).bitwise_and_(-1 << 8)
         x = torch.special.ndtri(smaller)
         tiny = smaller < TINY
         if tiny.any():

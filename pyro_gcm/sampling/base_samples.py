@@ -188,11 +188,21 @@ def elementwise() -> AbstractContextManager[None]:
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     missing = -input.shape[-1] % (64 // input.element_size())
-    if missing or not all(v.is_contiguous() and v.data_ptr() % 64 == 0 for v in (input, weight)):
-        input, weight = pad(input, (0, missing)), pad(weight, (0, missing))
+    input, weight = _placed(input), _placed(weight)
     if _has_blocks(input):
-        return _by_blocks(input, weight.t(), bias)
+        return _by_blocks(input, pad(weight, (0, missing)).t(), bias)
+    if missing:
+        input, weight = pad(input, (0, missing)), pad(weight, (0, missing))
     return linear(input, weight, bias)
+
+
+def _placed(values: Tensor) -> Tensor:
+    """The values in a tensor whose first lies at a multiple of 64 bytes."""
+    return (
+        values
+        if values.is_contiguous() and values.data_ptr() % 64 == 0
+        else values.clone(memory_format=torch.contiguous_format)
+    )
 
 
 def _has_blocks(rows: Tensor) -> bool:
@@ -202,14 +212,20 @@ def _has_blocks(rows: Tensor) -> bool:
 
 
 def _by_blocks(input: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The product of [..., rows, columns] and [columns, width].
+    """The product of [..., rows, columns] and [columns or more, width].
 
-    It multiplies as many rows at a time as one block has, for all draws, wherever they stand.
+    It multiplies as many rows at a time as one block has, for all draws, wherever they stand, in
+    a place where their columns are padded and aligned.
     """
-    flat = input.reshape(-1, input.shape[-1])
+    columns = input.shape[-1]
+    flat = input.reshape(-1, columns)
     whole = flat.new_empty(len(flat), matrix.shape[1])
     size = len(flat) // input.shape[-2] * BLOCK_ROWS
+    padded = None if len(matrix) == columns else flat.new_zeros(size, len(matrix))
     for part, out in zip(flat.split(size), whole.split(size), strict=True):
+        if padded is not None:
+            padded[:, :columns] = part
+            part = padded
         if bias is None:
             torch.mm(part, matrix, out=out)
         else:

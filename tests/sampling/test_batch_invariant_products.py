@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_gcm.sampling.base_samples import BatchInvariantProducts
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, BatchInvariantProducts, elementwise
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
@@ -28,3 +28,52 @@ def test_layers_inside_compute_what_they_are() -> None:
     with BatchInvariantProducts():
         inside = layer(rows)
     torch.testing.assert_close(inside, rows @ layer.weight.T)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("columns", [1, 5, 16, 33])
+@pytest.mark.parametrize("draws", [(), (1,), (7,)], ids=str)
+def test_several_blocks_have_the_bits_of_each_alone(
+    draws: tuple[int, ...], columns: int, dtype: torch.dtype
+) -> None:
+    layer = torch.nn.Linear(columns, 6).to(dtype)
+    plain = torch.nn.Linear(columns, 6, bias=False).to(dtype)
+    rows = torch.randn(*draws, 5 * BLOCK_ROWS, columns, dtype=dtype)
+    products = (layer, plain, lambda v: v @ layer.weight.T, lambda v: v.matmul(layer.weight[0]))
+    with torch.no_grad(), BatchInvariantProducts():
+        for product in products:
+            whole, parts = product(rows), map(product, rows.split(BLOCK_ROWS, len(draws)))
+            assert torch.equal(whole, torch.cat(list(parts), len(draws)))
+            assert whole.shape[: len(draws) + 1] == rows.shape[:-1]
+
+
+def test_blocks_are_multiplied_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    original = torch.addmm
+
+    def counting(bias: torch.Tensor, rows: torch.Tensor, *rest: object, **named: object) -> object:
+        sizes.append(len(rows))
+        return original(bias, rows, *rest, **named)
+
+    monkeypatch.setattr(torch, "addmm", counting)
+    layer, rows = torch.nn.Linear(16, 3), torch.randn(7, 3 * BLOCK_ROWS, 16)
+    with torch.no_grad(), BatchInvariantProducts():
+        layer(rows)
+    assert sizes == [7 * BLOCK_ROWS] * 3
+
+
+def test_elementwise_functions_need_no_detour() -> None:
+    seen: list[object] = []
+
+    class Watching(BatchInvariantProducts):
+        def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    values = torch.ones(3)
+    with Watching():
+        with elementwise():
+            values.exp()
+        assert not seen
+        values.exp()
+        assert seen

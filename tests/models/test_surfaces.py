@@ -1,0 +1,198 @@
+"""Surfaces: in blocks of any size, with repeated revenues, reduced, in a bounded memory."""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pyro.distributions as dist
+import pytest
+import torch
+from posterior_toys import CASES, informative, model_of, rows
+from torch import Tensor
+
+from pyro_gcm import GCM
+from pyro_gcm.distributions import OrderEvent, register_cost_family
+from pyro_gcm.distributions.event_planes import CostPlanes
+from pyro_gcm.models.distinct import DistinctRevenues
+from pyro_gcm.models.responses import Binary
+
+
+class Doubled(Binary):
+    """A response from outside, whose predictions are twice the probability."""
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        return 2.0 * super().predict(event, x)
+
+
+class Heavy(dist.Cauchy):
+    """Costs with heavy tails: a family from outside."""
+
+
+def log_lower_tail(u: Tensor) -> Tensor:
+    return torch.log(torch.atan2(torch.ones_like(u), -u) / math.pi)
+
+
+register_cost_family(
+    Heavy,
+    lambda d, value: log_lower_tail((value - d.loc) / d.scale),
+    lambda d, value: log_lower_tail((d.loc - value) / d.scale),
+)
+
+
+def outside(**options: Any) -> Callable[[], Any]:
+    return lambda: informative(GCM(3, 2, z_dim=2, hidden=8, seed=6, num_samples=16, **options))
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    **{
+        case: functools.partial(model_of, case)
+        for case in CASES
+        if not any(word in case for word in ("importance", "guide", "quantile"))
+    },
+    "response from outside": outside(response=Doubled()),
+    "registered family": outside(cost_family=Heavy),
+}
+
+
+@functools.cache
+def built(name: str) -> Any:
+    return MODELS[name]()
+
+
+def some(count: int, revenues: int) -> tuple[Tensor, Tensor]:
+    g = torch.Generator().manual_seed(4)
+    return rows(count, 2, g)[0], rows(revenues, 2, g)[1]
+
+
+@pytest.mark.long(keep=8)
+@pytest.mark.parametrize("name", MODELS)
+def test_surface_is_that_of_predict_whatever_the_memory(name: str) -> None:
+    model, (x, revenues) = built(name), some(70, 40)
+    revenues = torch.cat([revenues, revenues[::3].flip(0)])  # some come twice
+    surface = functools.partial(model.surface, x, revenues, num_samples=16)
+    whole = surface()
+    assert whole.is_contiguous()
+    pairs = x.repeat_interleave(len(revenues), 0), revenues.repeat(len(x), 1)
+    assert torch.equal(whole, model.predict(*pairs, num_samples=16).reshape(whole.shape))
+    for memory in (1e-6, 0.1):
+        assert torch.equal(surface(memory=memory), whole)
+    best = surface(reduce=lambda p: p.argmax(1), memory=0.01)
+    assert torch.equal(best, whole.argmax(1))
+
+
+@pytest.mark.parametrize("name", ["rejection", "implicit, k drawn"])
+def test_reduction_sees_all_rows_in_order_and_few_at_a_time(name: str) -> None:
+    model, (x, revenues) = built(name), some(70, 40)
+    seen: list[Tensor] = []
+
+    def keep(block: Tensor) -> Tensor:
+        seen.append(block)
+        return torch.stack([block.amin(1), block.amax(1)], 1)
+
+    kept = model.surface(x, revenues, num_samples=16, reduce=keep, memory=1e-2)
+    assert len(seen) > 5
+    whole = torch.cat(seen)
+    assert torch.equal(whole, model.surface(x, revenues, num_samples=16))
+    assert torch.equal(kept, torch.stack([whole.amin(1), whole.amax(1)], 1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reduce": lambda p: p.amax(0)}, r"reduce must return .* 70 rows.* got shape \(4,\)"),
+        ({"reduce": lambda p: p.sum()}, r"reduce must return .* got shape \(\)"),
+        ({"reduce": lambda p: p.tolist()}, "reduce must return .* got list"),
+        ({"memory": 0.0}, "memory must be a number above 0, got 0.0"),
+        ({"memory": "1 GB"}, "memory must be a number above 0, got '1 GB'"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+    x, revenues = some(70, 4)
+    with pytest.raises(ValueError, match=message.replace("70", r"\d+")):
+        built("rejection").surface(x, revenues, num_samples=4, **options)
+
+
+def test_distinct_revenues_are_those_given() -> None:
+    values = torch.tensor([[0.0, 3.0], [1.0, 3.0], [0.0, 4.0], [1.0, 3.0], [0.0, 3.0]])
+    found = DistinctRevenues(values)
+    assert len(found) == 3
+    assert torch.equal(found.in_order(found.rows), values)
+    grid = torch.cartesian_prod(torch.arange(8.0), torch.arange(5.0))
+    found = DistinctRevenues(grid)
+    assert found.row is None
+    for k, (distinct, number) in found.repeated.items():
+        assert torch.equal(distinct[number], grid[:, k].double())
+    assert set(found.repeated) == {0, 1}
+    mixed = torch.stack([torch.randn(40), torch.arange(40.0) // 4], 1)
+    assert set(DistinctRevenues(mixed).repeated) == {1}
+    alternatives = DistinctRevenues(torch.arange(12.0).reshape(2, 3, 2))
+    assert alternatives.columns.shape == (6, 2)
+
+
+def test_repeated_revenues_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (x, revenues) = built("rejection"), some(3, 40)
+    evaluated: list[int] = []
+    original = CostPlanes.factor
+
+    def counting(self: CostPlanes, k: int, value: Tensor, logarithm: bool = False) -> Any:
+        evaluated.append(value.numel())
+        return original(self, k, value, logarithm)
+
+    monkeypatch.setattr(CostPlanes, "factor", counting)
+    once = model.surface(x, revenues, num_samples=4)
+    assert sum(evaluated) == 2 * 40
+    evaluated.clear()
+    twice = model.surface(x, revenues.repeat(3, 1), num_samples=4)
+    assert sum(evaluated) == 2 * 40
+    assert torch.equal(twice, once.repeat(1, 3))
+    evaluated.clear()
+    grid = torch.cartesian_prod(revenues[:10, 0], revenues[:8, 1])
+    on_grid = model.surface(x, grid, num_samples=4)
+    assert sum(evaluated) == 10 + 8
+    assert torch.equal(on_grid[:, 3:4], model.surface(x, grid[3:4], num_samples=4))
+
+
+def test_other_revenues_of_a_search_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, (x, revenues) = built("rejection"), some(8, 8)
+    evaluated: list[int] = []
+    original = CostPlanes.factor
+
+    def counting(self: CostPlanes, k: int, value: Tensor, logarithm: bool = False) -> Any:
+        evaluated.append(k)
+        return original(self, k, value, logarithm)
+
+    monkeypatch.setattr(CostPlanes, "factor", counting)
+    assert model.required_revenue(x, 0.3, r=revenues[:, 1:], num_samples=16).shape == (8,)
+    assert evaluated.count(1) == 1
+    assert 10 < evaluated.count(0) < 45  # halving takes more than 60
+
+
+PEAK = """
+    import resource, sys, warnings
+    import torch
+    from pyro_gcm import GCM
+
+    def peak():
+        unit = 1e6 if sys.platform == "darwin" else 1e3
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
+
+    warnings.simplefilter("ignore")
+    model, x, revenues = GCM(3, 2, num_samples=64), torch.randn(64, 3), torch.randn(6000, 2)
+    model.surface(x, revenues[:9])
+    start = peak()
+    surface = model.surface(x, revenues, memory=30.0)
+    print(peak() - start - surface.numel() * surface.element_size() / 1e6)
+"""
+
+
+def test_working_memory_is_limited() -> None:
+    # All planes of a coordinate at once would take 200 MB.
+    program = [sys.executable, "-c", textwrap.dedent(PEAK)]
+    used = float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
+    assert used < 40.0

@@ -122,7 +122,7 @@ def strict_surface(
 
     @lru_cache(maxsize=1)
     def distinct(number: int) -> DistinctRevenues:
-        return DistinctRevenues(in_blocks(model.mapped, parts[number]))
+        return DistinctRevenues(in_blocks(model.mapped, parts[number], draws=16))
 
     row_bytes = base.element_size() * len(revenues) + 8 * len(parts[0])
     for place, (padded,) in row_blocks(x, draws=max(len(base), PASS // _ROWS)):

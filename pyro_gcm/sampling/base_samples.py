@@ -148,7 +148,7 @@ def _whole_blocks(rows: Tensor) -> Tensor:
     return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])]) if missing else rows
 
 
-def in_blocks(function: Callable[..., Tensor], *arguments: Tensor, draws: int = 1) -> Tensor:
+def in_blocks(function: Callable[..., Tensor], *arguments: Tensor, draws: int) -> Tensor:
     """`function` of row-aligned arguments, some blocks at a time, without the padding."""
     parts = [
         function(*rows)[: place.stop - place.start]

@@ -117,37 +117,59 @@ class _EventProbabilities(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        inputs, saved = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
-        point, loc, scale, logits = inputs
-        # Second derivatives go through the inputs, so that the parts are computed from them anew.
-        again = torch.is_grad_enabled()
-        parts = _evaluate(ctx.standard, ctx.alternatives, *inputs) if again else _Parts(*saved)
         # Pr(y = 0) = 1 - Pr(y = 1): every derivative is that of Pr(y = 1).
-        by_row = grad_outputs[1] - grad_outputs[0]
-        if ctx.alternatives:
-            by_row = (by_row * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
-        by_row = by_row * parts.hit
-        # In an order in which nothing underflows before the result does.
-        root = ctx.standard.root_density(parts.u)
-        by_u = (by_row.unsqueeze(-1) / parts.up.clamp_min(_TINY)).mul_(root).mul_(root)
-        by_point = by_u.mul_(parts.inverse)
-        _, _, for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad
-        by_scale = by_logits = None
-        if for_scale:
-            # An infinite point has slope 0.
-            u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
-            by_scale = -_like(scale, by_point * u)
-        if for_logits:
-            by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
-        by_loc = -_like(loc, by_point) if for_loc else None
-        return (
-            None,
-            None,
-            _like(point, by_point) if for_point else None,
-            by_loc,
-            by_scale,
-            by_logits,
-        )
+        return None, None, *_gradients(ctx, grad_outputs[1] - grad_outputs[0])
+
+
+class _MeanProbability(torch.autograd.Function):
+    """The mean of Pr(y = outcome) over dimension 0, from the inputs of `_EventProbabilities`.
+
+    :param outcome: boolean, of the shape of the result.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        standard: StandardTails,
+        alternatives: bool,
+        outcome: Tensor,
+        *inputs: Tensor | None,
+    ) -> Tensor:
+        ctx.standard, ctx.alternatives, ctx.outcome = standard, alternatives, outcome
+        parts = _evaluate(standard, alternatives, *inputs)  # type: ignore[arg-type]
+        ctx.save_for_backward(*inputs, *parts)
+        return torch.where(outcome, parts.one, parts.zero).mean(0)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        share = grad_outputs[0] / len(ctx.saved_tensors[-1])
+        return None, None, None, *_gradients(ctx, torch.where(ctx.outcome, share, -share))
+
+
+def _gradients(ctx: Any, by_one: Tensor) -> tuple[Tensor | None, ...]:
+    """Gradients in point, loc, scale and logits from that in Pr(y = 1)."""
+    inputs, saved = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
+    point, loc, scale, logits = inputs
+    # Second derivatives go through the inputs, so that the parts are computed from them anew.
+    again = torch.is_grad_enabled()
+    parts = _evaluate(ctx.standard, ctx.alternatives, *inputs) if again else _Parts(*saved)
+    if ctx.alternatives:
+        by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
+    by_row = by_one * parts.hit
+    # In an order in which nothing underflows before the result does.
+    root = ctx.standard.root_density(parts.u)
+    by_u = (by_row.unsqueeze(-1) / parts.up.clamp_min(_TINY)).mul_(root).mul_(root)
+    by_point = by_u.mul_(parts.inverse)
+    for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
+    by_scale = by_logits = None
+    if for_scale:
+        # An infinite point has slope 0.
+        u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
+        by_scale = -_like(scale, by_point * u)
+    if for_logits:
+        by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
+    by_loc = -_like(loc, by_point) if for_loc else None
+    return _like(point, by_point) if for_point else None, by_loc, by_scale, by_logits
 
 
 def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
@@ -177,3 +199,23 @@ def event_probabilities(
         standard, alternatives, point.double(), loc, scale, logits
     )
     return zero, one
+
+
+def mean_probability(
+    outcome: Tensor,
+    standard: StandardTails,
+    point: Tensor,
+    loc: Tensor,
+    scale: Tensor,
+    logits: Tensor | None = None,
+    alternatives: bool = False,
+) -> Tensor:
+    """The mean of Pr(y = outcome) over dimension 0 of the draws, float64, in one function.
+
+    :param outcome: boolean, [...] without the dimension of the draws; the other arguments are
+        those of `event_probabilities`, and one of them has that dimension.
+    """
+    mean: Tensor = _MeanProbability.apply(
+        standard, alternatives, outcome, point.double(), loc, scale, logits
+    )
+    return mean

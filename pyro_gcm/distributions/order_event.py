@@ -19,6 +19,7 @@ from pyro_gcm.distributions.event_probability import (
     SMALLEST_PRODUCT,
     StandardTails,
     event_probabilities,
+    mean_probability,
 )
 from pyro_gcm.distributions.event_sides import gaussian_difference, side
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
@@ -200,16 +201,10 @@ class OrderEvent(TorchDistribution):
         Both are right to a few ulp, relative, above 1e-260, and 0 with a gradient of 0 where they
         underflow; see `event_probabilities`. A registered family has exp of `log_probs64`.
         """
-        standard = self._standard
-        if standard is None:
+        if self._standard is None:
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
-        base, point, loc = self.base_dist, self.point, self.base_dist.loc
-        if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
-            point, loc = -point, -loc
-        zero, one = event_probabilities(
-            standard, point, loc, base.scale, self._logits, self.cost_event_dim == 2
-        )
+        zero, one = event_probabilities(*self._product_form())
         return zero.expand(self.batch_shape), one.expand(self.batch_shape)
 
     def probit64(self) -> Tensor:
@@ -248,8 +243,9 @@ class OrderEvent(TorchDistribution):
         if self._standard is None:
             log_zero, log_one = self._log_form()
             return torch.where(value > 0.5, log_one, log_zero).logsumexp(0) - math.log(draws)
-        zero, one = self.probabilities64()
-        mean = torch.where(value > 0.5, one, zero).mean(0)
+        standard, point, loc, *others = self._product_form()
+        loc = loc.expand(self.batch_shape + self._cost_shape)  # the draws are a dimension of it
+        mean = mean_probability(value > 0.5, standard, point, loc, *others)
         rare = mean < SMALLEST_PRODUCT
         # A gradient of 0 for the rows that are replaced.
         log_mean = mean.clamp_min(SMALLEST_PRODUCT).log()
@@ -264,6 +260,14 @@ class OrderEvent(TorchDistribution):
     def _standard(self) -> StandardTails | None:
         """The family of the random side in product form, if it has one."""
         return None if self.base_dist is None else cost_family(type(self.base_dist)).standard
+
+    def _product_form(self) -> tuple[Any, ...]:
+        """The arguments of `event_probabilities`."""
+        point, loc = self.point, self.base_dist.loc
+        if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
+            point, loc = -point, -loc
+        alternatives = self.cost_event_dim == 2
+        return self._standard, point, loc, self.base_dist.scale, self._logits, alternatives
 
     def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, from logarithms alone.

@@ -76,15 +76,6 @@ class Draws(NamedTuple):
             log_factors = log_factors + self.log_weights
         return self._replace(log_weights=torch.log_softmax(log_factors, 0))
 
-    def against_revenues(self) -> Draws:
-        """The same with a dimension for revenues after that of the rows."""
-        log_weights = self.log_weights
-        return self._replace(
-            z=self.z.unsqueeze(-2),
-            covariates=self.covariates.unsqueeze(-2),
-            log_weights=None if log_weights is None else log_weights.unsqueeze(-1),
-        )
-
     def select(self, index: Tensor) -> Draws:
         """The draws `index` [S, b] of every row."""
         return self._with({name: pick(values, index) for name, values in self._varying().items()})

@@ -96,6 +96,12 @@ def test_both_derivatives_of_the_probabilities_are_right(
     assert torch.autograd.gradgradcheck(probabilities, inputs)
 
 
+def test_draws_that_are_all_alike_have_the_mean_of_one() -> None:
+    event = event_at("Normal", torch.tensor([[0.3, -0.2], [1.0, 2.0]]))
+    y = torch.tensor([1.0, 0.0])
+    torch.testing.assert_close(event.expand((5, 2)).log_mean_prob(y), event.log_prob(y).double())
+
+
 def test_an_infinite_revenue_has_slope_0_in_everything() -> None:
     loc, scale = torch.zeros(2, requires_grad=True), torch.ones(2, requires_grad=True)
     r = torch.tensor([math.inf, 0.5], requires_grad=True)

@@ -181,7 +181,10 @@ def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
         for name in ("x", "r", "y")
         if any(rows.isnan().any() for rows in row_blocks(columns[name]))
     ]
-    return f"{' and '.join(missing)} has missing values, which the guide draws" if missing else ""
+    verb = "has" if len(missing) == 1 else "have"
+    return (
+        f"{' and '.join(missing)} {verb} missing values, which the guide draws" if missing else ""
+    )
 
 
 class Fittable(Protocol):

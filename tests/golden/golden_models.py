@@ -5,6 +5,7 @@
     python tests/golden/golden_models.py --predictions FILE
         largest relative differences of the predictions of this code, at the weights in FILE, from
         the predictions in FILE: for a change that keeps what is computed, but not its last bits
+    python tests/golden/golden_models.py --engines  which engine of `fit` trains each kind, and why
 
 The file is to be written anew only where numbers are meant to change, and the commit says why.
 """
@@ -19,7 +20,7 @@ import numpy as np
 import pyro.distributions as dist
 import torch
 
-from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import Conditional
 
@@ -140,13 +141,21 @@ def predictions(
     return found
 
 
-def computed(name: str) -> dict[str, np.ndarray]:
-    """Fitted weights, predictions and draws of one kind."""
-    model, training, (x, r, y, *extra) = built(name)
+def trained(name: str) -> tuple[GCM | IGCM, FitResult, tuple[torch.Tensor, ...]]:
+    """A model of one kind after a few steps, how it was trained, and its data."""
+    model, training, columns = built(name)
     training = {"epochs": 2, "batch_size": 16, "num_particles": 4, "seed": 5, **training}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = fit(model, x, r, y, *extra, progress=False, **training)
+        result = fit(model, *columns, progress=False, **training)
+    return model, result, columns
+
+
+def computed(name: str) -> dict[str, np.ndarray]:
+    """Fitted weights, predictions and draws of one kind."""
+    model, result, (x, r, y, *extra) = trained(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         draws = model.posterior(
             x[:4],
             r[:4],
@@ -167,7 +176,7 @@ def computed(name: str) -> dict[str, np.ndarray]:
         x[:4], r[:4], y[:4], *(part[:4] for part in extra), sites=draws
     )
     found["history"] = torch.tensor(result.history["loss"].to_numpy())
-    if training.get("objective", "conditional") in ("response_revenue", "joint"):
+    if model.objective in ("response_revenue", "joint"):
         simulated = {"size": 4} if not model.reads_x else {"x": x[:4]}
         found |= {f"simulated {k}": v for k, v in model.simulate(**simulated, seed=2).items()}
     return {key: value.detach().numpy() for key, value in found.items()}
@@ -209,6 +218,11 @@ def compare_predictions(file: str) -> int:
 def main() -> int:
     """Compare or write; the number of arrays that differ."""
     torch.set_num_threads(1)
+    if "--engines" in sys.argv:
+        for kind in KINDS:
+            _, result, _ = trained(kind)
+            print(f"{kind:28s} {result.engine:6s} {result.engine_reason}")
+        return 0
     if "--predictions" in sys.argv:
         return compare_predictions(sys.argv[-1])
     arrays = {f"{kind}: {k}": v for kind in KINDS for k, v in computed(kind).items()}

@@ -3,7 +3,7 @@
 import arviz
 import numpy as np
 import pytest
-from golden_models import FILE, KINDS, computed
+from golden_models import FILE, KINDS, computed, trained
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -19,3 +19,10 @@ def test_numbers_of_a_model_stay_as_they_were(kind):
         np.testing.assert_allclose(
             values, wanted[f"{kind}: {key}"], rtol=1e-6, atol=1e-6, err_msg=key
         )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_missing_values_and_observed_costs_need_the_handlers_of_pyro(kind):
+    _, result, _ = trained(kind)
+    incomplete = {"missing", "costs_seen"} & set(KINDS[kind])
+    assert result.engine == ("pyro" if incomplete else "plain"), result.engine_reason

@@ -18,7 +18,7 @@ from pyro_gcm.distributions.event_probability import (
     SMALLEST_PRODUCT,
     StandardTails,
 )
-from pyro_gcm.distributions.families import cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
@@ -201,7 +201,7 @@ class CostPosterior(TorchDistribution):
             point, loc, scale = (
                 v.expand(far.shape)[far] for v in (event.point, base.loc, base.scale)
             )
-            part = type(base)(loc, scale)
+            part = of_same_family(base, loc, scale)
             draw[far] = truncated_sample(part, *tail_log_probs(part, point), sides[far])
         return draw
 

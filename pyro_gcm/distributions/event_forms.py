@@ -17,7 +17,7 @@ from pyro_gcm.distributions.event_probability import (
     event_probabilities,
     mean_probability,
 )
-from pyro_gcm.distributions.families import cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.numerics import probit
 
 
@@ -182,9 +182,10 @@ class EventForms:
         """
         base, point = self.base_dist, self.point
         if where is not None:
-            names, shape = type(base).arg_constraints, self.cost_shape
-            base = type(base)(**{name: _at(where, getattr(base, name), shape) for name in names})
-            point = _at(where, point, shape)
+            loc, scale, point = (
+                _at(where, v, self.cost_shape) for v in (base.loc, base.scale, point)
+            )
+            base = of_same_family(base, loc, scale)
         log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)

@@ -69,7 +69,8 @@ def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
     some = down[..., -1]
     for k in range(up.shape[-1] - 2, -1, -1):
         some = torch.addcmul(down[..., k], up[..., k], some)
-    return up.prod(-1), some
+    # The rounding of the sum must not lift a probability above 1.
+    return up.prod(-1), some.clamp_max(1.0)
 
 
 class _Parts(NamedTuple):

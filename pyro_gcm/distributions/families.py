@@ -122,6 +122,15 @@ def resolve_cost_family(family: str | type) -> type:
     return family
 
 
+def of_same_family(base: Any, loc: Tensor, scale: Tensor) -> Any:
+    """A distribution of a location-scale family with other parameters.
+
+    Of the registered class: a subclass may have another constructor.
+    """
+    registered: Any = next(cls for cls in type(base).__mro__ if cls in _FAMILIES)
+    return registered(loc, scale, validate_args=False)
+
+
 def base_distribution(value: Any) -> Any:
     """The univariate distribution under `.to_event` and `.expand`.
 

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column, one_of, row_blocks
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
-from pyro_gcm.inference.program_trainer import ProgramTrainer
+from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
 from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
 from pyro_gcm.training import FitResult, TrainingOptions, described, selected
 
@@ -159,6 +159,11 @@ def fit(
         }
         noise = None
         if particles == "qmc":
+            if not is_vectorized(bound):
+                raise ValueError(
+                    "elbo must have max_plate_nesting=1 and vectorize_particles=True for "
+                    f"particles='qmc', which are one set of points; got {described(bound)}"
+                )
             like = next(iter(parameters.values()))
             noise = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
         why_not = "engine='pyro' was asked for" if engine == "pyro" else _needs_pyro(columns)
@@ -182,9 +187,7 @@ def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
         if any(rows.isnan().any() for rows in row_blocks(columns[name]))
     ]
     verb = "has" if len(missing) == 1 else "have"
-    return (
-        f"{' and '.join(missing)} {verb} missing values, which the guide draws" if missing else ""
-    )
+    return f"{' and '.join(missing)} {verb} missing values" if missing else ""
 
 
 class Fittable(Protocol):

@@ -8,13 +8,17 @@ import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from pyro_gcm.sampling.base_samples import driven_draws
+from pyro_gcm.sampling.base_samples import column_draws, driven_draws
 
 PARTICLES = ("random", "qmc")
 
 
 class Noise:
     """Independent draws from torch's generator."""
+
+    def __init__(self) -> None:
+        #: Kinds of distributions that are drawn at random although something else was asked for.
+        self.at_random: set[str] = set()
 
     def new_batch(self, rows: int) -> None:
         """A new step, or the same one again for another engine."""
@@ -45,6 +49,7 @@ class QuasiRandomNoise(Noise):
     SHIFTS = 4096
 
     def __init__(self, particles: int, dim: int, seed: int, like: Tensor) -> None:
+        super().__init__()
         engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
         points = engine.draw(particles, dtype=torch.float64)
         shifts = torch.rand(
@@ -60,23 +65,29 @@ class QuasiRandomNoise(Noise):
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
         """As `Noise.draw`, from the next coordinates of the points."""
-        if not _can_be_driven(q):
+        first, end = self.used, self.used + q.event_shape.numel()
+        draws = _driven(q, self.base[..., first:end])
+        if draws is None:
+            self.at_random.add(type(q).__name__)
             return super().draw(q, shape)
-        first, self.used = self.used, self.used + q.event_shape.numel()
-        return driven_draws(q, self.base[..., first : self.used], seed=0)
+        self.used = end
+        return draws
 
 
-def _can_be_driven(q: Any) -> bool:
-    """Whether `driven_draws` has differentiable draws of this distribution."""
+def _driven(q: Any, base: Tensor) -> Tensor | None:
+    """Differentiable draws of a distribution driven by base samples; None where nothing does it."""
     coordinate = q
     while isinstance(coordinate, torch.distributions.Independent):
         coordinate = coordinate.base_dist
-    has_quantiles = type(coordinate).icdf is not torch.distributions.Distribution.icdf
-    return (
-        hasattr(q, "rsample_from")
-        or isinstance(coordinate, torch.distributions.MultivariateNormal)
-        or (has_quantiles and not coordinate.event_shape)
-    )
+    normal = torch.distributions.Normal, torch.distributions.MultivariateNormal
+    if hasattr(q, "rsample_from") or isinstance(coordinate, normal):
+        return driven_draws(q, base, seed=0)
+    if coordinate.event_shape:
+        return None
+    try:  # in float64, in which no probability is rounded to 0 or 1
+        return column_draws(coordinate, base.double()).to(base.dtype)
+    except NotImplementedError:
+        return None
 
 
 class DrivenSites(Messenger):

@@ -102,8 +102,9 @@ def bound_of(bound: Any, weights: LogWeights, p_y: Any, y: Tensor) -> Tensor:
     if not is_iwae:
         return log_w.mean(0)
     for value in weights.values:
-        share = log_w.detach().softmax(0)
-        value.register_hook(share.reshape(share.shape + (1,) * (value.dim() - 2)).mul)
+        if value.requires_grad:
+            share = log_w.detach().softmax(0)
+            value.register_hook(share.reshape(share.shape + (1,) * (value.dim() - 2)).mul)
     power = 1.0 - bound.alpha
     return (torch.logsumexp(power * log_w, 0) - math.log(draws)) / power
 

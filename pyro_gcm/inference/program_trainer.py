@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -43,6 +44,7 @@ class ProgramTrainer(Trainer):
     ) -> None:
         super().__init__(*args, **options)
         self.bound, self.pair, self.noise = bound, pair, noise or Noise()
+        self.is_vectorized = is_vectorized(bound)  # a run of the bound may change that
         self.program, self.guide = pair.program, pair.guide
         if noise is not None:
             self.guide = DrivenSites(noise, bound.num_particles)(self.guide)
@@ -105,11 +107,14 @@ class ProgramTrainer(Trainer):
             self.noise.new_batch(len(batch[0]))
             plain = self._plain(batch)
             self.engine_reason = self._difference(loss, plain, gradients)
-        except NotImplementedError as error:
-            self.engine_reason = str(error)
+        except Exception as error:  # whatever it is, Pyro has made the step
+            self.engine_reason = f"the plain step raised {type(error).__name__}: {error}"
         self.engine = "pyro" if self.engine_reason else "plain"
         if self.engine == "plain":
             self.engine_reason = "loss and gradients of the first step are those of Pyro"
+            if self.noise.at_random:
+                names = " and ".join(sorted(self.noise.at_random))
+                self.engine_reason += f"; nothing drives draws of {names}, which are random"
             return plain
         after.restore(self.model)
         for name, parameter in self.parameters.items():
@@ -121,7 +126,9 @@ class ProgramTrainer(Trainer):
         tolerance = _TOLERANCE.get(next(iter(self.parameters.values())).dtype, 1e-5)
         error = float((loss - plain).abs() / loss.abs().clamp(min=1.0))
         if not error <= tolerance:
-            return f"the plain loss of the first step differs from Pyro's by {error:.1e} of it"
+            if not self.is_vectorized:
+                return "the bound draws in another order: pass max_plate_nesting=1 to it"
+            return f"the plain loss of the first step differs from Pyro's by {error:.1e}, relative"
         known = [g.double().norm() for g in gradients.values() if g is not None]
         whole = torch.stack(known).norm()
         for name, parameter in self.parameters.items():
@@ -134,8 +141,17 @@ class ProgramTrainer(Trainer):
             size = torch.maximum(theirs.double().norm(), 0.01 * whole)
             error = float((mine - theirs).double().norm() / size)
             if not error <= tolerance:
-                return f"the plain gradient of {name} differs from Pyro's by {error:.1e} of it"
+                return f"the plain gradient of {name} differs from Pyro's by {error:.1e}, relative"
         return ""
+
+    def state(self) -> dict[str, Any]:
+        """As `Trainer.state`, with the engine, so that another process goes on with it."""
+        return {**super().state(), "engine": (self.engine, self.engine_reason)}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """As `Trainer.load_state`."""
+        super().load_state(state)
+        self.engine, self.engine_reason = state["engine"]
 
     def held_out_loss(self, batch: list[Tensor]) -> float:
         """As `Trainer.held_out_loss`."""
@@ -146,6 +162,12 @@ class ProgramTrainer(Trainer):
             return float(plain_loss(*parts, batch[:3]))
         with pyro.validation_enabled(False), unannounced():
             return float(self.bound.loss(self.program, self.guide, *batch))
+
+
+def is_vectorized(bound: Any) -> bool:
+    """Whether a bound runs its guide once a step, for all particles together."""
+    together = bound.num_particles == 1 or bool(bound.vectorize_particles)
+    return together and math.isfinite(bound.max_plate_nesting)
 
 
 class _State:

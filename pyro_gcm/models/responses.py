@@ -82,7 +82,8 @@ class Response(nn.Module):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "predict" in vars(cls) and "reader" not in vars(cls):
+        nearest = next(c for c in cls.__mro__ if {"predict", "reader"} & set(vars(c)))
+        if "reader" not in vars(nearest):
             cls.reader = Response.reader  # type: ignore[method-assign]
 
 

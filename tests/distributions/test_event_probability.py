@@ -102,6 +102,26 @@ def test_draws_that_are_all_alike_have_the_mean_of_one() -> None:
     torch.testing.assert_close(event.expand((5, 2)).log_mean_prob(y), event.log_prob(y).double())
 
 
+def test_rare_outcomes_of_a_family_with_a_constructor_of_its_own() -> None:
+    class MeanAndSd(dist.Normal):
+        def __init__(self, mean: Tensor, sd: Tensor) -> None:
+            super().__init__(mean, sd)
+
+    cost = MeanAndSd(torch.zeros(2), torch.ones(2)).to_event(1)
+    for u in (-1.0, -60.0):
+        r, y = torch.full((2,), u), torch.ones(())
+        mine = OrderEvent(cost, r).log_prob(y)
+        torch.testing.assert_close(mine, event_at("Normal", r).log_prob(y))
+
+
+def test_no_probability_is_above_1() -> None:
+    g = torch.Generator().manual_seed(0)
+    u = 6.0 * torch.randn(20_000, 5, generator=g, dtype=torch.float64)
+    for family in ("Normal", "Logistic", "Laplace"):
+        for p in event_at(family, u).probabilities64():
+            assert (p <= 1.0).all()
+
+
 def test_an_infinite_revenue_has_slope_0_in_everything() -> None:
     loc, scale = torch.zeros(2, requires_grad=True), torch.ones(2, requires_grad=True)
     r = torch.tensor([math.inf, 0.5], requires_grad=True)

@@ -26,11 +26,12 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "one draw": (GCM, {}, {"num_particles": 1}),
     "amortised guide": (GCM, {"guide": "amortised"}, {"elbo": "elbo"}),
     "posterior guide": (GCM, {"guide": "posterior_full"}, {"temperature": 0.5}),
+    "laplace": (GCM, {"prior": "laplace"}, {}),
     "dreg": (GCM, {"guide": "posterior"}, {"elbo": "dreg"}),
     "mean field": (GCM, {"prior": "standard"}, {"elbo": "mean_field"}),
     "mean field, no closed form": (GCM, {"guide": "amortised_flow"}, {"elbo": "mean_field"}),
     "alpha": (GCM, {}, {"elbo": ImportanceWeightedELBO(4, 0.5, max_plate_nesting=1)}),
-    "one by one": (GCM, {}, {"elbo": Trace_ELBO(1)}),
+    "one draw of Pyro's own": (GCM, {}, {"elbo": Trace_ELBO(1, max_plate_nesting=1)}),
     "alternatives, p0": (GCM, {"alternatives": 2, "p0": "conditional"}, {}),
     "continuous": (GCM, {"response": "continuous", "revenue_map": "piecewise_linear"}, {}),
     "quantile": (GCM, {"response": "quantile"}, {}),
@@ -170,7 +171,7 @@ def test_missing_values_and_observed_costs_need_pyro(toy: Rows) -> None:
     x[0, 0] = torch.nan
     missing = fit(GCM(3, 2, prior="standard"), x, r, y, objective="joint", **STEPS)
     assert missing.engine == "pyro"
-    assert missing.engine_reason == "x has missing values, which the guide draws"
+    assert missing.engine_reason == "x has missing values"
 
 
 def test_the_first_step_updates_the_statistics_of_batch_norm_once(toy: Rows) -> None:
@@ -220,9 +221,83 @@ def test_quasi_random_draws_are_standard_normal_and_fill_the_space() -> None:
     assert sum(counts) / len(counts) > 12.0
 
 
-def test_a_mixture_is_drawn_at_random(toy: Rows) -> None:
-    results = [
-        fit(GCM(3, 2, prior="mixture", z_dim=2), *toy, **STEPS, particles=particles)
-        for particles in ("random", "qmc")
-    ]
-    assert [result.engine for result in results] == ["plain", "plain"]
+class Heavy(nn.Module):
+    """A prior without quantile functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loc = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        return dist.StudentT(5.0, self.loc(x), 1.0).to_event(1)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"), [(lambda: "mixture", "DiagNormalMixture"), (Heavy, "Independent")]
+)
+def test_what_nothing_can_drive_is_drawn_at_random_and_says_so(
+    make: Callable[[], Any], name: str, toy: Rows
+) -> None:
+    model = GCM(3, 2, prior=make(), z_dim=2)
+    result = fit(model, *toy, **STEPS, particles="qmc")
+    assert result.engine == "plain"
+    assert result.engine_reason.endswith(f"nothing drives draws of {name}, which are random")
+    noise = QuasiRandomNoise(4, 2, seed=0, like=torch.zeros(()))
+    q = model.z_dist(toy.x[:5])
+    noise.new_batch(5)
+    first, second = noise.draw(q, (4, 5)), noise.draw(q, (4, 5))
+    assert first.requires_grad
+    assert not torch.equal(first, second)
+
+
+def test_float32_draws_by_quantiles_are_finite_in_the_tails() -> None:
+    noise = QuasiRandomNoise(2, 1, seed=0, like=torch.zeros(()))
+    noise.new_batch(3)
+    noise.base = torch.tensor([-8.1, 8.1]).reshape(2, 1, 1).expand(2, 3, 1)
+    q = dist.Laplace(torch.zeros(3, 1), torch.ones(3, 1)).to_event(1)
+    assert noise.draw(q, (2, 3)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    "bound", [ImportanceWeightedELBO(4), Trace_ELBO(4, max_plate_nesting=1), Trace_ELBO(4)]
+)
+def test_one_set_of_points_needs_a_bound_that_draws_all_particles_at_once(
+    bound: Any, toy: Rows
+) -> None:
+    with pytest.raises(ValueError, match="elbo must have max_plate_nesting=1"):
+        fit(GCM(3, 2), *toy, **STEPS, elbo=bound, particles="qmc")
+    result = fit(GCM(3, 2), *toy, **STEPS, elbo=bound)
+    assert (result.engine, result.engine_reason) == (
+        "pyro",
+        "the bound draws in another order: pass max_plate_nesting=1 to it",
+    )
+
+
+class Fixed(nn.Module):
+    """A guide that has nothing to learn."""
+
+    reads_outcome = True
+
+    def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
+        return dist.Normal(torch.zeros(len(x), 2), 1.5).to_event(1)
+
+
+def test_dreg_of_a_guide_without_parameters(toy: Rows) -> None:
+    result = fit(GCM(3, 2, guide=Fixed(), z_dim=2), *toy, **STEPS, elbo="dreg")
+    assert result.engine == "plain", result.engine_reason
+
+
+def test_an_error_of_the_plain_step_leaves_the_fit_to_pyro(
+    toy: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyro_gcm.inference import program_trainer
+
+    def broken(*parts: Any) -> Tensor:
+        raise IndexError("no such draw")
+
+    monkeypatch.setattr(program_trainer, "plain_loss", broken)
+    result = fit(GCM(3, 2), *toy, **STEPS)
+    assert (result.engine, result.engine_reason) == (
+        "pyro",
+        "the plain step raised IndexError: no such draw",
+    )

@@ -103,7 +103,7 @@ def p_values(case: str, sampler: Any) -> pd.Series:
 )
 def test_draws_that_ignore_y_fail(case: str) -> None:
     found = p_values(case, ignoring_y)
-    assert found.filter(regex=r"log p\(y\|z, [rk]\)").max() < 1e-6
+    assert found.filter(regex=r"log p\(y\|z, [rk]\)").max() < 1e-4
     # y is news of z, but on average over y the prior is the posterior.
     assert found.filter(regex="^z").min() > 1e-3
 

@@ -142,3 +142,23 @@ def test_response_from_outside_works_everywhere_or_is_refused_by_name(kind: type
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_a_prediction_from_a_mixin_is_used() -> None:
+    class Twice:
+        def predict(self, event, x):
+            return 2.0 * super().predict(event, x)  # type: ignore[misc]
+
+    class Mine(Twice, Continuous):
+        pass
+
+    x, r = torch.randn(5, 3), torch.randn(5, 2)
+    plain, doubled = (
+        GCM(3, 2, response=seeded(kind), seed=4).predict(x, r) for kind in (Continuous, Mine)
+    )
+    torch.testing.assert_close(doubled, 2.0 * plain)
+
+
+def seeded(kind):
+    torch.manual_seed(0)
+    return kind(3, 4)

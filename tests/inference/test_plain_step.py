@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyro
@@ -17,6 +18,7 @@ from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO
 from pyro_gcm.inference.noise import QuasiRandomNoise
 from pyro_gcm.nets import Conditional
+from pyro_gcm.training.checkpoint import Checkpoint
 
 STEPS = {"epochs": 4, "batch_size": 16, "num_particles": 4, "progress": False, "seed": 2}
 
@@ -301,3 +303,20 @@ def test_an_error_of_the_plain_step_leaves_the_fit_to_pyro(
         "pyro",
         "the plain step raised IndexError: no such draw",
     )
+
+
+def test_a_run_that_was_whole_but_for_its_end_still_names_its_engine(
+    toy: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "state"
+
+    def killed(self: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fit(GCM(3, 2), *toy, **STEPS, checkpoint=file)
+    resumed = fit(GCM(3, 2), *toy, **STEPS, checkpoint=file)
+    assert resumed.engine == "plain"
+    assert resumed.engine_reason == "loss and gradients of the first step are those of Pyro"

@@ -48,8 +48,8 @@ def model_of(case: str) -> Any:
     return model
 
 
-def calibration(case: str, sampler: Any = None, **options: Any) -> SBCResult:
-    model, (x, r, _) = model_of(case), rows(COUNT, 2, torch.Generator().manual_seed(9))
+def calibration(case: str, sampler: Any = None, count: int = COUNT, **options: Any) -> SBCResult:
+    model, (x, r, _) = model_of(case), rows(count, 2, torch.Generator().manual_seed(9))
     return simulation_based_calibration(
         model,
         x,
@@ -93,8 +93,8 @@ def spread(
     return draws
 
 
-def p_values(case: str, sampler: Any) -> pd.Series:
-    return calibration(case, functools.partial(sampler, model_of(case))).p_values()
+def p_values(case: str, sampler: Any, count: int = COUNT) -> pd.Series:
+    return calibration(case, functools.partial(sampler, model_of(case)), count).p_values()
 
 
 @pytest.mark.long
@@ -102,8 +102,8 @@ def p_values(case: str, sampler: Any) -> pd.Series:
     "case", ["plain", "alternatives, infinite", "continuous", "implicit, k drawn"]
 )
 def test_draws_that_ignore_y_fail(case: str) -> None:
-    found = p_values(case, ignoring_y)
-    assert found.filter(regex=r"log p\(y\|z, [rk]\)").max() < 1e-4
+    found = p_values(case, ignoring_y, count=1000)
+    assert found.filter(regex=r"log p\(y\|z, [rk]\)").max() < 1e-6
     # y is news of z, but on average over y the prior is the posterior.
     assert found.filter(regex="^z").min() > 1e-3
 

@@ -13,9 +13,8 @@ from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_probability import (
     NORMAL,
     SMALLEST_PRODUCT,
+    ProductForm,
     StandardTails,
-    event_probabilities,
-    mean_probability,
 )
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.numerics import probit
@@ -71,12 +70,12 @@ class EventForms:
         """Pr(y = 0) and Pr(y = 1) in float64, each of shape `batch_shape`.
 
         Both are right to a few ulp, relative, above 1e-260, and 0 with a gradient of 0 where they
-        underflow; see `event_probabilities`. A registered family has exp of `log_probs64`.
+        underflow; see `ProductForm`. A registered family has exp of `log_probs64`.
         """
         if self._standard is None:
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
-        zero, one = event_probabilities(*self._product_form())
+        zero, one = self._product_form(self._standard).probabilities()
         return zero.expand(self.batch_shape), one.expand(self.batch_shape)
 
     def probit64(self) -> Tensor:
@@ -115,9 +114,9 @@ class EventForms:
         if self._standard is None:
             log_zero, log_one = self._log_form()
             return torch.where(value > 0.5, log_one, log_zero).logsumexp(0) - math.log(draws)
-        standard, point, loc, *others = self._product_form()
-        loc = loc.expand(self.batch_shape + self.cost_shape)  # the draws are a dimension of it
-        mean = mean_probability(value > 0.5, standard, point, loc, *others)
+        form = self._product_form(self._standard)
+        loc = form.loc.expand(self.batch_shape + self.cost_shape)
+        mean = form._replace(loc=loc).mean_probability(value > 0.5)
         rare = mean < SMALLEST_PRODUCT
         # A gradient of 0 for the rows that are replaced.
         log_mean = mean.clamp_min(SMALLEST_PRODUCT).log()
@@ -133,13 +132,12 @@ class EventForms:
         """The family of the random side in product form, if it has one."""
         return None if self.base_dist is None else cost_family(type(self.base_dist)).standard
 
-    def _product_form(self) -> tuple[Any, ...]:
-        """The arguments of `event_probabilities`."""
+    def _product_form(self, standard: StandardTails) -> ProductForm:
         point, loc = self.point, self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
         alternatives = self.cost_event_dim == 2
-        return self._standard, point, loc, self.base_dist.scale, self.logits, alternatives
+        return ProductForm(standard, point, loc, self.base_dist.scale, self.logits, alternatives)
 
     def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, from logarithms alone.

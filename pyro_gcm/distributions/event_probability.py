@@ -177,46 +177,40 @@ def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
     return gradient.sum_to_size(parameter.shape).to(parameter.dtype)
 
 
-def event_probabilities(
-    standard: StandardTails,
-    point: Tensor,
-    loc: Tensor,
-    scale: Tensor,
-    logits: Tensor | None = None,
-    alternatives: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Pr(y = 0) and Pr(y = 1) of an order event, float64, each right to a few ulp, relative.
+class ProductForm(NamedTuple):
+    """An order event whose costs are of a location-scale family.
 
-    Differentiable in everything that is a tensor, also twice. Where a probability underflows it
-    is 0, and so is its gradient.
-
-    :param standard: the family of the costs.
+    :param standard: the family.
     :param point: what the costs are compared with, [..., (G,) K]; it may be infinite.
     :param loc: of the costs; `scale`: likewise.
     :param logits: log-odds of an infinite cost, [..., (G)], or None.
     :param alternatives: whether the shapes have a dimension G, and one alternative is enough.
     """
-    zero, one = _EventProbabilities.apply(
-        standard, alternatives, point.double(), loc, scale, logits
-    )
-    return zero, one
 
+    standard: StandardTails
+    point: Tensor
+    loc: Tensor
+    scale: Tensor
+    logits: Tensor | None
+    alternatives: bool
 
-def mean_probability(
-    outcome: Tensor,
-    standard: StandardTails,
-    point: Tensor,
-    loc: Tensor,
-    scale: Tensor,
-    logits: Tensor | None = None,
-    alternatives: bool = False,
-) -> Tensor:
-    """The mean of Pr(y = outcome) over dimension 0 of the draws, float64, in one function.
+    def probabilities(self) -> tuple[Tensor, Tensor]:
+        """Pr(y = 0) and Pr(y = 1), float64, each right to a few ulp, relative.
 
-    :param outcome: boolean, [...] without the dimension of the draws; the other arguments are
-        those of `event_probabilities`, and one of them has that dimension.
-    """
-    mean: Tensor = _MeanProbability.apply(
-        standard, alternatives, outcome, point.double(), loc, scale, logits
-    )
-    return mean
+        Differentiable in everything that is a tensor, also twice. Where a probability underflows
+        it is 0, and so is its gradient.
+        """
+        zero, one = _EventProbabilities.apply(self.standard, self.alternatives, *self._inputs())
+        return zero, one
+
+    def mean_probability(self, outcome: Tensor) -> Tensor:
+        """The mean of Pr(y = outcome) over dimension 0, that of the draws, in one function.
+
+        :param outcome: boolean, without that dimension, which `loc` must have.
+        """
+        options = self.standard, self.alternatives, outcome
+        mean: Tensor = _MeanProbability.apply(*options, *self._inputs())
+        return mean
+
+    def _inputs(self) -> tuple[Tensor | None, ...]:
+        return self.point.double(), self.loc, self.scale, self.logits

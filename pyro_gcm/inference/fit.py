@@ -162,7 +162,9 @@ def fit(
             if not is_vectorized(bound):
                 raise ValueError(
                     "elbo must have max_plate_nesting=1 and vectorize_particles=True for "
-                    f"particles='qmc', which are one set of points; got {described(bound)}"
+                    "particles='qmc', which are one set of points, got "
+                    f"max_plate_nesting={bound.max_plate_nesting}, "
+                    f"vectorize_particles={bound.vectorize_particles}"
                 )
             like = next(iter(parameters.values()))
             noise = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)

@@ -182,8 +182,9 @@ def _log_likelihoods(
 ) -> dict[str, Tensor]:
     """log p(y | z, r or k) with the costs integrated out, and for given costs, each [1 + S, B]."""
     x, r, y = data
-    covariates, name = model.x_standardizer(x), "k" if "k" in latents else "r"
-    event = OrderEvent(model.c_dist(latents["z"], covariates), model.revenue_given(r, latents))
+    covariates, name = model.covariates(latents["z"], x), "k" if "k" in latents else "r"
+    revenue = model.revenue_given(r, latents, covariates)
+    event = OrderEvent(model.c_dist(latents["z"], covariates), revenue)
     p_y = model.response.distribution(event, covariates, r)
     log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
     if given_cost:

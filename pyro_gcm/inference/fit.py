@@ -28,7 +28,7 @@ def fit(
     y: ArrayLike,
     c: ArrayLike | None = None,
     *,
-    objective: str = "conditional",
+    objective: str | None = None,
     elbo: str | ELBO | None = None,
     num_particles: int = 32,
     particles: str = "random",
@@ -62,8 +62,10 @@ def fit(
         with a binary response and one cost for each revenue; y may then be NaN where the outcome
         was not observed: a row contributes log p(y, c_observed | x, r). If a value of r is
         missing, its cost or y must be missing too.
-    :param objective: "conditional", log p(y | x, r); "joint", log p(x, r, y), needs prior
-        "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper", its loss.
+    :param objective: "conditional", log p(y | x, r), the default; "members", the mean over the
+        members of log p(y | z, x, r), the default where z is a member; "joint", log p(x, r, y),
+        needs prior "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper",
+        its loss.
     :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or any Pyro ELBO; by default
         the one that suits: "enum" for a categorical prior, "elbo" for quantiles, else "iwae".
     :param num_particles: draws of z for each row and step, unless `elbo` is an object.
@@ -98,6 +100,7 @@ def fit(
             f"model must be a GCM or an IGCM, got {kind(model)}; "
             "pyro_gcm.baselines.fit trains baselines"
         )
+    objective = model.default_objective if objective is None else objective
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     pair = pair.tempered(temperature)
@@ -204,6 +207,10 @@ class Fittable(Protocol):
     @property
     def latent_dim(self) -> int:
         """Coordinates that a guide draws for a row."""
+
+    @property
+    def default_objective(self) -> str:
+        """What it is trained for when nothing is named."""
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
         """Standardise as these rows ask for."""

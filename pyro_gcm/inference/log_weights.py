@@ -26,6 +26,7 @@ class LogWeights:
         self.is_dreg = getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled()
         self.total: Tensor | float = 0.0
         self.finite: Tensor | None = None  # log p of the values of a site that is summed out
+        self.averages = False  # whether the guide is summed over with the same probabilities
         self.values: list[Tensor] = []
 
     def latent(self, q: Any, p: Any | None) -> Tensor:

@@ -21,6 +21,7 @@ from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.log_weights import LogWeights
 from pyro_gcm.inference.noise import Noise
 from pyro_gcm.inference.paper_loss import PaperLoss
+from pyro_gcm.inference.pooled_elbo import PooledELBO
 
 #: One objective: it draws the latent sites, scores what is observed, and returns p(y | sites).
 Terms = Callable[[LogWeights, Tensor, Tensor, Tensor], Any]
@@ -34,11 +35,15 @@ def latent_z(model: Any, weights: LogWeights, x: Tensor, r: Tensor, y: Tensor) -
     return weights.latent(model.z_guide_dist(x, r, y), prior)
 
 
-def gcm_terms(model: Any, *, joint: bool = False) -> Terms:
-    """log p(y | x, r), or the whole program, of a `GCM`."""
+def gcm_terms(model: Any, *, joint: bool = False, averages: bool = False) -> Terms:
+    """log p(y | x, r), or the whole program, of a `GCM`.
+
+    :param averages: whether the guide sums over a finite z too, with the weights of the prior.
+    """
 
     def terms(weights: LogWeights, x: Tensor, r: Tensor, y: Tensor) -> Any:
-        z, covariates = latent_z(model, weights, x, r, y), model.x_standardizer(x)
+        z = latent_z(model, weights, x, r, y)
+        covariates, weights.averages = model.covariates(z, x), averages
         if joint:
             weights.observed(model.x_dist(z, x), x)
             q_w = model.w_guide_dist(covariates, model.r_standardizer(r))
@@ -97,7 +102,8 @@ def bound_of(bound: Any, weights: LogWeights, p_y: Any, y: Tensor) -> Tensor:
         return p_y.expand(weights.shape).log_mean_prob(y)
     log_y = p_y.log_prob(y)
     if weights.finite is not None:
-        log_y = torch.logsumexp(weights.finite + log_y, 0)
+        pooled = bound.pooling if isinstance(bound, PooledELBO) else 1.0 - weights.averages
+        log_y = _pooled(weights.finite, log_y, pooled)
     log_w = (weights.total + log_y).expand(weights.shape)
     if not is_iwae:
         return log_w.mean(0)
@@ -109,7 +115,27 @@ def bound_of(bound: Any, weights: LogWeights, p_y: Any, y: Tensor) -> Tensor:
     return (torch.logsumexp(power * log_w, 0) - math.log(draws)) / power
 
 
-BOUNDS = (ImportanceWeightedELBO, Trace_ELBO, TraceMeanField_ELBO, TraceEnum_ELBO, PaperLoss)
+def _pooled(log_p: Tensor, log_y: Tensor, pooling: float) -> Tensor:
+    """log of the mean over the values of a finite z, mean of the logs, or what is between them.
+
+    :param log_p: log-probabilities of the values, and `log_y`: of y given each, along dimension 0.
+    """
+    parts = []
+    if pooling > 0.0:
+        parts.append(pooling * torch.logsumexp(log_p + log_y, 0))
+    if pooling < 1.0:
+        parts.append((1.0 - pooling) * (log_p.exp() * log_y).sum(0))
+    return sum(parts[1:], parts[0])
+
+
+BOUNDS = (
+    ImportanceWeightedELBO,
+    PaperLoss,
+    PooledELBO,
+    Trace_ELBO,
+    TraceEnum_ELBO,
+    TraceMeanField_ELBO,
+)
 
 
 def plain_loss(

@@ -21,6 +21,7 @@ from pyro_gcm.models import build
 from pyro_gcm.models.missing import checked_costs
 from pyro_gcm.models.objectives import Objective
 from pyro_gcm.nets import Standardizer, StandardNormal
+from pyro_gcm.nets.members import MemberEncoder, PlainCovariates
 from pyro_gcm.sampling.base_samples import BaseSamples
 
 _names = itertools.count()
@@ -40,6 +41,8 @@ class OrderEventModel(nn.Module):
     objective_types: ClassVar[dict[str, type[Objective]]]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
+    #: What the program reads of x once z is known.
+    encoder: MemberEncoder | PlainCovariates
     #: Dimension of the kernel by its site; empty where there is none.
     kernel_dims: dict[str, int] = {}
     _objective: Tensor
@@ -66,10 +69,16 @@ class OrderEventModel(nn.Module):
         guide: Any,
         cost_family: Any,
         p0: Any,
+        encoder: MemberEncoder | None = None,
     ) -> None:
-        """Build y given the event, z, and c given z, as the constructor of a model does first."""
+        """Build y given the event, z, and c given z, as the constructor of a model does first.
+
+        :param encoder: of the members, where z is one of them; then `prior` is their weights.
+        """
         self.cost_shape = cost_shape
-        self.response = build.response_part(response, self.x_dim, hidden)
+        self.encoder = encoder or PlainCovariates(self.x_dim, self.z_dim)
+        columns, beyond = self.encoder.out_dim, self.encoder.hidden_beyond(hidden)
+        self.response = build.response_part(response, columns, beyond)
         self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
@@ -81,12 +90,12 @@ class OrderEventModel(nn.Module):
             guide, self.z_prior, *sizes, hidden, missing="x" in self.may_be_missing
         )
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
-        self.cost_net = build.cost_part(cost_family, self.z_dim, cost_shape, hidden)
-        self.infinite_net = build.infinite_part(p0, self.x_dim, cost_shape[:-1], hidden)
+        self.cost_net = build.cost_part(cost_family, self.encoder, cost_shape, hidden)
+        self.infinite_net = build.infinite_part(p0, columns, cost_shape[:-1], beyond)
         build.check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
-        build.check_shape("cost_family", self.cost_net, self.z_dim, cost_shape)
+        build.check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
         if self.infinite_net is not None:
-            build.check_shape("p0", self.infinite_net, self.x_dim, cost_shape[:-1])
+            build.check_shape("p0", self.infinite_net, columns, cost_shape[:-1])
         #: Options of sites z and x for Pyro.
         self.infer: dict[str, Any] = {
             "z": {"enumerate": "parallel"} if self.enumerates else {},
@@ -135,9 +144,17 @@ class OrderEventModel(nn.Module):
             return self.z_prior(covariates)
         return self.z_guide(covariates, None, None)
 
+    def covariates(self, z: Tensor, x: Tensor) -> Tensor:
+        """What the program reads of x [B, x_dim] after z: x standardised, or its encoding by z.
+
+        The encoding by a member is [..., B, K + H], z and e_z(x) (`nets.MemberEncoder`).
+        """
+        read: Tensor = self.encoder(z, self.x_standardizer(x))
+        return read
+
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
-        """p(c|z), or p(c|z, x) where a cost may be infinite; x standardised."""
-        cost = self.cost_net(z)
+        """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""
+        cost = self.cost_net(self.encoder.cost_context(z, covariates))
         if self.infinite_net is None:
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
@@ -163,6 +180,11 @@ class OrderEventModel(nn.Module):
         one_of("objective", objective, self.objectives)
         return self.objective_types[objective](self).training_pair()
 
+    @property
+    def default_objective(self) -> str:
+        """What `fit` trains the model for when none is named."""
+        return self.objectives[0]
+
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
         """The parameters that an objective trains, by name; the others it leaves as they are."""
         one_of("objective", objective, self.objectives)
@@ -181,6 +203,7 @@ class OrderEventModel(nn.Module):
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], on any device.
         """
         self.x_standardizer.learn(x)
+        self.encoder.learn(x.to(self.device), self.x_standardizer)
         if self.response.standardizes_revenue:
             self.r_standardizer.learn(r)
         self.response.learn_unit(y)

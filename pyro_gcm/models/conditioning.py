@@ -110,8 +110,8 @@ def _of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor], index: Tensor
     """The same for the rows `index`."""
     rows = rows.take(index)
     sites = {name: values.index_select(1, index) for name, values in sites.items()}
-    covariates = model.x_standardizer(sites.get("x", rows.x))
-    revenue = model.revenue_given(sites.get("r", rows.r), sites)
+    covariates = model.covariates(sites["z"], sites.get("x", rows.x))
+    revenue = model.revenue_given(sites.get("r", rows.r), sites, covariates)
     event = OrderEvent(model.c_dist(sites["z"], covariates), revenue)
     return log_likelihood(model, event, covariates, rows)
 

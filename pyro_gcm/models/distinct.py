@@ -11,14 +11,17 @@ from pyro_gcm.distributions.event_planes import planes
 class DistinctRevenues:
     """Mapped revenues, every row of them once.
 
-    :param mapped: what the costs are compared with, [R, (G,) K].
+    :param mapped: what the costs are compared with, [R, n, (G,) K]: by the one map (n = 1), or by
+        the map of each draw.
     """
 
     def __init__(self, mapped: Tensor) -> None:
         self.rows = mapped
+        one_map = mapped.shape[1] == 1
         #: Which of `rows` each given row is, [R]; None where no row repeats.
         self.row: Tensor | None = None
-        found = [column.unique(return_inverse=True) for column in self._columns()]
+        every = self._columns().transpose(1, 2).flatten(0, 1)  # [(G) K n, R]
+        found = [column.unique(return_inverse=True) for column in every]
         row = found[0][1]
         for values, number in found[1:]:
             row = (row * len(values) + number).unique(return_inverse=True)[1]
@@ -29,13 +32,15 @@ class DistinctRevenues:
             self.rows, self.row = mapped[first], row
             found = [(values, number[first]) for values, number in found]
         #: The distinct values [V] of a coordinate and which of them each row has, [D], where that
-        #: is worth a table.
-        self.repeated = {k: column for k, column in enumerate(found) if 2 * len(column[0]) <= count}
-        #: The values of each coordinate, [(G) K, D].
+        #: is worth a table and there is one map.
+        self.repeated = {
+            k: column for k, column in enumerate(found) if one_map and 2 * len(column[0]) <= count
+        }
+        #: The values of each coordinate, [(G) K, D, n].
         self.columns = self._columns()
 
     def _columns(self) -> Tensor:
-        return planes(self.rows, self.rows.shape[1:])
+        return planes(self.rows, self.rows.shape[2:])
 
     def __len__(self) -> int:
         return len(self.rows)

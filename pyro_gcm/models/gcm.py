@@ -10,7 +10,7 @@ import pyro.distributions as dist
 from torch import Tensor, nn
 
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import ArrayLike
+from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
@@ -100,10 +100,12 @@ class GCM(Predictions):
         prior: str | nn.Module = "conditional",
         guide: str | nn.Module | None = None,
         z_dim: int = 4,
-        hidden: int | Sequence[int] = 16,
-        alternatives: int = 1,
+        members: int = 8,
+        member_weights: str = "uniform",
+        hidden: int | Sequence[int] | None = None,
+        alternatives: int | None = None,
         costs: int | None = None,
-        cost_family: str | type | nn.Module = "normal",
+        cost_family: str | type | nn.Module | None = None,
         revenue_map: Any = None,
         p0: str | nn.Module | None = None,
         x_decoder: nn.Module | None = None,
@@ -112,20 +114,32 @@ class GCM(Predictions):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        super().__init__(x_dim, r_dim, z_dim, seed, name)
-        hidden = build.hidden_widths(hidden)
-        cost_shape = build.cost_shape(alternatives, self.r_dim if costs is None else costs)
-        parts = {"response": response, "prior": prior, "guide": guide}
-        with build.seeded_weights(self.seed):
-            self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
-            if revenue_map is None:
-                plain = cost_shape == (self.r_dim,)
-                revenue_map = self.response.revenue_map if plain else "positive_linear"
-            standard = self.response.standardizes_revenue
-            self.revenue_map = build.revenue_map_part(
-                revenue_map, self.r_dim, cost_shape, levels=not standard
+        with build.seeded_weights(positive_int("seed", seed, minimum=0)):
+            encoder = build.member_encoder(prior, x_dim, members, hidden)
+            if encoder is not None:
+                z_dim = encoder.members
+                prior = build.member_weights(member_weights, x_dim, z_dim)
+            super().__init__(x_dim, r_dim, z_dim, seed, name)
+            self.member_weights = member_weights
+            default = build.defaults(self.r_dim, of_members=encoder is not None)
+            hidden = default.hidden if hidden is None else build.hidden_widths(hidden)
+            cost_shape = build.cost_shape(
+                default.alternatives if alternatives is None else alternatives,
+                default.costs if costs is None else costs,
             )
-            columns = self.r_dim + self.x_dim
+            family = default.cost_family if cost_family is None else cost_family
+            parts: Any = {"response": response, "prior": prior, "guide": guide, "encoder": encoder}
+            self.add_costs(cost_shape, hidden, **parts, cost_family=family, p0=p0)
+            map_shape = self.encoder.map_shape(cost_shape)
+            if revenue_map is None:
+                revenue_map = build.default_map(
+                    self.response, self.r_dim, map_shape, self.encoder.members
+                )
+            levels = not self.response.standardizes_revenue
+            self.revenue_map = build.revenue_map_part(
+                revenue_map, self.r_dim, map_shape, levels=levels
+            )
+            columns = self.r_dim + self.encoder.out_dim
             self.w_prior = StandardNormal(self.r_dim)
             self.r_decoder = r_decoder or Conditional(dist.Normal, columns, (self.r_dim,), hidden)
             self.x_decoder: Any = build.x_decoder_part(
@@ -136,7 +150,8 @@ class GCM(Predictions):
                 self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
-        self.add_units(num_samples, self.z_dim + others)
+        draws = num_samples if encoder is None else encoder.members
+        self.add_units(draws, self.z_dim + others)
         self.costs_have_units = isinstance(self.revenue_map, nn.Identity)
 
     def model(
@@ -163,7 +178,9 @@ class GCM(Predictions):
         with pyro.plate("data", rows, dim=-1), self.observations(x, r, c):
             z = pyro.sample("z", self.z_dist(x), infer=self.infer["z"])
             x = pyro.sample("x", self.x_dist(z, x), obs=x, infer=self.infer["x"])
-            covariates = self.x_standardizer(x)
+            covariates = self.covariates(z, x)
+            if self.encoder.site is not None:
+                pyro.deterministic(self.encoder.site, covariates, event_dim=1)
             w = pyro.sample("w", self.w_dist())
             r = pyro.sample("r", self.r_dist(w, covariates), obs=r)
             p_c = self.c_dist(z, covariates)
@@ -206,6 +223,28 @@ class GCM(Predictions):
                 covariates = self.x_standardizer(x)
                 draw_missing("r", columns_in_units(self.r_dist(w, covariates)), r)
 
+    @property
+    def default_objective(self) -> str:
+        """ "conditional", or for members with equal weights "members"."""
+        equal = bool(self.encoder.members) and self.member_weights == "uniform"
+        return "members" if equal else "conditional"
+
+    def member_guide(
+        self,
+        x: Tensor,
+        r: Tensor | None = None,
+        y: Tensor | None = None,
+        c: Tensor | None = None,
+    ) -> Tensor:
+        """q(z) = p(z), summed over: each member is trained on a likelihood of its own, [..., B, K].
+
+        The ELBO of `inference.conditional(model)` with this guide is the mean over the members of
+        log p(y | z, x, r).
+        """
+        x, r, y, rows = self.program_inputs(x, r, y, c)
+        with pyro.plate("data", rows, dim=-1):
+            return pyro.sample("z", self.z_dist(x), infer={"enumerate": "parallel"})
+
     # The factors of the program, besides z and c
 
     def x_dist(self, z: Tensor, x: Tensor | None) -> Any:
@@ -236,7 +275,8 @@ class GCM(Predictions):
 
     def y_dist(self, cost: Any, covariates: Tensor, r: Tensor) -> Any:
         """p(y | z, x, r), the costs integrated out: what the response makes of the order event."""
-        revenue = self.revenue_map(self.r_standardizer(r))
+        mapped = self.revenue_map(self.r_standardizer(r))
+        revenue = self.encoder.revenue(covariates, mapped)
         return self.response.distribution(OrderEvent(cost, revenue), covariates, r)
 
     def observations(self, x: Tensor | None, r: Tensor | None, c: Tensor | None) -> CostGuard:
@@ -255,12 +295,12 @@ class GCM(Predictions):
     # Predictions
 
     def mapped(self, r: Tensor) -> Tensor:
-        """h(r) for predictions: next to its values later rounding is small."""
+        """h(r) for predictions, of all members: next to its values later rounding is small."""
         return on_grid(self.revenue_map(coarse(self.r_standardizer(r))))
 
-    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
-        """h(r)."""
-        return self.mapped(r)
+    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
+        """h(r), for a member by its own map."""
+        return self.encoder.revenue(covariates, self.mapped(r))
 
     def surface_blocks(
         self, x: Tensor, revenues: Tensor, base: Tensor, memory: float

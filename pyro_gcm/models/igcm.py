@@ -105,7 +105,7 @@ class IGCM(Predictions):
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         self.kernel_dims = {"k": self.k_dim}
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
-        parts = {"response": response, "prior": prior, "guide": guide}
+        parts: Any = {"response": response, "prior": prior, "guide": guide}
         with build.seeded_weights(self.seed):
             self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
             if self.response.r_dist() is not None:
@@ -262,7 +262,7 @@ class IGCM(Predictions):
 
     # Predictions
 
-    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
+    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
         """The mapped kernel."""
         k: Tensor = self.kernel_map(sites["k"])
         return k

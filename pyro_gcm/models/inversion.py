@@ -48,7 +48,8 @@ def required_revenue(
         predictions = MovingRevenues(model.response, draws)
 
         def prediction(value: Tensor) -> Tensor:
-            return predictions(model.mapped(r.index_copy(1, column, value[:, None])))
+            mapped = model.mapped(r.index_copy(1, column, value[:, None]))
+            return predictions(model.encoder.revenue(draws.covariates, mapped))
 
         start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
         return smallest_reaching(prediction, level, start, step, base.dtype)

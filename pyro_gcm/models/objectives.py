@@ -62,7 +62,7 @@ class Objective:
             base = model.base_samples(len(z) * repeats)
             z = z.repeat(repeats, 1, 1)
             weights = None if weights is None else weights.repeat(repeats, 1)
-        draws = Draws(z, covariates, base[..., z_dim:], seed)
+        draws = Draws(z, model.encoder(z, covariates), base[..., z_dim:], seed)
         return draws if weights is None else draws.reweighted(weights.double().log())
 
     def given_revenue(self, draws: Draws, r: Tensor) -> Draws:
@@ -78,7 +78,8 @@ class _Strict(Objective):
     def given_revenue(self, draws: Draws, r: Tensor) -> Draws:
         """The costs, and the mapped revenues."""
         cost = self.model.c_dist(draws.z, draws.covariates)
-        return draws._replace(cost=cost, revenue=self.model.mapped(r))
+        revenue = self.model.encoder.revenue(draws.covariates, self.model.mapped(r))
+        return draws._replace(cost=cost, revenue=revenue)
 
 
 class Conditional(_Strict):
@@ -99,6 +100,28 @@ class Conditional(_Strict):
             enumerated=("z",) if model.enumerates else (),
             plain=gcm_terms(model),
         )
+
+
+class Members(Conditional):
+    """The mean over the members of log p(y | z, x, r): each is trained on its own likelihood.
+
+    It is the ELBO with q(z) = p(z) = 1/K, below log p(y | x, r). There members may specialise on
+    rows that the others explain badly; here they cannot.
+    """
+
+    name = "members"
+
+    def training_pair(self) -> TrainingPair:
+        """p(y | x, r) and a guide that sums over the members."""
+        model = self.model
+        if model.default_objective != self.name:
+            raise ValueError(
+                "objective='members' needs prior='members' with uniform weights: under weights "
+                "that are learned the mean of log-likelihoods collapses onto one member; use "
+                "objective='conditional'"
+            )
+        plain = gcm_terms(model, averages=True)
+        return super().training_pair()._replace(guide=model.member_guide, plain=plain)
 
 
 class Joint(_Strict):
@@ -181,4 +204,4 @@ class Joint(_Strict):
         return w, model.w_dist().log_prob(w) - q_w.log_prob(w), standard
 
 
-GCM_OBJECTIVES: tuple[type[Objective], ...] = (Conditional, Joint)
+GCM_OBJECTIVES: tuple[type[Objective], ...] = (Conditional, Joint, Members)

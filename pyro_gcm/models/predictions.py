@@ -275,8 +275,11 @@ class Predictions(OrderEventModel):
 
     # What the methods above have in common
 
-    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor]) -> Tensor:
-        """What the costs are compared with, for revenues [B, r_dim] and draws of the sites."""
+    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
+        """What the costs are compared with, for revenues [B, r_dim] and draws of the sites.
+
+        :param covariates: what was read of x for the same draws.
+        """
         raise NotImplementedError
 
     def cost_units(self) -> tuple[Tensor, Tensor]:

@@ -117,12 +117,13 @@ def strict_surface(
         one block of rows.
     """
     model, share = objective.model, memory / 4
-    coordinates = torch.Size(model.cost_shape).numel()
+    coordinates = torch.Size(model.encoder.map_shape(model.cost_shape)).numel()
     parts = revenues.split(max(1, int(share / (32 * coordinates + 64))))
 
     @lru_cache(maxsize=1)
     def distinct(number: int) -> DistinctRevenues:
-        return DistinctRevenues(in_blocks(model.mapped, parts[number], draws=16))
+        mapped = in_blocks(model.mapped, parts[number], draws=16)
+        return DistinctRevenues(model.encoder.grid(mapped))
 
     row_bytes = base.element_size() * len(revenues) + 8 * len(parts[0])
     for place, (padded,) in row_blocks(x, draws=max(len(base), PASS // _ROWS)):
@@ -179,8 +180,8 @@ class _Grid:
 
     def _event(self, part: slice) -> OrderEvent:
         """The order event at some revenues, of batch shape [m, N, b or more]."""
-        revenues = self.revenues.rows[part]
-        return OrderEvent(self.draws.cost, revenues[:, None, None])
+        revenues = self.revenues.rows[part]  # [m, n, (G,) K]
+        return OrderEvent(self.draws.cost, revenues[:, :, None])
 
     def _values(self, part: slice) -> Tensor:
         """Predictions [m, N, b] given each draw."""
@@ -196,7 +197,7 @@ class _Grid:
     def _factors(self, part: slice, logarithms: bool) -> Iterator[Factor]:
         for k, column in enumerate(self.revenues.columns):
             if k not in self.tabulated:
-                yield self.cost.factor(k, column[part, None, None], logarithms)
+                yield self.cost.factor(k, column[part, :, None], logarithms)
                 continue
             values, number = self.revenues.repeated[k]
             if k not in self._tables:

@@ -9,7 +9,11 @@ from torch import Tensor, nn
 
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import positive_int
+from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
 from pyro_gcm.nets.revenue_maps import PositiveLinear
+
+#: Scale of `squash`: within it a standardised revenue hardly changes.
+_LONG = 4.0
 
 
 class PiecewiseLinear(nn.Module):
@@ -24,51 +28,76 @@ class PiecewiseLinear(nn.Module):
     :param r_dim: number of revenues m.
     :param event_shape: (K,) or (G, K), the event shape of the costs.
     :param knots: number of ramps for each revenue.
+    :param min_rows: training rows between two neighbouring knots, and above the last one.
+    :param squash: whether the linear term is that of r / (1 + |r| / 4), which long tails cannot
+        dominate.
+    :param flat: leave the linear term out, so that h is constant beyond the last knot.
+    :param smallest_scale: lower bound on the scale by which a ramp is standardised.
+    :param ramp_weight: mean of the initial weights of the ramps; those of the linear term then have
+        mean 1/m. By default all have mean 1 / (number of terms).
     """
 
     knots: Tensor
     slopes: Tensor
 
-    def __init__(self, r_dim: int, event_shape: Sequence[int], knots: int = 64) -> None:
+    def __init__(
+        self,
+        r_dim: int,
+        event_shape: Sequence[int],
+        knots: int = 64,
+        *,
+        min_rows: int = 1,
+        squash: bool = False,
+        flat: bool = False,
+        smallest_scale: float = 0.0,
+        ramp_weight: float | None = None,
+    ) -> None:
         super().__init__()
         r_dim, size = positive_int("r_dim", r_dim), positive_int("knots", knots)
+        self.min_rows, self.squash, self.flat = positive_int("min_rows", min_rows), squash, flat
+        self.smallest_scale = smallest_scale
         probabilities = torch.linspace(0.0, 1.0, size + 3)[1:-1]
         quantiles = torch.special.ndtri(probabilities)
         self.register_buffer("knots", quantiles.repeat(r_dim, 1))  # [m, J + 1]
         self.register_buffer("slopes", 1.0 / self.knots.diff())  # [m, J], 0 between equal knots
         self.units = Standardizer(r_dim * size)
-        self.linear = PositiveLinear(r_dim * (1 + size), event_shape)
+        self.linear = PositiveLinear(r_dim * (size + (not flat)), event_shape)
+        if ramp_weight is not None:
+            self.linear.start_around(ramp_weight, slice(0 if flat else r_dim, None))
+            self.linear.start_around(1.0 / r_dim, slice(0, 0 if flat else r_dim))
 
     def learn(self, r: Tensor) -> None:
         """Place the knots at quantiles of rows [n, m] of inputs of `forward`; NaN is ignored."""
-        rows = r.to(self.knots)
-        self.knots.copy_(torch.stack([self._placed(column) for column in rows.unbind(1)]))
-        width = self.knots.diff()
-        self.slopes.copy_(torch.where(width > 0.0, 1.0 / width, 0.0))
+        rows, size = r.to(self.knots), self.knots.shape[1]
+        placed = [padded_knots(column, size, self.min_rows) for column in rows.unbind(1)]
+        self.knots.copy_(torch.stack(placed))
+        self.slopes.copy_(slopes_between(self.knots))
         self.units.learn(self._ramps(rows))
-
-    def _placed(self, column: Tensor) -> Tensor:
-        """Knots of one revenue: different values, of which the last is repeated if necessary."""
-        size = self.knots.shape[1]
-        rows = column[~column.isnan()].double()
-        values, counts = rows.unique(return_counts=True)
-        if len(values) > size:
-            # Quantiles of the rows. The count of a value is limited to that of one knot, so that a
-            # frequent value takes one knot and leaves the others to the remaining values.
-            weight = counts.double().clamp(max=len(rows) / size).cumsum(0)
-            step = torch.arange(size, device=weight.device)
-            targets = weight[0] + (weight[-1] - weight[0]) * step / (size - 1)
-            place = (torch.searchsorted(weight, targets) - step).cummax(0).values + step
-            values = values[torch.minimum(place, len(values) - size + step)]
-        padding = values[-1:].expand(size - len(values))
-        return torch.cat([values, padding]).to(self.knots)
+        self.units.scale.clamp_(min=self.smallest_scale)
 
     def _ramps(self, r: Tensor) -> Tensor:
-        """Ramps of the revenues, [..., m] -> [..., m J]."""
-        low, high = self.knots[:, :-1], self.knots[:, 1:]
-        inside = torch.minimum(torch.maximum(r.unsqueeze(-1), low), high)
-        return ((inside - low) * self.slopes).flatten(-2)
+        return ramps(r, self.knots, self.slopes).flatten(-2)
 
     def forward(self, r: Tensor) -> Tensor:
         """[..., m] -> [..., (G,) K]."""
-        return self.linear(torch.cat([r, self.units(self._ramps(r))], dim=-1))
+        spline = self.units(self._ramps(r))
+        return self.linear(spline if self.flat else torch.cat([self._line(r), spline], dim=-1))
+
+    def _line(self, r: Tensor) -> Tensor:
+        if not self.squash:
+            return r
+        # In float64, since rounding in the type of r could make neighbours fall.
+        wide = r.double()
+        squashed: Tensor = wide / (1.0 + wide.abs() / _LONG)
+        return squashed.to(r.dtype)
+
+
+class LearnsLast(nn.Sequential):
+    """Increasing maps after each other, the last of which learns from the rows that reach it."""
+
+    def learn(self, r: Tensor) -> None:
+        """Show the last map rows [n, m] of inputs of the first."""
+        *before, last = self.children()
+        for part in before:
+            r = part(r)
+        last.learn(r)  # type: ignore[operator]

@@ -22,8 +22,15 @@ class PositiveLinear(nn.Module):
         super().__init__()
         self.event_shape = tuple(event_shape)
         # Random weights around 1/m, which make the alternatives different.
-        start = torch.rand(*self.event_shape, r_dim) * 2.0 / r_dim
-        self.raw_weight = nn.Parameter(torch.log(torch.expm1(10.0 * start.clamp(min=1e-3))) / 10.0)
+        self.raw_weight = nn.Parameter(torch.empty(*self.event_shape, r_dim))
+        self.start_around(1.0 / r_dim, slice(None))
+
+    @torch.no_grad()
+    def start_around(self, mean: float, columns: slice) -> None:
+        """Random weights between 0 and twice their mean for some of the inputs."""
+        raw = self.raw_weight[..., columns]
+        start = torch.rand(raw.shape) * 2.0 * mean
+        raw.copy_(torch.log(torch.expm1(10.0 * start.clamp(min=1e-3))) / 10.0)
 
     @property
     def weight(self) -> Tensor:

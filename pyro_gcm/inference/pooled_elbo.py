@@ -1,0 +1,49 @@
+"""A bound between the mean of the members' log-likelihoods and the log of their mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyro.infer import TraceEnum_ELBO
+from torch import Tensor
+
+
+class PooledELBO(TraceEnum_ELBO):
+    """(1 - pooling) E_q log p(y | z) + pooling log E_p p(y | z) for a z that the guide enumerates.
+
+    The first term is the ELBO with this guide, under which every value of z is trained on its own
+    likelihood; the second the exact log-evidence, under which values may share the rows among
+    themselves. With q(z) = p(z) the value is a lower bound on the evidence for every weight.
+
+    :param pooling: weight of the evidence, in [0, 1].
+    :raises ValueError: for another weight.
+    """
+
+    def __init__(self, pooling: float, *, max_plate_nesting: int = 1, **options: Any) -> None:
+        if not 0.0 <= pooling <= 1.0:
+            raise ValueError(f"pooling must be a weight in [0, 1], got {pooling}")
+        super().__init__(max_plate_nesting=max_plate_nesting, **options)
+        self.pooling = pooling
+
+    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound, summed over the rows."""
+        own: Tensor = super().differentiable_loss(model, guide, *args, **kwargs)
+        shared: Tensor = super().differentiable_loss(model, _nothing, *args, **kwargs)
+        return (1.0 - self.pooling) * own + self.pooling * shared
+
+    def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
+        """The same as a number."""
+        own: float = super().loss(model, guide, *args, **kwargs)
+        return (1.0 - self.pooling) * own + self.pooling * super().loss(
+            model, _nothing, *args, **kwargs
+        )
+
+    def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
+        """The same, with gradients left in the parameters."""
+        loss = self.differentiable_loss(model, guide, *args, **kwargs)
+        loss.backward()
+        return loss.item()
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """A guide without sites: the program sums out what it can."""

@@ -1,0 +1,247 @@
+"""A discrete z whose values are networks: member z encodes x and has costs and a map of its own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._standardizer import Standardizer
+from pyro_gcm._validation import positive_int
+from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
+from pyro_gcm.nets.conditional import Conditional
+from pyro_gcm.nets.tabular_features import TabularFeatures
+
+
+class ConstantCategorical(nn.Module):
+    """p(z) for one of K members, one-hot [..., K], whatever the context; 1/K unless learned."""
+
+    logits: Tensor
+
+    def __init__(self, members: int, *, learned: bool = False) -> None:
+        super().__init__()
+        logits = torch.zeros(positive_int("members", members))
+        if learned:
+            self.logits = nn.Parameter(logits)
+        else:
+            self.register_buffer("logits", logits)
+
+    def forward(self, context: Tensor) -> Any:
+        """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""
+        return dist.OneHotCategorical(logits=self.logits.expand(*context.shape[:-1], -1))
+
+
+class PlainCovariates(nn.Module):
+    """What a program reads of x where z is no member: standardised x as it is."""
+
+    #: Name of the deterministic site that notes what is read; None for nothing new.
+    site: str | None = None
+    #: Number of members; 0 where z is none.
+    members = 0
+
+    def __init__(self, x_dim: int, z_dim: int) -> None:
+        super().__init__()
+        #: Columns of what is read, and of what sets the costs.
+        self.out_dim, self.cost_dim = x_dim, z_dim
+
+    def hidden_beyond(self, hidden: Any) -> Any:
+        """Hidden layers of a network of what is read."""
+        return hidden
+
+    def cost_net(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
+        """p(c|z)."""
+        return Conditional(family, self.cost_dim, event_shape, hidden)
+
+    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What a revenue map returns for a row: that of the costs."""
+        return cost_shape
+
+    def learn(self, x: Tensor, units: Standardizer) -> None:
+        """Nothing to learn."""
+
+    def forward(self, z: Tensor, x: Tensor) -> Tensor:
+        """Standardised x [..., x_dim]."""
+        return x
+
+    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
+        """What sets the costs: z."""
+        return z
+
+    def revenue(self, covariates: Tensor, mapped: Tensor) -> Tensor:
+        """The mapped revenues [..., (G,) K] of given draws."""
+        return mapped
+
+    def grid(self, mapped: Tensor) -> Tensor:
+        """Mapped revenues [R, (G,) K] as [R, 1, (G,) K]: the same for every draw."""
+        return mapped.unsqueeze(1)
+
+
+class MemberEncoder(nn.Module):
+    """e_z(x), the encoding of x by member z, with z itself in its first columns.
+
+    The members share the weights of their layers up to scales of inputs and outputs
+    (`nets.batch_ensemble`), with features of the table in front (`TabularFeatures`) and a ReLU and
+    dropout after each layer.
+
+    :param x_dim: number of covariates.
+    :param members: number K of members.
+    :param hidden: width of two hidden layers, or the widths of any number of layers.
+    :param dropout: probability with which an activation is dropped in training.
+    :param features: what the layers read; `TabularFeatures(x_dim)` by default.
+    :param scaling: see `FirstLayer`.
+    """
+
+    site = "e"
+
+    def __init__(
+        self,
+        x_dim: int,
+        members: int = 8,
+        hidden: int | Sequence[int] = 64,
+        *,
+        dropout: float = 0.0,
+        features: TabularFeatures | None = None,
+        scaling: str = "input",
+    ) -> None:
+        super().__init__()
+        self.x_dim = positive_int("x_dim", x_dim)
+        self.members = positive_int("members", members)
+        widths = [hidden, hidden] if isinstance(hidden, int) else list(hidden)
+        if not widths:
+            raise ValueError("hidden must have at least one layer for members, got none")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout must be a probability in [0, 1), got {dropout}")
+        self.features = TabularFeatures(x_dim) if features is None else features
+        self.first = FirstLayer(self.features.capacity, widths[0], self.members, scaling)
+        self.first.rescale(self.features.capacity, x_dim)
+        pairs = itertools.pairwise(widths)
+        self.layers = nn.ModuleList(NextLayer(a, b, self.members) for a, b in pairs)
+        self.dropout = nn.Dropout(dropout)
+        #: Columns of what the rest of the program reads: z and e_z(x).
+        self.out_dim = self.cost_dim = self.members + widths[-1]
+
+    def hidden_beyond(self, hidden: Any) -> Any:
+        """None: the encoding has been through the layers already."""
+        return ()
+
+    def cost_net(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
+        """p(c | e_z(x), z)."""
+        return MemberCosts(family, self.members, self.out_dim - self.members, event_shape)
+
+    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What a revenue map returns for a row: the values of all members, [K, (G,) C]."""
+        return self.members, *cost_shape
+
+    def learn(self, x: Tensor, units: Standardizer) -> None:
+        """Learn the features from rows [n, x_dim] in data units."""
+        before = len(self.features.active)
+        self.features.learn(x, units)
+        self.first.rescale(before, max(1, len(self.features.active)))
+
+    def every(self, x: Tensor) -> Tensor:
+        """e_z(x) for every member, [K, B, H], for standardised x [B, x_dim]."""
+        a = self.first(self.features(x), self.features.active)
+        a = self.dropout(torch.relu(a))
+        for layer in self.layers:
+            a = self.dropout(torch.relu(layer(a)))
+        return a
+
+    def forward(self, z: Tensor, x: Tensor) -> Tensor:
+        """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H]."""
+        own = of_member(self.every(x), z)
+        return torch.cat([z.expand(*own.shape[:-1], -1).to(own), own], -1)
+
+    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
+        """What sets the costs: z and e_z(x)."""
+        return covariates
+
+    def revenue(self, covariates: Tensor, mapped: Tensor) -> Tensor:
+        """Revenues [..., B, (G,) K] by the maps of the members of given draws.
+
+        :param covariates: [..., B, K + H], from `forward`.
+        :param mapped: by the maps of all members, [B, members, (G,) K].
+        """
+        return of_member(mapped.movedim(1, 0), covariates[..., : self.members])
+
+    def grid(self, mapped: Tensor) -> Tensor:
+        """Mapped revenues [R, members, (G,) K] as they are: one for every draw."""
+        return mapped
+
+
+class MemberCosts(nn.Module):
+    """p(c | e_z(x), z): every member has a linear layer of its own from its encoding to its costs.
+
+    :param family: location-scale family with parameters `loc` and `scale`.
+    :param members: number K of members.
+    :param in_dim: width H of the encoding.
+    :param event_shape: (K,) or (G, K), the event shape of the costs.
+    """
+
+    #: The steepness 1 / scale is softplus(raw + `_SHIFT`) + `_LEAST`, 1 for a raw output of 0.
+    _LEAST = 0.02
+    _SHIFT = math.log(math.expm1(1.0 - _LEAST))
+
+    def __init__(
+        self, family: type[Any], members: int, in_dim: int, event_shape: Sequence[int]
+    ) -> None:
+        super().__init__()
+        if set(family.arg_constraints) != {"loc", "scale"}:
+            raise ValueError(
+                "cost_family must have the parameters loc and scale for members, got "
+                f"{family.__name__} with {sorted(family.arg_constraints)}"
+            )
+        self.family, self.members, self.event_shape = family, members, tuple(event_shape)
+        size = math.prod(self.event_shape)
+        self.layer = OwnLayer(in_dim, 2 * size, members)
+        with torch.no_grad():
+            self.layer.bias[:, :size] = torch.randn(members, size)
+
+    def forward(self, covariates: Tensor) -> Any:
+        """The costs for [..., B, K + H], with batch shape [..., B]."""
+        z, own = covariates[..., : self.members], covariates[..., self.members :]
+        loc, raw = _by_member(self.layer, z, own).chunk(2, -1)
+        scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
+        shape = (*covariates.shape[:-1], *self.event_shape)
+        costs = self.family(loc.reshape(shape), scale.reshape(shape))
+        return costs.to_event(len(self.event_shape))
+
+
+def _is_every_member(z: Tensor, members: int) -> bool:
+    """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
+    if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
+        return False
+    wanted = torch.eye(members, dtype=z.dtype, device=z.device)[:, None]
+    return bool((z.reshape(members, -1, members) == wanted).all())
+
+
+def of_member(values: Tensor, z: Tensor) -> Tensor:
+    """The values of member z of every row, [..., B, *], from those of all members [K, B, *].
+
+    :param z: one-hot, [..., B or 1, K].
+    """
+    members, rows = values.shape[:2]
+    if _is_every_member(z, members):
+        return values.reshape(members, *(1,) * (z.dim() - 3), rows, *values.shape[2:])
+    index = z.argmax(-1)
+    index = index.expand(*index.shape[:-1], rows)
+    return values[index, torch.arange(rows, device=z.device)]
+
+
+def _by_member(layer: OwnLayer, z: Tensor, own: Tensor) -> Tensor:
+    """The layer of member z for [..., B, H]."""
+    members, shape = len(layer.weight), own.shape
+    if _is_every_member(z, members):
+        out = layer(own.reshape(members, -1, shape[-1]))
+        return out.reshape(*shape[:-1], -1)
+    flat, index = own.reshape(-1, shape[-1]), z.argmax(-1).flatten()
+    out = flat.new_empty(len(flat), layer.bias.shape[1])
+    for k in range(members):
+        mine = (index == k).nonzero()[:, 0]
+        part = torch.addmm(layer.bias[k], flat[mine], layer.weight[k])
+        out = out.index_copy(0, mine, part)
+    return out.reshape(*shape[:-1], -1)

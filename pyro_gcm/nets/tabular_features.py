@@ -1,0 +1,185 @@
+"""What a network reads of a table: scaled columns, levels, and piecewise linear encodings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._standardizer import Standardizer
+from pyro_gcm._validation import positive_int
+from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
+
+#: Lower bound on the spread of a feature of 0 and 1, so that a rare level is not a huge number.
+_SMALLEST_SPREAD = 0.2
+#: Where the smooth clip of a numeric column sets in, in robust standard deviations.
+_CLIP = 3.0
+#: A normal distribution has its quartiles this many standard deviations apart.
+_QUARTILES = 1.35
+#: How much of a ramp has to be behind a value for its step to be 1.
+_WHOLE = 0.999
+
+
+class TabularFeatures(nn.Module):
+    """Features of standardised covariates, learned from the training rows.
+
+    - A column with two values is standardised as 0 and 1, with a spread of at least 0.2.
+    - A numeric column is scaled by its median and quartiles and clipped smoothly, z / sqrt(1 +
+      (z/3)^2) (RealMLP; Holzmueller et al. 2024). Beside it stand ramps from 0 to 1 between
+      neighbouring quantiles (a piecewise linear encoding; Gorishniy et al. 2022), and a step at the
+      end of each ramp, standardised likewise.
+    - A group of 0/1 columns for the levels of an ordered variable has its cumulative columns, "at
+      least the second level" and so on, as well.
+    - A constant column is left out.
+
+    There is room for every feature that a column could have, so that the shapes of the weights
+    behind it do not depend on the data; `active` says which of them `forward` returns. Before
+    `learn` those are the columns as they come.
+
+    :param x_dim: number of columns d.
+    :param bins: ramps of a numeric column, at most; 0 for none.
+    :param steps: size of the steps, if a ramp has size 1; 0 for none.
+    :param ordered: groups of indices of columns, the levels of each in their order.
+    :raises ValueError: for a column in two groups, or one that there is not.
+
+    >>> features = TabularFeatures(2, bins=4)
+    >>> features.learn(torch.stack([torch.arange(20.0), torch.arange(20.0) % 2], 1))
+    >>> features(torch.zeros(3, 2)).shape  # two columns, four ramps and four steps
+    torch.Size([3, 10])
+    """
+
+    kept: Tensor
+    numeric: Tensor
+    sums: Tensor
+    loc: Tensor
+    scale: Tensor
+    knots: Tensor
+    slopes: Tensor
+    ramp_loc: Tensor
+    ramp_scale: Tensor
+
+    def __init__(
+        self,
+        x_dim: int,
+        bins: int = 16,
+        *,
+        steps: float = 0.5,
+        ordered: Sequence[Sequence[int]] = (),
+    ) -> None:
+        super().__init__()
+        self.x_dim, self.bins = positive_int("x_dim", x_dim), positive_int("bins", bins, minimum=0)
+        if not 0.0 <= steps < float("inf"):
+            raise ValueError(f"steps must be 0 or a positive size, got {steps}")
+        self.steps = steps
+        self.ordered = [[int(column) for column in group] for group in ordered]
+        named = sorted(column for group in self.ordered for column in group)
+        if len(set(named)) != len(named) or (named and not 0 <= named[0] <= named[-1] < x_dim):
+            raise ValueError(
+                f"ordered must have different columns below x_dim={x_dim} in its groups, got "
+                f"{self.ordered}"
+            )
+        cumulative = sum(len(group) - 1 for group in self.ordered)
+        columns, kinds = self.x_dim + cumulative, 2 if steps else 1
+        #: Features there is room for.
+        self.capacity = columns + kinds * self.x_dim * self.bins
+        self.register_buffer("kept", torch.arange(self.capacity) < self.x_dim)
+        self.register_buffer("numeric", torch.zeros(self.x_dim, dtype=torch.bool))
+        self.register_buffer("sums", torch.zeros(self.x_dim, cumulative))
+        self.register_buffer("loc", torch.zeros(columns))
+        self.register_buffer("scale", torch.ones(columns))
+        self.register_buffer("knots", torch.zeros(self.x_dim, self.bins + 1))
+        self.register_buffer("slopes", torch.zeros(self.x_dim, self.bins))
+        self.register_buffer("ramp_loc", torch.zeros(kinds, self.x_dim, self.bins))
+        self.register_buffer("ramp_scale", torch.ones(kinds, self.x_dim, self.bins))
+
+    @property
+    def active(self) -> Tensor:
+        """Indices of the features that `forward` returns, [A]."""
+        return self.kept.nonzero()[:, 0]
+
+    @torch.no_grad()
+    def learn(self, x: Tensor, units: Standardizer | None = None) -> None:
+        """Learn from rows [n, d], a column at a time.
+
+        :param units: what turns these rows into inputs of `forward`; nothing by default.
+        """
+        units = units or Standardizer(self.x_dim).to(x.device)
+        kept = self.kept.new_zeros(self.capacity)
+        ranges = torch.ones_like(self.loc)
+        for j in range(self.x_dim):
+            column = ((x[:, j] - units.loc[j]) / units.scale[j]).to(self.loc)
+            low, high = column.amin(), column.amax()
+            kept[j] = low < high
+            self.numeric[j] = bool(((column > low) & (column < high)).any())
+            ranges[j] = torch.where(low < high, high - low, 1.0)
+            if self.numeric[j]:
+                self._learn_numeric(j, column)
+            else:
+                mean, spread = column.mean(), column.std(correction=0) / ranges[j]
+                self.loc[j] = mean
+                self.scale[j] = ranges[j] * spread.clamp(min=_SMALLEST_SPREAD)
+        self._learn_sums(x, units, ranges)
+        columns = len(self.loc)
+        kept[self.x_dim : columns] = self.scale[self.x_dim :] > 0.0
+        self.scale[self.x_dim :].clamp_(min=_SMALLEST_SPREAD)
+        # Steps of a ramp exist where the ramp does.
+        wide = (self.slopes > 0.0) & self.numeric[:, None]
+        kept[columns:] = wide.expand_as(self.ramp_loc).flatten()
+        self.kept.copy_(kept)
+
+    def _learn_numeric(self, j: int, column: Tensor) -> None:
+        low, middle, high = _quartiles(column)
+        self.loc[j] = middle
+        self.scale[j] = (high - low) / _QUARTILES if high > low else column.std(correction=0)
+        if self.bins:
+            self.knots[j] = padded_knots(column, self.bins + 1)
+            self.slopes[j] = slopes_between(self.knots[j])
+            of_column = ramps(column[:, None], self.knots[j : j + 1], self.slopes[j : j + 1])[:, 0]
+            for kind, values in enumerate(self._with_steps(of_column)):
+                self.ramp_loc[kind, j] = values.mean(0)
+                self.ramp_scale[kind, j] = values.std(0, correction=0).clamp(min=_SMALLEST_SPREAD)
+
+    def _learn_sums(self, x: Tensor, units: Standardizer, ranges: Tensor) -> None:
+        at = 0
+        for group in self.ordered:
+            level = units(x[:, group].double()).to(self.loc)
+            weight = 1.0 / ranges[group]
+            for first in range(1, len(group)):
+                values = (level[:, first:] * weight[first:]).sum(1)
+                self.sums[group[first:], at] = weight[first:]
+                self.loc[self.x_dim + at] = values.mean()
+                self.scale[self.x_dim + at] = values.std(correction=0)
+                at += 1
+
+    def _with_steps(self, ramp: Tensor) -> list[Tensor]:
+        return [ramp, (ramp >= _WHOLE).to(ramp.dtype)] if self.steps else [ramp]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features [..., A] of standardised columns [..., d]."""
+        if self.sums.shape[1]:
+            x = torch.cat([x, nn.functional.linear(x, self.sums.T)], -1)
+        z = (x - self.loc) / self.scale
+        numeric = self.numeric.nonzero()[:, 0]
+        parts, chosen = [z], self.kept[: len(self.loc)]
+        if len(numeric):
+            clipped = z[..., numeric]
+            clipped = clipped / (1.0 + (clipped / _CLIP).square()).sqrt()
+            parts = [z.index_copy(-1, numeric, clipped)]
+        if len(numeric) and self.bins:
+            ramp = ramps(x[..., numeric], self.knots[numeric], self.slopes[numeric])
+            sizes = (1.0, self.steps)
+            for kind, values in enumerate(self._with_steps(ramp)):
+                factor = sizes[kind] / self.ramp_scale[kind, numeric]
+                parts.append(((values - self.ramp_loc[kind, numeric]) * factor).flatten(-2))
+            rest = self.kept[len(self.loc) :].view_as(self.ramp_loc)[:, numeric]
+            chosen = torch.cat([chosen, rest.flatten()])
+        whole = torch.cat(parts, -1)
+        return whole if bool(chosen.all()) else whole[..., chosen.nonzero()[:, 0]]
+
+
+def _quartiles(column: Tensor) -> Tensor:
+    """The lower quartile, the median and the upper quartile."""
+    ordered = column.sort().values
+    place = torch.tensor([0.25, 0.5, 0.75], device=column.device) * (len(column) - 1)
+    return ordered[place.round().long()]

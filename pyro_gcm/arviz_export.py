@@ -47,11 +47,15 @@ def to_arviz(
     - prior, prior_predictive: z, c (k, w) and y given x and r alone, without the outcome.
     - posterior: z, c (k, w), and what was missing of x and r, given the outcome.
     - posterior_predictive: y, a new outcome of the row with the same z (and k).
-    - log_likelihood: of y (and c), for `arviz.loo` and `arviz.compare` of held-out rows. Without
-      its outcome a datum's z is drawn from p(z | x), so that leaving it out gives log p(y | x, r),
-      and that is what is here, z integrated out: log p(y | z, r) alone would need harmonic means,
-      with Pareto k above 0.7 for many rows. It hardly differs between draws, so that p_loo is
-      almost 0, as fixed weights have it; its error is log_evidence_error, of which k says nothing.
+    - log_likelihood: of y (and c), for `arviz.loo` and `arviz.compare` of held-out rows; not for
+      members. Without its outcome a datum's z is drawn from p(z | x), so that leaving it out gives
+      log p(y | x, r), and that is what is here, z integrated out: log p(y | z, r) alone would need
+      harmonic means, with Pareto k above 0.7 for many rows. It hardly differs between draws, so
+      that p_loo is almost 0, as fixed weights have it; its error is log_evidence_error, of which k
+      says nothing.
+    - member_log_likelihood (members alone): log p(y | z, x, r) of each. The members are networks
+      that were fitted, not draws from a posterior of parameters, so that PSIS-LOO over them would
+      estimate nothing; there is no group log_likelihood, and `arviz.loo` refuses the result.
     - observed_data: y, and c if it is given; constant_data: x, r.
     - sample_stats: ess, pareto_k, log_evidence and log_evidence_error of every datum
       (`PosteriorDraws`). The draws are independent, so that R-hat has nothing to say.
@@ -89,7 +93,6 @@ def to_arviz(
         observed["c"] = as_tensor("c", c)
     draws = model.posterior(x, r, y, c, seed=seed + 1, **options)  # which checks the rows
     prior = model.posterior(x, r, seed=seed, **options)
-    log_p = _among_proposals(model.log_likelihood(x, r, y, c, sites=draws), draws, seed)
     if units == "data":
         coords["cost"] = coords["revenue"]
 
@@ -105,12 +108,23 @@ def to_arviz(
         "posterior_predictive": sites({"y": draws["y"]}),
         "prior": sites({k: v for k, v in prior.items() if k != "y"}),
         "prior_predictive": sites({"y": prior["y"]}),
-        "log_likelihood": sites({"y": log_p}),
         "sample_stats": rows(quality),
         "observed_data": rows(observed),
         "constant_data": rows({"x": as_tensor("x", x), "r": as_tensor("r", r)}),
     }
+    if model.encoder.members:
+        of_members = _of_members(model, x, r, y)
+        groups["member_log_likelihood"] = _dataset({"y": of_members}, ("member",), coords)
+    else:
+        log_p = _among_proposals(model.log_likelihood(x, r, y, c, sites=draws), draws, seed)
+        groups["log_likelihood"] = sites({"y": log_p})
     return _container(groups)
+
+
+def _of_members(model: Predictions, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+    """log p(y | z, x, r) of every member, [K, B]."""
+    every = torch.eye(model.encoder.members)[:, None].expand(-1, len(x), -1)
+    return model.log_likelihood(x, r, y, sites={"z": every})
 
 
 def _among_proposals(given_z: Tensor, draws: PosteriorDraws, seed: int) -> Tensor:
@@ -122,7 +136,7 @@ def _among_proposals(given_z: Tensor, draws: PosteriorDraws, seed: int) -> Tenso
     """
     generator = torch.Generator().manual_seed(seed)
     gamma = -torch.rand(2, len(given_z), 1, generator=generator, dtype=torch.float64).log().sum(0)
-    proposals = draws.proposals.double()
+    proposals = draws.proposals.double().clamp(max=2.0**40)  # infinite where z was summed out
     own = given_z.double() + gamma.log().to(given_z.device)
     all_others = draws.log_evidence.double() + proposals.log()
     return torch.logaddexp(own, all_others) - (2.0 + proposals).log()

@@ -2,6 +2,7 @@
 
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.fit import fit
+from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
     collapse,
@@ -17,6 +18,7 @@ from pyro_gcm.training import FitResult
 __all__ = [
     "FitResult",
     "ImportanceWeightedELBO",
+    "PooledELBO",
     "TrainingPair",
     "collapse",
     "conditional",

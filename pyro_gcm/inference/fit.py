@@ -18,7 +18,7 @@ from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column,
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
 from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
-from pyro_gcm.training import FitResult, TrainingOptions, described, selected
+from pyro_gcm.training import FitResult, TrainingDefaults, TrainingOptions, described, selected
 
 
 def fit(
@@ -34,12 +34,12 @@ def fit(
     particles: str = "random",
     temperature: float = 1.0,
     standardize: bool = True,
-    epochs: int = 100,
-    batch_size: int = 256,
-    learning_rate: float = 0.01,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    learning_rate: float | None = None,
     optimizer: Callable[..., Optimizer] | None = None,
-    schedule: Callable[[Optimizer, int], Any] | str | None = "cosine",
-    clip_norm: float | None = 10.0,
+    schedule: Callable[[Optimizer, int], Any] | str | None = "default",
+    clip_norm: float | str | None = "default",
     validation: float = 0.0,
     patience: int | None = None,
     seed: int = 0,
@@ -74,11 +74,17 @@ def fit(
     :param temperature: factor on the log-densities of the latent sites (`inference.temper`); below
         1 the prior weighs less, as in a beta-VAE.
     :param standardize: learn the units of x, r and y from the training rows.
-    :param learning_rate: of the optimiser at the start.
-    :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default.
-    :param schedule: "cosine" (down to 0), None, or a function (optimiser, total steps) -> a
-        scheduler that is stepped after every batch.
-    :param clip_norm: bound on the norm of the gradient, or None.
+    :param epochs, batch_size: 100 and 256 by default, or what the model asks for
+        (`training_defaults`), as it does with members.
+    :param learning_rate: of the optimiser at the start; 0.01, or what the model asks for.
+    :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default, or what
+        the model asks for.
+    :param schedule: "cosine" (down to 0), "flat" (constant, then down to 0 over the last 40 % of
+        the steps) and "constant", both after 50 steps of warm-up, None, or a function (optimiser,
+        total steps) -> a scheduler that is stepped after every batch. "cosine" by default, or what
+        the model asks for.
+    :param clip_norm: bound on the norm of the gradient, or None; 10 by default, or what the model
+        asks for.
     :param validation: share of the rows, drawn with `seed`, kept for early stopping; the weights of
         the epoch with the lowest loss on them are kept.
     :param patience: epochs without improvement after which training stops; needs `validation`.
@@ -106,13 +112,16 @@ def fit(
     pair = pair.tempered(temperature)
     one_of("particles", particles, PARTICLES)
     one_of("engine", engine, ["auto", "pyro"])
+    cpu = torch.device("cpu")
+    columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
+    default = model.training_defaults(len(columns["x"]))
     options = TrainingOptions(
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        optimizer=optimizer,
-        schedule=schedule,
-        clip_norm=clip_norm,
+        epochs=default.epochs if epochs is None else epochs,
+        batch_size=default.batch_size if batch_size is None else batch_size,
+        learning_rate=default.learning_rate if learning_rate is None else learning_rate,
+        optimizer=default.optimizer if optimizer is None else optimizer,
+        schedule=default.schedule if schedule == "default" else schedule,
+        clip_norm=default.clip_norm if clip_norm == "default" else clip_norm,  # type: ignore[arg-type]
         validation=validation,
         patience=patience,
         seed=seed,
@@ -122,8 +131,6 @@ def fit(
         callback=callback,
     )
     parameters = model.trained_parameters(objective)
-    cpu = torch.device("cpu")
-    columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
     for name in ("x", "r"):
         no_empty_column(name, columns[name])
     if columns["y"].isnan().all() and columns["c"].isnan().all():
@@ -217,6 +224,9 @@ class Fittable(Protocol):
 
     def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:
         """Observed costs, NaN for the others; ValueError where there can be none."""
+
+    def training_defaults(self, rows: int) -> TrainingDefaults:
+        """Options of `fit` where they are left out, for a number of rows."""
 
     def train(self, mode: bool = True) -> Any:
         """As `nn.Module.train`."""

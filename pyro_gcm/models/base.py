@@ -23,6 +23,7 @@ from pyro_gcm.models.objectives import Objective
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberEncoder, PlainCovariates
 from pyro_gcm.sampling.base_samples import BaseSamples
+from pyro_gcm.training import TrainingDefaults
 
 _names = itertools.count()
 #: Root mean square of a column above which a model that has not learned its units warns.
@@ -184,6 +185,10 @@ class OrderEventModel(nn.Module):
     def default_objective(self) -> str:
         """What `fit` trains the model for when none is named."""
         return self.objectives[0]
+
+    def training_defaults(self, rows: int) -> TrainingDefaults:
+        """Options of `fit` where they are left out, for a number of rows."""
+        return TrainingDefaults()
 
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
         """The parameters that an objective trains, by name; the others it leaves as they are."""

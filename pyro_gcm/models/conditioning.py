@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,6 +38,9 @@ def posterior_of(
             "units='data' needs a cost in the units of each revenue, as GCM with "
             "revenue_map='identity' has"
         )
+    every = None
+    if objective.is_finite:
+        every = partial(_every_draw, objective)
     target = Target(
         lambda rows, count, guided: _proposals(objective, rows, count, guided),
         lambda draws, rows: log_likelihood(model, draws.event, draws.covariates, rows),
@@ -45,8 +49,36 @@ def posterior_of(
         objective.weighted,
         model.response.log_likelihood_bound,
         model.dtype,
+        every,
     )
     return posterior_draws(target, rows, **options)
+
+
+def responsibilities(objective: Objective, rows: Rows) -> Tensor:
+    """p(z | x, r, y) of every value of z by Bayes' rule, [B, D], float64.
+
+    :raises ValueError: for a z with infinitely many values.
+    """
+    if not objective.is_finite:
+        raise ValueError(
+            "responsibilities need a z with finitely many values and no other latent variable "
+            "before y, as a GCM with prior='members' or 'categorical' has"
+        )
+    model, parts = objective.model, []
+    size = max(1, _DRAWS_AT_ONCE // model.z_dim)
+    for index in torch.arange(len(rows.x), device=rows.x.device).split(size):
+        part = rows.take(index)
+        draws = _every_draw(objective, part)
+        log_p = log_likelihood(model, draws.event, draws.covariates, part)
+        assert draws.log_weights is not None
+        parts.append((log_p + draws.log_weights).softmax(0).T)
+    return torch.cat(parts)
+
+
+def _every_draw(objective: Objective, rows: Rows) -> Draws:
+    """All values of z with their probabilities."""
+    base = objective.model.base_samples(1)
+    return objective.given_revenue(objective.draw(rows.x, base, seed=0), rows.r)
 
 
 def _proposals(objective: Objective, rows: Rows, count: int, guided: bool) -> Draws:

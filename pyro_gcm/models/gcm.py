@@ -13,7 +13,7 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
-from pyro_gcm.models import build
+from pyro_gcm.models import build, member_training
 from pyro_gcm.models.base import in_units
 from pyro_gcm.models.inversion import required_revenue
 from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
@@ -25,6 +25,7 @@ from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import coarse, on_grid
+from pyro_gcm.training import TrainingDefaults
 
 
 class GCM(Predictions):
@@ -228,6 +229,12 @@ class GCM(Predictions):
         """ "conditional", or for members with equal weights "members"."""
         equal = bool(self.encoder.members) and self.member_weights == "uniform"
         return "members" if equal else "conditional"
+
+    def training_defaults(self, rows: int) -> TrainingDefaults:
+        """Options of `fit` where they are left out; those of members depend on the table."""
+        if not self.encoder.members:
+            return super().training_defaults(rows)
+        return member_training.defaults(self, rows)
 
     def member_guide(
         self,

@@ -45,6 +45,12 @@ class Objective:
         """Whether draws have importance weights before y is known."""
         return False
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether z is all that a prediction draws, and has finitely many values."""
+        model = self.model
+        return bool(model.enumerates) and model.latent_dim == model.z_dim and not self.weighted
+
     def draw(self, x: Tensor, base: Tensor, seed: int | None) -> Draws:
         """Draws of z for rows x [b, x_dim], from a distribution that reads x only.
 

@@ -13,7 +13,12 @@ from pyro_gcm._validation import ArrayLike, checked_data, matrix, positive, posi
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.blocks import mean_over_draws, row_predictions
-from pyro_gcm.models.conditioning import log_likelihood, log_likelihood_of_sites, posterior_of
+from pyro_gcm.models.conditioning import (
+    log_likelihood,
+    log_likelihood_of_sites,
+    posterior_of,
+    responsibilities,
+)
 from pyro_gcm.models.objectives import Objective
 from pyro_gcm.models.prediction_method import prediction, random_prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
@@ -208,9 +213,10 @@ class Predictions(OrderEventModel):
         are drawn exactly and all agree with it.
 
         p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
-        that is q(z|x). Rejection from it gives exact draws for a binary y. Rows whose y is
-        improbable, other responses, observed costs and "joint" training take importance resampling,
-        whose quality is part of the result; a warning says where it is poor.
+        that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'
+        rule. Rejection from p(z|x) gives exact draws for a binary y. Rows whose y is improbable,
+        other responses, observed costs and "joint" training take importance resampling, whose
+        quality is part of the result; a warning says where it is poor.
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
@@ -221,7 +227,8 @@ class Predictions(OrderEventModel):
         :param units: of c: "data", those of r, the default where there is one cost for each
             revenue; or "standard", those of what the costs are compared with in the program
             (standardised revenues, after the revenue map; k for `IGCM`), the default elsewhere.
-        :param method: "auto", "rejection" (an error where it is impossible) or "importance".
+        :param method: "auto", "enumeration", "rejection" (errors where they are impossible) or
+            "importance".
         :param num_proposals: draws that importance resampling chooses from, at least 30.
         :param progress: show a progress bar if it takes longer than two seconds.
         :raises ValueError: for wrong shapes, values or options, before any work is done.
@@ -238,6 +245,17 @@ class Predictions(OrderEventModel):
             seed=seed,
             progress=progress,
         )
+
+    @random_prediction
+    def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+        """p(z | x, r, y) of every value of a finite z, [B, D]: which member explains a row.
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B].
+        :raises ValueError: for a z with infinitely many values.
+        """
+        return responsibilities(self.trained_objective, self.rows(x, r, y)).to(self.dtype)
 
     def cost_posterior(
         self,

@@ -14,8 +14,10 @@ from pyro_gcm.nets.latent import (
     ConditionalMultivariateNormal,
     StandardNormal,
 )
+from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.piecewise_linear import PiecewiseLinear
 from pyro_gcm.nets.revenue_maps import Bijection, PositiveLinear, Probit, Sigmoid
+from pyro_gcm.nets.tabular_features import TabularFeatures
 
 __all__ = [
     "AmortizedGuide",
@@ -29,6 +31,7 @@ __all__ = [
     "DiagNormalMixture",
     "FlowDistribution",
     "Identity",
+    "MemberEncoder",
     "PiecewiseLinear",
     "PositiveLinear",
     "PosteriorGuide",
@@ -37,5 +40,6 @@ __all__ = [
     "Sigmoid",
     "StandardNormal",
     "Standardizer",
+    "TabularFeatures",
     "with_missing_indicators",
 ]

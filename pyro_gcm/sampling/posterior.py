@@ -16,7 +16,7 @@ from pyro_gcm.sampling.draws import Draws, Rows, pick
 from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 from pyro_gcm.sampling.rejection import PROPOSALS_PER_DRAW, Tally, rejection
 
-METHODS = ("auto", "rejection", "importance")
+METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 _DRAWS_AT_ONCE = 1 << 17
 
@@ -31,7 +31,8 @@ class PosteriorDraws(Mapping[str, Tensor]):
     where there are none; above 0.7 the weights are unreliable. `log_evidence` is a Monte Carlo
     estimate, from `proposals` proposals and with standard error `log_evidence_error`, of
     log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs were observed; 0 where
-    nothing was.
+    nothing was. Where z was summed out it is exact, with an error of 0 and as if from infinitely
+    many proposals.
     """
 
     sites: Mapping[str, Tensor]
@@ -101,6 +102,8 @@ class Target(NamedTuple):
     :param weighted: whether proposals have weights before y is known.
     :param log_bound: logarithm of that bound, which rejection needs, or None.
     :param dtype: of the results.
+    :param every: rows -> all values of the latent variables with their log-probabilities, or None
+        where there are infinitely many.
     """
 
     propose: Callable[[Rows, int, bool], Draws]
@@ -110,6 +113,7 @@ class Target(NamedTuple):
     weighted: bool
     log_bound: float | None
     dtype: torch.dtype
+    every: Callable[[Rows], Draws] | None = None
 
     def allows_rejection(self, rows: Rows) -> bool:
         """Whether proposals can be accepted in proportion to their likelihood."""
@@ -138,6 +142,11 @@ def posterior_draws(
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
     seed = positive_int("seed", seed, minimum=0)
     one_of("method", method, METHODS)
+    if method == "enumeration" and target.every is None:
+        raise ValueError(
+            "method='enumeration' needs a z with finitely many values and no other latent variable "
+            "before y, as a GCM with prior='members' or 'categorical' has: use 'auto'"
+        )
     if method == "rejection" and not target.allows_rejection(rows):
         raise ValueError(
             "method='rejection' needs a response with a bounded likelihood, such as 'binary', no "
@@ -146,7 +155,8 @@ def posterior_draws(
         )
     # Missing values of x or r are drawn as well: rows with and without do not mix in a block.
     incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
-    exact = method != "importance" and target.allows_rejection(rows)
+    enumerated = method in ("auto", "enumeration") and target.every is not None
+    exact = enumerated or (method != "importance" and target.allows_rejection(rows))
     size = max(1, _DRAWS_AT_ONCE // (num_samples if exact else max(num_samples, num_proposals)))
     kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
     groups = [index for kind in kinds for index in kind.split(size) if len(index)]
@@ -200,6 +210,8 @@ def _draw(
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
         evidence: tuple[Tensor, ...] = (zero, zero, zero + num_samples)
         return _unweighted(target, draws, rows, zero + num_samples, evidence)
+    if method in ("auto", "enumeration") and target.every is not None:
+        return _enumerated(target, target.every(rows), rows, num_samples)
     if method == "importance" or not target.allows_rejection(rows):
         return _importance(target, rows, num_samples, num_proposals)
     draws, tally = rejection(
@@ -221,6 +233,33 @@ def _draw(
         for part in rare.split(max(1, _DRAWS_AT_ONCE // max(num_samples, num_proposals))):
             _improve(exact, part, _importance(target, rows.take(part), num_samples, num_proposals))
     return exact
+
+
+def _enumerated(target: Target, every: Draws, rows: Rows, num_samples: int) -> PosteriorDraws:
+    """Draws from the exact posterior of finitely many values, by Bayes' rule."""
+    log_w = log_joint(target, every, rows)
+    log_evidence = log_w.logsumexp(0)
+    _check_possible(log_evidence)
+    draws = every.select(_resampled(log_w, num_samples))
+    zero = torch.zeros_like(log_evidence)
+    evidence = log_evidence, zero, torch.full_like(zero, torch.inf)
+    ess = (zero + num_samples).to(target.dtype)
+    return _unweighted(target, draws, rows, ess, tuple(v.to(target.dtype) for v in evidence))
+
+
+def log_joint(target: Target, draws: Draws, rows: Rows) -> Tensor:
+    """Log-weights of draws before what was observed plus its log-likelihood, [N, b], float64."""
+    prior = -math.log(len(draws.z)) if draws.log_weights is None else draws.log_weights
+    return target.log_likelihood(draws, rows) + prior
+
+
+def _check_possible(log_evidence: Tensor) -> None:
+    impossible = log_evidence.isinf()
+    if impossible.any():
+        raise RuntimeError(
+            f"no proposal explains the observations of {int(impossible.sum())} rows; the model "
+            "gives them probability 0"
+        )
 
 
 def _unweighted(
@@ -264,15 +303,8 @@ def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None
 def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int) -> PosteriorDraws:
     """Proposals resampled in proportion to their importance weights."""
     draws = target.propose(rows, num_proposals, True)
-    log_w = target.log_likelihood(draws, rows)
-    prior = -math.log(num_proposals) if draws.log_weights is None else draws.log_weights
-    log_w = log_w + prior
-    impossible = log_w.logsumexp(0).isinf()
-    if impossible.any():
-        raise RuntimeError(
-            f"no proposal explains the observations of {int(impossible.sum())} rows; the model "
-            "gives them probability 0"
-        )
+    log_w = log_joint(target, draws, rows)
+    _check_possible(log_w.logsumexp(0))
     sites = target.complete(draws.select(_resampled(log_w, num_samples)), rows)
     for name, (values, own) in draws.separate.items():
         sites[name] = pick(values, _resampled(own, num_samples))

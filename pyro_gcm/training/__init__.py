@@ -2,7 +2,7 @@
 
 from pyro_gcm.training.adam import Adam, AdamW
 from pyro_gcm.training.batches import selected
-from pyro_gcm.training.options import TrainingOptions
+from pyro_gcm.training.options import TrainingDefaults, TrainingOptions
 from pyro_gcm.training.trainer import Diverged, FitResult, Trainer, described
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Diverged",
     "FitResult",
     "Trainer",
+    "TrainingDefaults",
     "TrainingOptions",
     "described",
     "selected",

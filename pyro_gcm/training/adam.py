@@ -17,9 +17,14 @@ from torch.optim import Optimizer
 
 class _Fused(Optimizer):
     def __init__(
-        self, params: Iterable[nn.Parameter], lr: float = 0.001, weight_decay: float = 0.0
+        self,
+        params: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
+        lr: float = 0.001,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
-        super().__init__(params, lr=lr, weight_decay=weight_decay, fused=True)  # type: ignore[call-arg]
+        options: Any = {"lr": lr, "weight_decay": weight_decay, "betas": betas, "fused": True}
+        super().__init__(params, **options)
 
     add_param_group = inspect.unwrap(Optimizer.add_param_group)
     zero_grad = inspect.unwrap(Optimizer.zero_grad)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,18 @@ from torch.optim import Optimizer
 
 from pyro_gcm._validation import one_of, positive, positive_int
 from pyro_gcm.training.adam import Adam
+from pyro_gcm.training.schedules import SCHEDULES
+
+
+class TrainingDefaults(NamedTuple):
+    """What `pyro_gcm.fit` takes where an option is left out; a model may have its own."""
+
+    epochs: int = 100
+    batch_size: int = 256
+    learning_rate: float = 0.01
+    optimizer: Callable[..., Optimizer] | None = None
+    schedule: str | None = "cosine"
+    clip_norm: float | None = 10.0
 
 
 @dataclass
@@ -59,7 +71,7 @@ class TrainingOptions:
                     "patience needs a validation part: pass validation=0.1, for example"
                 )
         if self.schedule is not None and not callable(self.schedule):
-            one_of("schedule", self.schedule, ["cosine"])
+            one_of("schedule", self.schedule, list(SCHEDULES))
         self.target = _device(self.device)
 
     def parts(self, rows: int, order: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -88,9 +100,10 @@ class TrainingOptions:
 
     def make_scheduler(self, optimizer: Optimizer, steps: int) -> Any:
         """The learning rate scheduler, which is stepped after every update, or None."""
-        if self.schedule == "cosine":
-            return torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        return self.schedule(optimizer, steps) if callable(self.schedule) else None
+        if self.schedule is None:
+            return None
+        make = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
+        return make(optimizer, steps)
 
 
 def _device(device: str | torch.device) -> torch.device:

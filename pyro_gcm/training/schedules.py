@@ -1,0 +1,37 @@
+"""Learning rates over a training run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR
+
+#: Steps in which the rate of "flat" rises to its value.
+WARM_UP = 50
+#: Share of the steps, the last ones, in which the rate of "flat" falls to 0.
+FALL = 0.4
+
+
+def cosine(optimizer: Optimizer, steps: int) -> Any:
+    """Down to 0 along half a period of the cosine."""
+    return CosineAnnealingLR(optimizer, steps)
+
+
+def flat(optimizer: Optimizer, steps: int) -> Any:
+    """Constant after a warm-up of 50 steps, and down to 0 over the last 40 % of the steps."""
+    warm_up = min(WARM_UP, max(1, steps // 10))
+
+    def factor(step: int) -> float:
+        return min(1.0, (step + 1) / warm_up, max(0.0, (1.0 - step / steps) / FALL))
+
+    return LambdaLR(optimizer, factor)
+
+
+def constant(optimizer: Optimizer, steps: int) -> Any:
+    """Constant after 50 steps of warm-up."""
+    return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM_UP))
+
+
+#: What `schedule=` of `fit` names.
+SCHEDULES = {"constant": constant, "cosine": cosine, "flat": flat}

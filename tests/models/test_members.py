@@ -1,0 +1,321 @@
+"""A z that is one of K networks: what is summed, and which member explains a row."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyro
+import pytest
+import torch
+from pyro.infer import SVI, Predictive, TraceEnum_ELBO
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm.diagnostics import simulation_based_calibration
+from pyro_gcm.inference import PooledELBO, conditional, uncollapse
+from pyro_gcm.nets import MemberEncoder, TabularFeatures
+
+K, ROWS = 4, 90
+Rows = tuple[Tensor, Tensor, Tensor]
+
+
+def rows(response: str = "binary", dtype: torch.dtype = torch.float64) -> Rows:
+    """x [90, 3], of which one column has two values, r [90, 2] or levels [90, 1], and y."""
+    g = torch.Generator().manual_seed(5)
+    x = torch.randn(ROWS, 3, generator=g, dtype=torch.float64)
+    x[:, 2] = (x[:, 2] > 0.5).double()
+    r = torch.rand(ROWS, 2, generator=g, dtype=torch.float64)
+    y = x[:, 0] + 4.0 * (r.sum(1) - 1.0) + torch.randn(ROWS, generator=g, dtype=torch.float64)
+    if response == "binary":
+        y = (y > 0.0).double()
+    r = 0.01 + 0.98 * r[:, :1] if response == "quantile" else 50.0 + 20.0 * r
+    return x.to(dtype), r.to(dtype), y.to(dtype)
+
+
+def untrained(response: str = "binary", **options: Any) -> GCM:
+    r_dim = 1 if response == "quantile" else 2
+    options = {"prior": "members", "members": K, "hidden": 8, "seed": 2, **options}
+    return GCM(3, r_dim, response=response, **options).double()
+
+
+def trained(response: str = "binary", epochs: int = 5, **options: Any) -> GCM:
+    model = untrained(response, **options)
+    fit(model, *rows(response), epochs=epochs, batch_size=32, progress=False)
+    return model
+
+
+def by_hand(model: GCM, x: Tensor, r: Tensor) -> Tensor:
+    """Pr(y = 1 | z, x, r) of every member, [K, B], from the weights, row by row."""
+    encoder, maps = model.encoder, model.revenue_map
+    assert isinstance(encoder, MemberEncoder)
+    features = encoder.features(model.x_standardizer(x))
+    first, second, head = encoder.first, encoder.layers[0], model.cost_net.layer
+    active = encoder.features.active
+    standard = model.r_standardizer(r)
+    line = standard / (1.0 + standard.abs() / 4.0)
+    low, high = maps.knots[:, :-1], maps.knots[:, 1:]
+    wide = high > low
+    ramp = ((standard[:, :, None] - low) / torch.where(wide, high - low, 1.0)).clamp(0.0, 1.0)
+    ramp = torch.where(wide, ramp, 0.0).flatten(1)
+    spline = (ramp - maps.units.loc) / maps.units.scale
+    weight = torch.log1p(torch.exp(10.0 * maps.linear.raw_weight)) / 10.0  # [K, 3, 3, m (1 + J)]
+    inputs = torch.cat([line, spline], 1)
+    p = torch.empty(K, len(x), dtype=x.dtype)
+    for k in range(K):
+        for i in range(len(x)):
+            seen = features[i] * first.r[k, active]
+            a = torch.relu((first.weight[:, active] @ seen) * first.s[k] + first.bias[k])
+            a = torch.relu((second.weight @ (a * second.r[k])) * second.s[k] + second.bias[k])
+            raw = a @ head.weight[k] + head.bias[k]
+            shift = torch.log(torch.expm1(torch.tensor(0.98, dtype=x.dtype)))
+            steep = 0.02 + torch.nn.functional.softplus(raw[9:] + shift)
+            u = (torch.einsum("gcj,j->gc", weight[k], inputs[i]).flatten() - raw[:9]) * steep
+            none = 1.0
+            for g in range(3):
+                none = none * (1.0 - torch.sigmoid(u[3 * g : 3 * g + 3]).prod())
+            p[k, i] = 1.0 - none
+    return p
+
+
+def of_outcome(p: Tensor, y: Tensor) -> Tensor:
+    return torch.where(y > 0.5, p, 1.0 - p)
+
+
+def elbo(model: GCM, guide: Any, bound: Any = None) -> float:
+    bound = bound or TraceEnum_ELBO(max_plate_nesting=1)
+    return -bound.loss(conditional(model.model), guide, *rows())
+
+
+@pytest.fixture
+def _double() -> Iterator[None]:
+    """Pyro's enumeration makes weights of the default dtype."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("_double")
+def test_elbo_is_the_mean_of_the_members_log_likelihoods() -> None:
+    model = trained()
+    log_p = of_outcome(by_hand(model, *rows()[:2]), rows()[2]).log()
+    assert elbo(model, model.member_guide) == pytest.approx(log_p.mean(0).sum().item(), abs=1e-6)
+    exact = (log_p.logsumexp(0) - torch.log(torch.tensor(float(K)))).sum().item()
+    assert elbo(model, model.guide) == pytest.approx(exact, abs=1e-6)
+    between = elbo(model, model.member_guide, PooledELBO(0.3))
+    assert between == pytest.approx(0.7 * log_p.mean(0).sum().item() + 0.3 * exact, abs=1e-6)
+    torch.testing.assert_close(model.log_prob(*rows()).sum().item(), exact, atol=1e-6, rtol=0.0)
+
+
+@pytest.mark.parametrize("objective", ["members", "conditional"])
+@pytest.mark.parametrize("pooling", [None, 0.0, 0.4, 1.0])
+def test_plain_steps_are_those_of_pyro(objective: str, pooling: float | None) -> None:
+    if objective == "conditional" and pooling is not None:
+        pytest.skip("a bound of the objective 'members'")
+    bound = None if pooling is None else PooledELBO(pooling)
+    histories = []
+    for engine in ("auto", "pyro"):
+        model = untrained()
+        options = {"objective": objective, "elbo": bound, "engine": engine, "epochs": 2}
+        result = fit(model, *rows(), progress=False, **options)
+        assert result.engine == ("plain" if engine == "auto" else "pyro"), result.engine_reason
+        histories.append(result.rows[-1]["loss"])
+    assert histories[0] == pytest.approx(histories[1], rel=1e-10)
+
+
+def test_pooling_at_its_ends_is_the_two_objectives() -> None:
+    losses = [
+        fit(untrained(), *rows(), epochs=3, progress=False, **options).rows[-1]["loss"]
+        for options in (
+            {"elbo": PooledELBO(0.0)}, {}, {"elbo": PooledELBO(1.0)}, {"objective": "conditional"},
+        )
+    ]  # fmt: skip
+    assert losses[0] == pytest.approx(losses[1], rel=1e-10)
+    assert losses[2] == pytest.approx(losses[3], rel=1e-10)
+    assert losses[0] > losses[2]
+
+
+def test_prediction_is_the_mean_of_the_members() -> None:
+    model = trained()
+    x, r, y = rows()
+    p = by_hand(model, x, r)
+    torch.testing.assert_close(model.predict(x, r), p.mean(0), atol=1e-9, rtol=0.0)
+    grid = by_hand(model, x[:2].repeat_interleave(9, 0), r[:9].repeat(2, 1)).reshape(K, 2, 9)
+    draws = model.surface_draws(x[:2], r[:9])
+    torch.testing.assert_close(draws.values, grid, atol=1e-9, rtol=0.0)
+    torch.testing.assert_close(model.surface(x[:2], r[:9]), grid.mean(0), atol=1e-9, rtol=0.0)
+    every = torch.eye(K, dtype=torch.float64)[:, None].expand(-1, ROWS, -1)
+    log_p = model.log_likelihood(x, r, y, sites={"z": every})
+    torch.testing.assert_close(log_p, of_outcome(p, y).log(), atol=1e-9, rtol=0.0)
+
+
+def test_responsibilities_are_bayes_rule() -> None:
+    model = trained()
+    x, r, y = rows()
+    likelihood = of_outcome(by_hand(model, x, r), y)
+    wanted = (likelihood / likelihood.sum(0)).T
+    torch.testing.assert_close(model.responsibilities(x, r, y), wanted, atol=1e-9, rtol=0.0)
+    draws = model.posterior(x, r, y, num_samples=4000, progress=False)
+    assert (draws["z"].sum(-1) == 1.0).all()
+    assert (draws["z"].mean(0) - wanted).abs().max() < 0.05
+    torch.testing.assert_close(draws.log_evidence, likelihood.mean(0).log(), atol=1e-9, rtol=0.0)
+    assert (draws.log_evidence_error == 0.0).all()
+    assert (draws.ess == 4000).all()
+
+
+@pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
+def test_drawn_costs_agree_with_the_outcome(response: str) -> None:
+    model = trained(response)
+    x, r, y = rows(response)
+    draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
+    assert draws["c"].shape == (50, ROWS, 3, 3)
+    if response == "binary":
+        z = draws["z"]
+        mapped = model.revenue_given(r, draws, model.covariates(z, x))
+        happened = (draws["c"] < mapped).all(-1).any(-1)
+        assert (happened == (y > 0.5)).all()
+
+
+def test_member_permutation_changes_nothing() -> None:
+    model = trained()
+    x, r, y = rows()
+    other = copy.deepcopy(model)
+    order = torch.tensor([2, 0, 3, 1])
+    with torch.no_grad():
+        parts = [other.encoder.first, *other.encoder.layers, other.cost_net.layer]
+        for part in parts:
+            for name, parameter in part.named_parameters():
+                shared = name == "weight" and not isinstance(part, type(other.cost_net.layer))
+                if not shared:
+                    parameter.copy_(parameter[order].clone())
+        other.revenue_map.linear.raw_weight.copy_(other.revenue_map.linear.raw_weight[order])
+    for call in (
+        lambda m: m.predict(x, r),
+        lambda m: m.log_prob(x, r, y),
+        lambda m: m.required_revenue(x[:5], 0.5, r=[torch.nan, 60.0]),
+    ):
+        torch.testing.assert_close(call(other), call(model), atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(
+        other.responsibilities(x, r, y), model.responsibilities(x, r, y)[:, order]
+    )
+
+
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+def test_simulation_based_calibration_passes(response: str) -> None:
+    model = trained(response)
+    x, r, _ = rows(response)
+    x, r = x.repeat(4, 1), r.repeat(4, 1)
+    p_values = simulation_based_calibration(model, x, r, seed=3, progress=False).p_values()
+    assert p_values.min() > 1e-3, p_values
+
+
+def test_members_differ_and_each_of_them_rises() -> None:
+    model = trained(epochs=30)
+    x = rows()[0]
+    revenues = torch.stack([torch.linspace(45.0, 75.0, 41).double()] * 2, 1)
+    curves = model.surface_draws(x[:20], revenues).values
+    assert (curves.diff(dim=-1) >= 0.0).all()
+    assert curves.std(0).max() > 0.01
+
+
+@pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_one_negative_weight_of_a_map_is_seen_at_once(response: str, dtype: torch.dtype) -> None:
+    model = trained(response).to(dtype)
+    x = rows(response, dtype)[0]
+    steps = torch.linspace(0.01, 0.99, 33, dtype=dtype)[:, None]
+    revenues = steps if response == "quantile" else 45.0 + 30.0 * steps.expand(-1, 2)
+    assert (model.surface(x, revenues).diff(dim=1) >= 0.0).all()
+    maps = model.revenue_map[1] if response == "quantile" else model.revenue_map
+    weight = maps.linear.weight.detach().clone()
+    weight[:, :, :, 0] = -1.0
+
+    class Negative(nn.Module):
+        def forward(self, r: Tensor) -> Tensor:
+            mapped = nn.functional.linear(r, weight.flatten(0, -2))
+            return mapped.reshape(*r.shape[:-1], *weight.shape[:-1])
+
+    maps.linear = Negative()
+    assert (model.surface(x, revenues).diff(dim=1) < 0.0).any()
+
+
+def test_weights_of_members_may_be_learned_under_the_exact_likelihood_alone() -> None:
+    for weights in ("learned", "conditional"):
+        model = untrained(member_weights=weights)
+        assert model.default_objective == "conditional"
+        before = model.predict(*rows()[:2])
+        result = fit(model, *rows(), epochs=3, progress=False)
+        assert result.engine == "plain", result.engine_reason
+        assert not torch.equal(model.predict(*rows()[:2]), before)
+        with pytest.raises(ValueError, match="collapses onto one member"):
+            fit(model, *rows(), objective="members", progress=False)
+    with pytest.raises(ValueError, match="member_weights"):
+        untrained(member_weights="equal")
+
+
+def test_program_has_the_sites_of_the_figure() -> None:
+    model = trained()
+    x, r, y = rows()
+    trace = pyro.poutine.trace(model.model).get_trace(x, r)
+    assert [name for name in trace.stochastic_nodes if name != "data"] == ["z", "w", "c", "y"]
+    encoding = trace.nodes["e"]
+    assert encoding["infer"]["_deterministic"]
+    assert encoding["value"].shape == (ROWS, K + 8)
+    draws = Predictive(uncollapse(model.model), num_samples=30)(x, r, y)
+    assert draws["c"].shape[-3:] == (ROWS, 3, 3)
+
+
+@pytest.mark.usefixtures("_double")
+def test_svi_of_pyro_trains_members() -> None:
+    model = untrained()
+    model.learn_units(*rows())
+    with pyro.get_param_store().scope():
+        bound = TraceEnum_ELBO(max_plate_nesting=1)
+        optimizer = pyro.optim.Adam({"lr": 0.01})
+        svi = SVI(conditional(model.model), model.member_guide, optimizer, bound)
+        losses = [svi.step(*rows()) for _ in range(30)]
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_parts_of_the_user_take_the_place_of_ours() -> None:
+    features = TabularFeatures(3, bins=4, steps=0.0)
+    encoder = MemberEncoder(3, 2, (16, 8, 4), features=features, dropout=0.1, scaling="output")
+    model = GCM(
+        3,
+        2,
+        prior=encoder,
+        alternatives=1,
+        costs=2,
+        cost_family="normal",
+        revenue_map="positive_linear",
+        p0="conditional",
+    ).double()
+    fit(model, *rows(), epochs=3, progress=False)
+    assert model.z_dim == 2
+    assert model.cost(rows()[0]).mean.shape == (ROWS, 2)
+    curves = model.surface(rows()[0], rows()[1].sort(0).values)
+    assert (curves.diff(dim=1) >= 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: IGCM(3, 2, prior="members"), "needs GCM"),
+        (lambda: GCM(3, 2, prior="members", members=0), "members"),
+        (lambda: GCM(3, 2, prior=MemberEncoder(4)), "x_dim=3"),
+        (lambda: GCM(3, 2, prior="members", guide="amortised"), "summed out"),
+        (lambda: fit(untrained(), *rows(), objective="joint"), "prior='standard'"),
+        (lambda: fit(GCM(3, 2), *rows(), objective="members"), "prior='members'"),
+        (lambda: fit(untrained(), *rows(), elbo="iwae"), "enum"),
+        (lambda: PooledELBO(1.5), "pooling"),
+        (lambda: MemberEncoder(3, dropout=1.0), "dropout"),
+        (lambda: MemberEncoder(3, hidden=()), "hidden"),
+        (lambda: MemberEncoder(3, scaling="both"), "scaling"),
+        (lambda: TabularFeatures(3, ordered=[[0, 1], [1, 2]]), "ordered"),
+        (lambda: GCM(3, 2).responsibilities(*rows()), "finitely many"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

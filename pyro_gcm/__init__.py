@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.diagnostics import compare_assumptions, render_model
     from pyro_gcm.inference import FitResult, fit
+    from pyro_gcm.members import fit_members
     from pyro_gcm.models import GCM, IGCM
     from pyro_gcm.sampling import PosteriorDraws
 
@@ -38,6 +39,7 @@ __all__ = [
     "diagnostics",
     "distributions",
     "fit",
+    "fit_members",
     "inference",
     "models",
     "nets",
@@ -56,6 +58,7 @@ _HOMES = {
     "audit_monotonicity": "audit",
     "compare_assumptions": "diagnostics",
     "fit": "inference",
+    "fit_members": "members",
     "render_model": "diagnostics",
     "to_arviz": "arviz_export",
 }

@@ -239,16 +239,26 @@ def member_weights(weights: Any, x_dim: int, members: int) -> nn.Module:
     return ConstantCategorical(members, learned=weights == "learned")
 
 
-def member_map(r_dim: int, map_shape: tuple[int, ...], *, levels: bool) -> nn.Module:
-    """The increasing maps of all members: squashed revenues and splines of at most 24 ramps.
+def member_map(
+    r_dim: int,
+    map_shape: tuple[int, ...],
+    *,
+    levels: bool = False,
+    knots: int = 24,
+    min_rows: int = 20,
+    flat: bool = False,
+) -> nn.Module:
+    """The increasing maps of all members: squashed revenues and splines of a few ramps.
 
     :param levels: whether the revenue is a quantile level, whose probit the splines are of.
+    :param knots, min_rows, flat: of `PiecewiseLinear`.
     """
     splines = PiecewiseLinear(
         r_dim,
         map_shape,
-        knots=24,
-        min_rows=20,
+        knots=knots,
+        min_rows=min_rows,
+        flat=flat,
         squash=not levels,
         smallest_scale=0.05,
         ramp_weight=0.02,

@@ -13,9 +13,10 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
-from pyro_gcm.models import build, member_training
+from pyro_gcm.models import build
 from pyro_gcm.models.base import in_units
 from pyro_gcm.models.inversion import required_revenue
+from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction
@@ -234,7 +235,7 @@ class GCM(Predictions):
         """Options of `fit` where they are left out; those of members depend on the table."""
         if not self.encoder.members:
             return super().training_defaults(rows)
-        return member_training.defaults(self, rows)
+        return MemberSettings.for_table(rows, self.x_dim, self.r_dim).training(self)
 
     def member_guide(
         self,

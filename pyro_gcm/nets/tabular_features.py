@@ -143,7 +143,7 @@ class TabularFeatures(nn.Module):
     def _learn_sums(self, x: Tensor, units: Standardizer, ranges: Tensor) -> None:
         at = 0
         for group in self.ordered:
-            level = units(x[:, group].double()).to(self.loc)
+            level = ((x[:, group] - units.loc[group]) / units.scale[group]).to(self.loc)
             weight = 1.0 / ranges[group]
             for first in range(1, len(group)):
                 values = (level[:, first:] * weight[first:]).sum(1)

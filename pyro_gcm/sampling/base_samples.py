@@ -172,6 +172,10 @@ class BatchInvariantProducts(TorchFunctionMode):
         """Takes products of rows and a matrix apart; passes everything else on."""
         if func is linear:
             return _linear(*args, **(kwargs or {}))
+        if func is torch.baddbmm:
+            bias, rows, matrices = args
+            parts = zip(bias.squeeze(1), rows, matrices, strict=True)
+            return torch.stack([_linear(part, matrix.T, row) for row, part, matrix in parts])
         if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
             return _by_blocks(args[0], args[1])
         return func(*args, **(kwargs or {}))

@@ -1,0 +1,152 @@
+"""A GCM of members for a table, with every setting chosen from the table itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+
+from pyro_gcm._validation import ArrayLike, as_tensor, one_of
+from pyro_gcm.inference import FitResult, fit
+from pyro_gcm.models import GCM
+from pyro_gcm.models.build import member_map, seeded_weights
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.nets import MemberEncoder, TabularFeatures
+
+#: Rows up to which the number of epochs is looked for on a part of them.
+_FEW_ROWS = 20_000
+#: Share of the rows that is kept for that.
+_VALIDATION = 0.15
+
+
+class FittedMembers(NamedTuple):
+    """A trained model and how it came about.
+
+    :param model: predicts, and all else that a `GCM` does.
+    :param settings: with which it was built and trained on all rows.
+    :param result: of that training.
+    :param search: of the training on a part of the rows that chose the number of epochs, or None.
+    """
+
+    model: GCM
+    settings: MemberSettings
+    result: FitResult
+    search: FitResult | None
+
+
+def build_members(
+    settings: MemberSettings,
+    x_dim: int,
+    r_dim: int,
+    *,
+    response: str = "binary",
+    ordered: Sequence[Sequence[int]] = (),
+    seed: int = 0,
+) -> GCM:
+    """An untrained GCM of members.
+
+    :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
+    """
+    with seeded_weights(seed):
+        features = TabularFeatures(
+            x_dim, settings.bins, steps=settings.steps if settings.bins else 0.0, ordered=ordered
+        )
+        encoder = MemberEncoder(
+            x_dim,
+            settings.members,
+            settings.width,
+            dropout=settings.dropout,
+            features=features,
+            scaling=settings.scaling,
+        )
+        shape = (settings.alternatives, settings.costs)
+        maps = member_map(
+            r_dim,
+            encoder.map_shape(shape[1:] if settings.alternatives == 1 else shape),
+            levels=response == "quantile",
+            knots=settings.knots,
+            min_rows=settings.min_rows,
+            flat=settings.flat,
+        )
+    return GCM(
+        x_dim,
+        r_dim,
+        prior=encoder,
+        response=response,
+        alternatives=settings.alternatives,
+        costs=settings.costs,
+        revenue_map=maps,
+        seed=seed,
+    )
+
+
+def fit_members(
+    x: ArrayLike,
+    r: ArrayLike,
+    y: ArrayLike,
+    *,
+    response: str = "binary",
+    settings: MemberSettings | None = None,
+    early_stopping: bool | str = "auto",
+    ordered: Sequence[Sequence[int]] = (),
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    progress: bool = True,
+) -> FittedMembers:
+    """Build and train a GCM of members on rows (x, r, y) in the units of the data.
+
+    :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
+    :param response: "binary", "continuous" or "quantile".
+    :param settings: by default those of `MemberSettings.for_table`.
+    :param early_stopping: whether a model is first trained on 85 % of the rows, at a constant
+        learning rate, until the others say how many epochs are best; then another is trained on all
+        rows for as many. "auto" does so for up to 20,000 rows: with more the default number of
+        epochs does not overfit.
+    :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
+        "education=1", "education=2", ... (`nets.TabularFeatures`).
+    :raises ValueError: for wrong shapes, values or options, before any work is done.
+
+    >>> import torch
+    >>> from pyro_gcm import fit_members
+    >>> x, r = torch.randn(200, 3), torch.rand(200, 2)
+    >>> y = (x[:, 0] + r.sum(1) > 1).float()
+    >>> fit_members(x, r, y, progress=False).model.predict(x[:4], r[:4]).shape
+    torch.Size([4])
+    """
+    if not isinstance(early_stopping, bool):
+        one_of("early_stopping", early_stopping, ["auto"])
+    (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
+    settings = settings or MemberSettings.for_table(rows, x_dim, r_dim)
+    options: Any = {"seed": seed, "device": device, "progress": progress, "elbo": settings.bound}
+    parts: Any = {"response": response, "ordered": ordered, "seed": seed}
+
+    def train(settings: MemberSettings, **more: Any) -> tuple[GCM, FitResult]:
+        model = build_members(settings, x_dim, r_dim, **parts)
+        chosen = {**settings.training(model)._asdict(), **options, **more}
+        return model, fit(model, x, r, y, **chosen)
+
+    search = None
+    if early_stopping is True or (early_stopping == "auto" and rows <= _FEW_ROWS):
+        patience = max(4, settings.epochs // 4)
+        _, search = train(settings, schedule="constant", validation=_VALIDATION, patience=patience)
+        settings = replace(settings, epochs=_best_epoch(search))
+    model, result = train(settings)
+    return FittedMembers(model, settings, result, search)
+
+
+def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
+    shape = tuple(as_tensor(name, columns).shape)
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(f"{name} must be a matrix [rows, columns], got shape {shape}")
+    return shape[0], shape[1]
+
+
+def _best_epoch(search: FitResult) -> int:
+    """Where the mean of three neighbouring validation losses is lowest."""
+    loss = torch.tensor([row["validation_loss"] for row in search.rows])
+    if len(loss) < 3:
+        return search.best_epoch
+    padded = torch.cat([loss[:1], loss, loss[-1:]])
+    return int(padded.unfold(0, 3, 1).mean(1).argmin()) + 1

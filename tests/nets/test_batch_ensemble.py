@@ -1,0 +1,67 @@
+"""Layers of members against those of the package `tabm`, and their bits in any batch."""
+
+from __future__ import annotations
+
+import pytest
+import tabm
+import torch
+
+from pyro_gcm.nets import MemberEncoder
+from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, BatchInvariantProducts
+
+K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
+
+
+def reference(layer: FirstLayer | NextLayer) -> tabm.LinearBatchEnsemble:
+    made = tabm.LinearBatchEnsemble(IN_DIM, WIDTH, k=K, scaling_init="ones")
+    with torch.no_grad():
+        made.weight.copy_(layer.weight)
+        if layer.r is not None:
+            made.r.copy_(layer.r)
+        made.s.copy_(layer.s)
+        made.bias.copy_(layer.bias)
+    return made
+
+
+@pytest.mark.parametrize("scaling", ["input", "output"])
+def test_first_layer_is_a_batch_ensemble_of_shared_features(scaling: str) -> None:
+    layer = FirstLayer(IN_DIM, WIDTH, K, scaling)
+    x = torch.randn(BATCH, IN_DIM)
+    wanted = reference(layer)(x[:, None].expand(-1, K, -1)).movedim(1, 0)
+    torch.testing.assert_close(layer(x, torch.arange(IN_DIM)), wanted)
+    some = torch.tensor([0, 2])
+    zeroed = torch.zeros_like(x).index_copy(1, some, x[:, some])
+    torch.testing.assert_close(layer(x[:, some], some), layer(zeroed, torch.arange(IN_DIM)))
+
+
+def test_next_layer_is_a_batch_ensemble() -> None:
+    layer = NextLayer(IN_DIM, WIDTH, K)
+    torch.nn.init.normal_(layer.r)
+    torch.nn.init.normal_(layer.s)
+    a = torch.randn(K, BATCH, IN_DIM)
+    torch.testing.assert_close(layer(a), reference(layer)(a.movedim(0, 1)).movedim(1, 0))
+
+
+def test_own_layer_is_one_layer_for_each_member() -> None:
+    layer = OwnLayer(IN_DIM, WIDTH, K)
+    made = tabm.LinearEnsemble(IN_DIM, WIDTH, k=K)
+    with torch.no_grad():
+        made.weight.copy_(layer.weight)
+        made.bias.copy_(layer.bias)
+    a = torch.randn(K, BATCH, IN_DIM)
+    torch.testing.assert_close(layer(a), made(a.movedim(0, 1)).movedim(1, 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_encoding_has_the_same_bits_in_any_place_of_any_batch(dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    encoder, layer = MemberEncoder(7, K, (13, 9)).to(dtype), OwnLayer(9, 11, K).to(dtype)
+    x = torch.randn(4 * BLOCK_ROWS, 7, dtype=dtype)
+    order = torch.randperm(len(x))
+    with torch.no_grad(), BatchInvariantProducts():
+        whole = layer(encoder.every(x))
+        moved = layer(encoder.every(x[order]))
+        blocks = [layer(encoder.every(part)) for part in x.split(BLOCK_ROWS)]
+    assert torch.equal(whole, torch.cat(blocks, 1))
+    assert torch.equal(whole[:, order], moved)

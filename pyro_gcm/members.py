@@ -100,10 +100,9 @@ def fit_members(
     :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
     :param response: "binary", "continuous" or "quantile".
     :param settings: by default those of `MemberSettings.for_table`.
-    :param early_stopping: whether a model is first trained on 85 % of the rows, at a constant
-        learning rate, until the others say how many epochs are best; then another is trained on all
-        rows for as many. "auto" does so for up to 20,000 rows: with more the default number of
-        epochs does not overfit.
+    :param early_stopping: whether a model is first trained on 85 % of the rows, so that the others
+        say how many epochs are best; then another is trained on all rows for as many. "auto" does
+        so for up to 20,000 rows: with more, the default number of epochs does not overfit.
     :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
         "education=1", "education=2", ... (`nets.TabularFeatures`).
     :raises ValueError: for wrong shapes, values or options, before any work is done.
@@ -129,9 +128,8 @@ def fit_members(
 
     search = None
     if early_stopping is True or (early_stopping == "auto" and rows <= _FEW_ROWS):
-        patience = max(4, settings.epochs // 4)
-        _, search = train(settings, schedule="constant", validation=_VALIDATION, patience=patience)
-        settings = replace(settings, epochs=_best_epoch(search))
+        _, search = train(settings, validation=_VALIDATION)
+        settings = replace(settings, epochs=best_epoch(search))
     model, result = train(settings)
     return FittedMembers(model, settings, result, search)
 
@@ -143,7 +141,7 @@ def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def _best_epoch(search: FitResult) -> int:
+def best_epoch(search: FitResult) -> int:
     """Where the mean of three neighbouring validation losses is lowest."""
     loss = torch.tensor([row["validation_loss"] for row in search.rows])
     if len(loss) < 3:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -40,7 +40,7 @@ def fit(
     optimizer: Callable[..., Optimizer] | None = None,
     schedule: Callable[[Optimizer, int], Any] | str | None = "default",
     clip_norm: float | str | None = "default",
-    validation: float = 0.0,
+    validation: float | Sequence[ArrayLike | None] = 0.0,
     patience: int | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -85,8 +85,9 @@ def fit(
         the model asks for.
     :param clip_norm: bound on the norm of the gradient, or None; 10 by default, or what the model
         asks for.
-    :param validation: share of the rows, drawn with `seed`, kept for early stopping; the weights of
-        the epoch with the lowest loss on them are kept.
+    :param validation: share of the rows, drawn with `seed`, kept for early stopping, or rows (x, r,
+        y) for it beside the others, with c where c is given; the weights of the epoch with the
+        lowest loss on them are kept.
     :param patience: epochs without improvement after which training stops; needs `validation`.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param progress: show a progress bar with the loss.
@@ -114,7 +115,15 @@ def fit(
     one_of("engine", engine, ["auto", "pyro"])
     cpu = torch.device("cpu")
     columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
-    default = model.training_defaults(len(columns["x"]))
+    default, held_out = model.training_defaults(len(columns["x"])), 0
+    if not isinstance(validation, float | int):
+        beside = checked_data(model, *validation, required="xry", missing=pair.missing, device=cpu)
+        if beside.keys() != columns.keys():
+            raise ValueError(
+                f"validation must have the columns {', '.join(columns)}, got {', '.join(beside)}"
+            )
+        columns = {name: torch.cat([columns[name], beside[name]]) for name in columns}
+        validation, held_out = 0.0, len(beside["x"])
     options = TrainingOptions(
         epochs=default.epochs if epochs is None else epochs,
         batch_size=default.batch_size if batch_size is None else batch_size,
@@ -123,6 +132,7 @@ def fit(
         schedule=default.schedule if schedule == "default" else schedule,
         clip_norm=default.clip_norm if clip_norm == "default" else clip_norm,  # type: ignore[arg-type]
         validation=validation,
+        held_out=held_out,
         patience=patience,
         seed=seed,
         device=device,

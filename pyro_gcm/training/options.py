@@ -32,6 +32,7 @@ class TrainingDefaults(NamedTuple):
 class TrainingOptions:
     """The options that `pyro_gcm.fit` documents and `pyro_gcm.baselines.fit` shares.
 
+    :param held_out: rows at the end of the data that are the validation part, in place of a share.
     :raises TypeError: if `optimizer` is not callable.
     :raises ValueError: for an invalid option; the message names it.
     """
@@ -49,6 +50,7 @@ class TrainingOptions:
     progress: bool = True
     checkpoint: str | Path | None = None
     callback: Callable[[int], None] | None = None
+    held_out: int = 0
 
     def __post_init__(self) -> None:
         """Check every option."""
@@ -66,7 +68,7 @@ class TrainingOptions:
             )
         if self.patience is not None:
             positive_int("patience", self.patience)
-            if self.validation == 0.0:
+            if self.validation == 0.0 and not self.held_out:
                 raise ValueError(
                     "patience needs a validation part: pass validation=0.1, for example"
                 )
@@ -81,6 +83,9 @@ class TrainingOptions:
         :param order: generator of the permutation that is split.
         :raises ValueError: if one of the parts would be empty although `validation` is positive.
         """
+        if self.held_out:
+            kept = rows - self.held_out
+            return torch.randperm(kept, generator=order), torch.arange(kept, rows)
         held_out = round(self.validation * rows)
         if self.validation > 0.0 and not 0 < held_out < rows:
             raise ValueError(f"validation={self.validation} leaves no rows in one of the parts")

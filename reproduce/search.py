@@ -105,14 +105,14 @@ def _aside(count: int) -> tuple[Tensor, Tensor]:
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One trial or one final fit; NaN where it diverged."""
     plan, settings = PLANS[fit.dataset], fit.options
-    limit = settings.pop("rows", None)
+    limit, folds = settings.pop("rows", None), settings.pop("folds")
     dataset = tasks.load(fit.dataset, fit.variant)
     with threadpool_limits(1):
         if fit.protocol == "trials":
             rows = searched_rows(dataset, plan, fit.split)[:limit]
-            return _trial(fit, dataset, rows, settings, plan.folds)
+            return _trial(fit, dataset, rows, settings, folds)
         learn, test = (part[:limit] for part in tested_rows(dataset, plan, fit.split))
-        return _final(fit, dataset, learn, test, settings, plan.folds)
+        return _final(fit, dataset, learn, test, settings, folds)
 
 
 def _fifths(rows: Tensor, folds: int) -> Iterator[list[Tensor]]:
@@ -205,11 +205,11 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
     :returns: (method, split) -> settings, the same for all splits where rows are set aside.
     """
     plan, path = PLANS[name], arguments.output / "search_trials.csv"
-    limit = {"rows": QUICK_ROWS} if arguments.quick else {}
-    stored = _stored(path, name, limit)
+    shared = {"folds": plan.folds, **({"rows": QUICK_ROWS} if arguments.quick else {})}
+    stored = _stored(path, name, shared)
     searches = [str(split) for split in splits] if plan.nested else [ASIDE_SPLIT]
     studies = {
-        (method, split): _study(name, method, split, limit)
+        (method, split): _study(name, method, split, shared)
         for split in searches
         for method in arguments.methods
     }
@@ -218,17 +218,17 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
         asked = {}
         for (method, split), study in studies.items():
             finished, _ = stored.get((method, split, number), (None, 0.0))
-            settings = as_json({**study.ask(finished), **limit})
+            settings = as_json({**study.ask(finished), **shared})
             asked[method, split] = Fit(
                 *("search", name, "default", "trials", split, number, method), settings
             )
         missing = [fit for key, fit in asked.items() if (*key, number) not in stored]
         if missing:
             run_fits(path, missing, run, arguments)
-            stored = _stored(path, name, limit)
+            stored = _stored(path, name, shared)
         for key, study in studies.items():
             study.tell(stored[(*key, number)][1])
-    chosen = {key: as_json({**study.best(), **limit}) for key, study in studies.items()}
+    chosen = {key: as_json({**study.best(), **shared}) for key, study in studies.items()}
     return {
         (method, str(split)): chosen[method, str(split) if plan.nested else ASIDE_SPLIT]
         for method in arguments.methods
@@ -236,22 +236,22 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
     }
 
 
-def _study(name: str, method: str, split: str, limit: Settings) -> Study:
+def _study(name: str, method: str, split: str, shared: Settings) -> Study:
     dataset, entry = tasks.load(name, "default"), SEARCHED[method]
-    rows = searched_rows(dataset, PLANS[name], split)[: limit.get("rows")]
+    rows = searched_rows(dataset, PLANS[name], split)[: shared.get("rows")]
     sizes = {"n": len(rows) * 3 // 5, "d": dataset.x_dim + dataset.r_dim}
     return Study(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
 
 
 def _stored(
-    path: Path, name: str, limit: Settings
+    path: Path, name: str, shared: Settings
 ) -> dict[tuple[str, str, int], tuple[Settings, float]]:
     """(method, split, number) -> settings and loss of the finished trials of a data set."""
     table = read_results(path)
     trials: dict[tuple[str, str, int], tuple[Settings, float]] = {}
     for row in table[table["dataset"] == name].to_dict("records"):
         settings = json.loads(row["settings"])
-        if settings.pop("rows", None) == limit.get("rows"):
+        if {key: settings.pop(key) for key in ("folds", "rows") if key in settings} == shared:
             key = (row["method"], row["split"], int(row["seed"]))
             trials.setdefault(key, (settings, float(row["value"])))
     return trials

@@ -108,12 +108,17 @@ def _xgboost(trial: Trial, n: int, d: int) -> Settings:
 
 
 def _catboost(trial: Trial, n: int, d: int) -> Settings:
-    # Its trees are symmetric, of 2^depth leaves: 4 to 128. There is no smallest leaf in them.
+    # Its trees are symmetric, of 2^depth leaves: 4 to 128. There is no smallest leaf in them. The
+    # default of `leaf_estimation_iterations` would be another one above 200 trees than below: the
+    # model with the number of trees found would not be the one that stopped there.
     return {
         "learning_rate": _learning_rate(trial),
         "depth": trial.suggest_int("depth", 2, 7),
         "l2_leaf_reg": trial.suggest_float("l2_leaf_reg", 0.1, 100.0, log=True),
         "random_strength": trial.suggest_float("random_strength", 0.1, 10.0, log=True),
+        "leaf_estimation_iterations": trial.suggest_int(
+            "leaf_estimation_iterations", 1, 10, log=True
+        ),
         "rsm": trial.suggest_float("rsm", 0.3, 1.0),
         "subsample": trial.suggest_float("subsample", 0.5, 1.0),
     }
@@ -173,6 +178,7 @@ SEARCHED: dict[str, Searched] = {
             "depth": 6,
             "l2_leaf_reg": 3.0,
             "random_strength": 1.0,
+            "leaf_estimation_iterations": 10,
             "rsm": 1.0,
             "subsample": 0.8,
         },

@@ -35,6 +35,7 @@ class _Library(NamedTuple):
     trees: Callable[[Any], int]  # of an estimator that stopped early: up to the best one
     defaults: Options = {}
     sequence: Callable[..., Any] = tuple  # of the constraints; xgboost accepts no list
+    centred: bool = False  # a continuous y is given to it less its mean
     predicting: tuple[str, ...] = ()  # options that its methods of prediction take once more
 
 
@@ -106,8 +107,11 @@ _LIBRARIES = {
         ),
         _stop_catboost,
         lambda estimator: int(estimator.tree_count_),
-        {"verbose": False, "allow_writing_files": False},
+        # With monotone constraints, catboost 1.2 gets the mean that it starts from wrong when it
+        # drops the trees after the best one: it starts from 0, and y is centred.
+        {"verbose": False, "allow_writing_files": False, "boost_from_average": False},
         list,
+        True,
         ("thread_count",),
     ),
 }
@@ -188,16 +192,19 @@ class MonotoneBoosting:
         sizes = _width("x", x), _width("r", r)
         inputs, outcomes = self._rows(x, r, y, sizes)
         columns = self._library.sequence([0] * sizes[0] + [1] * sizes[1])
+        centred = self._library.centred and self.response == "continuous"
+        offset = float(outcomes.mean()) if centred else 0.0
         options, arguments = self.options, Options()
         patience = positive_int("patience", patience)
         if validation is not None:
-            stopping, arguments = self._library.stopping(patience, *self._rows(*validation, sizes))
+            unseen, known = self._rows(*validation, sizes)
+            stopping, arguments = self._library.stopping(patience, unseen, known - offset)
             options = options | stopping
         options = options | {"random_state": self.seed, self._library.constraints: columns}
         estimator = self._make(**options)
-        self.estimator = estimator.fit(inputs, outcomes, **arguments)
+        self.estimator = estimator.fit(inputs, outcomes - offset, **arguments)
         self.trees = None if validation is None else self._library.trees(self.estimator)
-        self._columns = sizes
+        self._columns, self._offset = sizes, offset
         return self
 
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
@@ -221,7 +228,8 @@ class MonotoneBoosting:
             predictions = getattr(self.estimator, name)(inputs, **known)
         if self.response == "binary":
             predictions = predictions[:, 1]
-        return torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))
+        values = torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))
+        return values + self._offset
 
     def _rows(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, sizes: tuple[int, int]

@@ -39,7 +39,7 @@ class Searched:
 
     :param space: function (trial, rows, columns) -> settings; see above.
     :param fit: function (rows, until, settings, seed) -> model and rounds; see above.
-    :param default: settings of the first trial, one of the space.
+    :param default: the searched values of the first trial, inside the space.
     :param density: the model of a continuous y has a density of its own.
     :param package: the package that it needs, of the extra "boosting" if not of `pyro_gcm`.
     """

@@ -25,7 +25,7 @@ class Study:
 
     :param name: what tells this study from the others.
     :param space: see `reproduce.spaces.Searched`, with the sizes filled in.
-    :param default: settings of the first trial.
+    :param default: the searched values of the first trial.
     """
 
     def __init__(self, name: str, space: Callable[[Trial], Settings], default: Settings) -> None:
@@ -48,13 +48,15 @@ class Study:
         number = len(self._told)
         seed = zlib.crc32(f"{self._name}/{number}".encode())
         self._study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
-        given = finished or (self._default if number == 0 else None)
-        if given is not None:
-            self._study.enqueue_trial(given)
+        if finished is not None or number == 0:
+            self._study.enqueue_trial(self._default if finished is None else finished)
         trial = self._study.ask()
         settings = self._space(trial)
-        if given is not None and settings != given:
-            raise Refused(f"trial {number} of {self._name} was {given}, the space has {settings}")
+        if finished is not None and settings != finished:
+            raise Refused(
+                f"trial {number} of {self._name} was {finished}, the space has {settings}: "
+                "remove the trials of another space"
+            )
         self._asked = trial, settings
         return settings
 

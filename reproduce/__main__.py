@@ -16,6 +16,7 @@ from reproduce import (
     public,
     quantile,
     report,
+    search,
     timing,
 )
 from reproduce.arguments import Refused
@@ -40,6 +41,7 @@ def main() -> None:
         "implicit": implicit,
         "auctions": auctions,
         "particles": particles,
+        "search": search,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

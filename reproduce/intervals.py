@@ -36,6 +36,15 @@ class Interval:
         """Whether there is an interval and `value` lies outside it."""
         return abs(self.mean - value) > self.half
 
+    @property
+    def p_value(self) -> float:
+        """Of Student's two-sided test that the mean is 0; NaN without an interval."""
+        if self.half == 0.0:
+            return float(self.mean == 0.0)
+        freedom = self.count - 1
+        size = abs(self.mean) / self.half * stats.t.ppf(0.975, freedom)
+        return float(2.0 * stats.t.sf(size, freedom))
+
 
 @dataclass(frozen=True)
 class Place:
@@ -83,6 +92,16 @@ def paired_interval(first: pd.Series, second: pd.Series, test_to_train: float = 
     """First minus second over the splits and seeds that both have; see `mean_interval`."""
     both = pd.concat([first, second], axis=1, join="inner", keys=["first", "second"])
     return mean_interval(both["first"] - both["second"], test_to_train)
+
+
+def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:
+    """Holm's adjusted p-values of a family of tests; a NaN is no member of it (Holm 1979)."""
+    found = {name: value for name, value in p_values.items() if not math.isnan(value)}
+    adjusted, largest = dict(p_values), 0.0
+    for rank, name in enumerate(sorted(found, key=found.__getitem__)):
+        largest = max(largest, min(1.0, (len(found) - rank) * found[name]))
+        adjusted[name] = largest
+    return adjusted
 
 
 def meet(first: Interval, second: Interval) -> bool | None:

@@ -1,15 +1,28 @@
-"""Gradient boosting with monotone constraints, from three libraries."""
+"""Gradient boosting with monotone constraints, from four libraries."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, as_tensor, matrix, one_of, same_rows, vector
+from pyro_gcm._validation import (
+    ArrayLike,
+    as_tensor,
+    matrix,
+    one_of,
+    positive_int,
+    same_rows,
+    vector,
+)
 from pyro_gcm.baselines.baseline import device_of
+
+Options = dict[str, Any]
 
 
 class _Library(NamedTuple):
@@ -17,6 +30,40 @@ class _Library(NamedTuple):
     estimator: str  # followed by "Classifier" or "Regressor"
     constraints: str  # its argument with 1 for an increasing column and 0 for a free one
     breaking: tuple[str, ...]  # options under which predictions need not be monotone
+    # (patience, inputs, outcomes) -> options and arguments of `fit` that stop early on these rows
+    stopping: Callable[[int, np.ndarray, np.ndarray], tuple[Options, Options]]
+    trees: Callable[[Any], int]  # of an estimator that stopped early: up to the best one
+    defaults: Options = {}
+    sequence: Callable[..., Any] = tuple  # of the constraints; xgboost accepts no list
+    centred: bool = False  # a continuous y is given to it less its mean
+    predicting: tuple[str, ...] = ()  # options that its methods of prediction take once more
+
+
+def _stop_sklearn(
+    patience: int, inputs: np.ndarray, outcomes: np.ndarray
+) -> tuple[Options, Options]:
+    options = {"early_stopping": True, "n_iter_no_change": patience}
+    return options, {"X_val": inputs, "y_val": outcomes}
+
+
+def _stop_xgboost(
+    patience: int, inputs: np.ndarray, outcomes: np.ndarray
+) -> tuple[Options, Options]:
+    options = {"early_stopping_rounds": patience}
+    return options, {"eval_set": [(inputs, outcomes)], "verbose": False}
+
+
+def _stop_lightgbm(
+    patience: int, inputs: np.ndarray, outcomes: np.ndarray
+) -> tuple[Options, Options]:
+    callback = import_module("lightgbm").early_stopping(patience, verbose=False)
+    return {}, {"eval_X": inputs, "eval_y": outcomes, "callbacks": [callback]}
+
+
+def _stop_catboost(
+    patience: int, inputs: np.ndarray, outcomes: np.ndarray
+) -> tuple[Options, Options]:
+    return {"early_stopping_rounds": patience}, {"eval_set": (inputs, outcomes)}
 
 
 _LIBRARIES = {
@@ -25,12 +72,16 @@ _LIBRARIES = {
         "HistGradientBoosting",
         "monotonic_cst",
         ("loss", "categorical_features"),
+        _stop_sklearn,
+        lambda estimator: max(1, int(np.argmax(estimator.validation_score_))),  # 0: no tree
     ),
     "xgboost": _Library(
         "xgboost",
         "XGB",
         "monotone_constraints",
         ("objective", "num_class", "booster", "feature_types"),
+        _stop_xgboost,
+        lambda estimator: int(estimator.best_iteration) + 1,
     ),
     "lightgbm": _Library(
         "lightgbm",
@@ -42,6 +93,26 @@ _LIBRARIES = {
             *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
             "categorical_features",
         ),
+        _stop_lightgbm,
+        lambda estimator: int(estimator.best_iteration_),
+        {"verbosity": -1},
+    ),
+    "catboost": _Library(
+        "catboost",
+        "CatBoost",
+        "monotone_constraints",
+        (
+            *("loss_function", "objective", "classes_count", "langevin"),
+            *("cat_features", "text_features", "embedding_features"),
+        ),
+        _stop_catboost,
+        lambda estimator: int(estimator.tree_count_),
+        # With monotone constraints, catboost 1.2 gets the mean that it starts from wrong when it
+        # drops the trees after the best one: it starts from 0, and y is centred.
+        {"verbose": False, "allow_writing_files": False, "boost_from_average": False},
+        list,
+        True,
+        ("thread_count",),
     ),
 }
 
@@ -51,8 +122,8 @@ class MonotoneBoosting:
 
     This is not a torch module. Inputs are not standardised, since trees do not depend on units.
 
-    :param library: "sklearn" (`HistGradientBoosting*`), or "xgboost" or "lightgbm", which
-        `pip install pyro-gcm[boosting]` installs.
+    :param library: "sklearn" (`HistGradientBoosting*`), or "xgboost", "lightgbm" or "catboost",
+        which `pip install pyro-gcm[boosting]` installs.
     :param response: "binary" (log loss; `predict` returns Pr(y = 1)) or "continuous" (squared
         error; `predict` returns the mean).
     :param seed: seed of the library's random choices.
@@ -71,7 +142,7 @@ class MonotoneBoosting:
 
     def __init__(
         self,
-        library: Literal["sklearn", "xgboost", "lightgbm"] = "sklearn",
+        library: Literal["sklearn", "xgboost", "lightgbm", "catboost"] = "sklearn",
         *,
         response: Literal["binary", "continuous"] = "binary",
         seed: int = 0,
@@ -97,26 +168,43 @@ class MonotoneBoosting:
         self._make = getattr(module, self._library.estimator + kind)
         self.response = response
         self.seed = seed
-        self.options = ({"verbosity": -1} if library == "lightgbm" else {}) | options
+        self.options = self._library.defaults | options
+        self.trees: int | None = None
         self._columns: tuple[int, int] | None = None
 
-    def fit(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> MonotoneBoosting:
+    def fit(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        *,
+        validation: tuple[ArrayLike, ArrayLike, ArrayLike] | None = None,
+        patience: int = 50,
+    ) -> MonotoneBoosting:
         """Train on rows x [n, x_dim], r [n, r_dim] and y [n] (0 or 1 if the response is binary).
 
+        :param validation: (x, r, y) of other rows to stop early on: training ends when their loss
+            has not fallen for `patience` trees, predictions use the trees up to the lowest loss,
+            and the attribute `trees` is their number (None without validation rows).
+        :param patience: number of trees, at least 1; without validation rows it has no effect.
         :raises ValueError: for wrong shapes or values, before training starts.
         """
         sizes = _width("x", x), _width("r", r)
-        inputs = self._inputs(x, r, sizes)
-        outcomes = vector("y", y)
-        same_rows(x=inputs, y=outcomes)
-        if self.response == "binary" and outcomes.unique().tolist() != [0.0, 1.0]:
-            found = outcomes.unique().tolist()[:5]
-            raise ValueError(f"y must hold 0 and 1 for response='binary', got {found}")
-        # A tuple, since xgboost does not accept a list.
-        constraints = {self._library.constraints: (0,) * sizes[0] + (1,) * sizes[1]}
-        estimator = self._make(random_state=self.seed, **constraints, **self.options)
-        self.estimator = estimator.fit(inputs.numpy(), outcomes.double().cpu().numpy())
-        self._columns = sizes
+        inputs, outcomes = self._rows(x, r, y, sizes)
+        columns = self._library.sequence([0] * sizes[0] + [1] * sizes[1])
+        centred = self._library.centred and self.response == "continuous"
+        offset = float(outcomes.mean()) if centred else 0.0
+        options, arguments = self.options, Options()
+        patience = positive_int("patience", patience)
+        if validation is not None:
+            unseen, known = self._rows(*validation, sizes)
+            stopping, arguments = self._library.stopping(patience, unseen, known - offset)
+            options = options | stopping
+        options = options | {"random_state": self.seed, self._library.constraints: columns}
+        estimator = self._make(**options)
+        self.estimator = estimator.fit(inputs, outcomes - offset, **arguments)
+        self.trees = None if validation is None else self._library.trees(self.estimator)
+        self._columns, self._offset = sizes, offset
         return self
 
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
@@ -130,11 +218,30 @@ class MonotoneBoosting:
         if self._columns is None:
             raise RuntimeError("the model has not been fitted: call fit first")
         inputs = self._inputs(x, r, self._columns).numpy()
-        if self.response == "binary":
-            predictions = self.estimator.predict_proba(inputs)[:, 1]
+        name = "predict_proba" if self.response == "binary" else "predict"
+        known = {key: self.options[key] for key in self._library.predicting if key in self.options}
+        if self._library.module == "sklearn.ensemble" and self.trees is not None:
+            # scikit-learn alone would use the trees after the best one, too.
+            stages = getattr(self.estimator, f"staged_{name}")(inputs)
+            predictions = next(islice(stages, self.trees - 1, None))
         else:
-            predictions = self.estimator.predict(inputs)
-        return torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))
+            predictions = getattr(self.estimator, name)(inputs, **known)
+        if self.response == "binary":
+            predictions = predictions[:, 1]
+        values = torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))
+        return values + self._offset
+
+    def _rows(
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, sizes: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """[x, r] and y of rows to learn from, as arrays of float64."""
+        inputs = self._inputs(x, r, sizes)
+        outcomes = vector("y", y)
+        same_rows(x=inputs, y=outcomes)
+        if self.response == "binary" and outcomes.unique().tolist() != [0.0, 1.0]:
+            found = outcomes.unique().tolist()[:5]
+            raise ValueError(f"y must hold 0 and 1 for response='binary', got {found}")
+        return inputs.numpy(), outcomes.double().cpu().numpy()
 
     def _inputs(self, x: ArrayLike, r: ArrayLike, sizes: tuple[int, int]) -> Tensor:
         """[x, r] in float64 on the CPU."""

@@ -1,4 +1,4 @@
-"""The three boosting libraries behind one interface."""
+"""The four boosting libraries behind one interface."""
 
 import sys
 from types import SimpleNamespace
@@ -10,7 +10,14 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from pyro_gcm.baselines.boosting import MonotoneBoosting
 
-LIBRARIES = ["sklearn", "xgboost", "lightgbm"]
+LIBRARIES = ["sklearn", "xgboost", "lightgbm", "catboost"]
+#: Each library's name for the number of trees.
+TREES = {
+    "sklearn": "max_iter",
+    "xgboost": "n_estimators",
+    "lightgbm": "n_estimators",
+    "catboost": "iterations",
+}
 
 
 @pytest.fixture
@@ -28,7 +35,7 @@ def test_predictions_increase_in_every_revenue_and_not_in_covariates(library, re
     pytest.importorskip(library)
     x, r, y = rows
     y = y if response == "binary" else y + 0.1 * x[:, 1]
-    model = MonotoneBoosting(library, response=response).fit(x, r, y)
+    model = MonotoneBoosting(library, response=response, **{TREES[library]: 100}).fit(x, r, y)
     here = model.predict(x, r)
     assert here.shape == (400,)
     assert here.dtype == torch.float64
@@ -39,6 +46,45 @@ def test_predictions_increase_in_every_revenue_and_not_in_covariates(library, re
     assert (model.predict(x, r + torch.tensor([2.0, 0.0])) - here).mean() > 0.1
     assert (model.predict(x - 2.0, r) < here).any()
     assert (model.predict(x, -r + 0.3) < here).any()
+
+
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_early_stopping_keeps_the_trees_up_to_the_lowest_loss(library, response, rows):
+    pytest.importorskip(library)
+    x, r, y = rows
+    y = y.double() if response == "binary" else y + 0.1 * x[:, 1] + 20.0
+
+    def made(trees):
+        options = {TREES[library]: trees, "learning_rate": 0.3}
+        if library == "catboost":
+            options["leaf_estimation_iterations"] = 5  # its default depends on the trees
+        return MonotoneBoosting(library, response=response, **options)
+
+    def loss(model):
+        made = model.predict(x[250:], r[250:])
+        if response == "binary":
+            return torch.nn.functional.binary_cross_entropy(made, y[250:])
+        return (made - y[250:]).square().mean()
+
+    columns = [part[:250] for part in (x, r, y)]
+    rest = [part[250:] for part in (x, r, y)]
+    model = made(300).fit(*columns, validation=rest, patience=10)
+    assert 1 < model.trees < 290
+    again = made(model.trees).fit(*columns)
+    assert again.trees is None
+    torch.testing.assert_close(model.predict(x, r), again.predict(x, r), rtol=0, atol=1e-5)
+    for other in (model.trees - 1, model.trees + 3, 300):
+        assert loss(model) <= loss(made(other).fit(*columns)) + 1e-6
+
+
+def test_catboost_writes_no_files_and_says_nothing(rows, tmp_path, monkeypatch, capfd):
+    pytest.importorskip("catboost")
+    monkeypatch.chdir(tmp_path)
+    x, r, y = rows
+    MonotoneBoosting("catboost", iterations=3, thread_count=1).fit(x, r, y).predict(x, r)
+    assert not list(tmp_path.iterdir())
+    assert capfd.readouterr() == ("", "")
 
 
 def test_scikit_learn_receives_the_columns_the_constraints_and_the_seed(rows):
@@ -99,13 +145,14 @@ def test_other_libraries_receive_the_constraints_under_their_name(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"library": "catboost"}, "library must be one of .*, got 'catboost'"),
+        ({"library": "pygbm"}, "library must be one of .*, got 'pygbm'"),
         ({"response": "quantile"}, "response must be one of .*, got 'quantile'"),
         ({"monotonic_cst": [1]}, "monotonic_cst must be left out of the options"),
         ({"random_state": 1}, "random_state must be left out of the options"),
         ({"loss": "absolute_error"}, "loss must be left out .* may break monotonicity"),
         ({"library": "xgboost", "booster": "gblinear"}, "booster must be left out of the options"),
         ({"library": "lightgbm", "linear_tree": True}, "linear_tree must be left out"),
+        ({"library": "catboost", "loss_function": "MAE"}, "loss_function must be left out"),
     ],
 )
 def test_options_are_checked(options, message):
@@ -113,7 +160,7 @@ def test_options_are_checked(options, message):
         MonotoneBoosting(**options)
 
 
-@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm", "catboost"])
 def test_a_missing_library_names_the_extra(monkeypatch, library):
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf"needs {library}: pip install pyro-gcm\[boosting\]"):
@@ -131,6 +178,10 @@ def test_rows_are_checked(rows):
         model.fit(x, r[:-1], y)
     with pytest.raises(ValueError, match=r"r must have shape \[rows, columns\], got \(400,\)"):
         model.fit(x, r[:, 0], y)
+    with pytest.raises(ValueError, match="patience must be an integer of at least 1, got 0"):
+        model.fit(x, r, y, patience=0)
+    with pytest.raises(ValueError, match="r has 1 columns, the model was built for r_dim=2"):
+        model.fit(x, r, y, validation=(x, r[:, :1], y))
     model.fit(x, r, y)
     with pytest.raises(ValueError, match="r has 1 columns, the model was built for r_dim=2"):
         model.predict(x, r[:, :1])

@@ -1,0 +1,298 @@
+"""Every method at its best of the same number of trials, on rows that chose nothing.
+
+Adult, Diabetes, Blog and the loan stand-in: 30 % of the rows, at most 20,000, are set aside once.
+The trials are run on them, and the final fits on ten random 4:1 splits of the other rows. COMPAS
+and Auto MPG: the trials are run anew inside the training part of each of twenty splits.
+
+A trial trains on three fifths of its rows, stops early on the fourth and is judged on the last, by
+log loss or RMSE; where the plan says so, on five rotations of the fifths. A final fit stops early
+on a fifth of its training rows, since it may have many more of them than a trial, and trains on all
+of them again with the number of rounds found (the mean over rotations). The spread of a continuous
+y around a mean is that of the errors on the rows that stopped it. Times are CPU times of a thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.metrics import log_loss, root_mean_squared_error
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from pyro_gcm import data
+from pyro_gcm.training import Diverged
+from reproduce import tasks
+from reproduce.arguments import Refused, positive_count
+from reproduce.methods import Predictor, Rows, rows_of
+from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, read_results, run_fits
+from reproduce.scores import distribution_scores
+from reproduce.search_tables import differences, means
+from reproduce.spaces import SEARCHED
+from reproduce.study import Study
+from reproduce.tuning import VALIDATION_LOSS
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the settings of a data set are chosen and tested.
+
+    :param nested: choose inside the training part of every split, not once on rows set aside.
+    :param splits: final fits of a method.
+    :param trials: of a search.
+    :param folds: rotations of the fifths of a trial and of a final fit's early stopping.
+    """
+
+    nested: bool = False
+    splits: int = 10
+    trials: int = 30
+    folds: int = 1
+
+
+#: In the order of the run. A fifth of Auto MPG's training rows are 62 cars.
+PLANS = {
+    "adult": Plan(),
+    "compas": Plan(nested=True, splits=20, trials=12),
+    "auto_mpg": Plan(nested=True, splits=20, trials=12, folds=5),
+    "loan_psds": Plan(),
+    "diabetes": Plan(),
+    "blog": Plan(),
+}
+#: Part of the rows that is set aside, and its most rows.
+ASIDE, MOST_ASIDE = 0.3, 20_000
+#: Name, in place of a split, of the search on the rows set aside; the seed that draws them.
+ASIDE_SPLIT, ASIDE_SEED = "aside", 1_000
+#: First seed of the splits: no other experiment has looked at these.
+FIRST_SPLIT = 100
+#: What --quick makes of the sizes.
+QUICK_ROWS, QUICK_TRIALS = 200, 2
+#: Rows of a prediction that is timed, and the times it is repeated.
+TIMED_ROWS, REPEATS = 1_000, 5
+
+
+def searched_rows(dataset: data.Dataset, plan: Plan, split: str) -> Tensor:
+    """The rows that a search may look at."""
+    return dataset.split(int(split))[0] if plan.nested else _aside(len(dataset))[0]
+
+
+def tested_rows(dataset: data.Dataset, plan: Plan, split: str) -> tuple[Tensor, Tensor]:
+    """Training and test rows of a final fit."""
+    if plan.nested:
+        return dataset.split(int(split))
+    rest = _aside(len(dataset))[1]
+    order = rest[torch.randperm(len(rest), generator=torch.Generator().manual_seed(int(split)))]
+    size = len(rest) * 4 // 5
+    return order[:size], order[size:]
+
+
+def _aside(count: int) -> tuple[Tensor, Tensor]:
+    """The rows set aside, and the others."""
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(ASIDE_SEED))
+    size = min(int(ASIDE * count), MOST_ASIDE)
+    return order[:size], order[size:]
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """One trial or one final fit; NaN where it diverged."""
+    plan, settings = PLANS[fit.dataset], fit.options
+    limit, folds = settings.pop("rows", None), settings.pop("folds")
+    dataset = tasks.load(fit.dataset, fit.variant)
+    with threadpool_limits(1):
+        if fit.protocol == "trials":
+            rows = searched_rows(dataset, plan, fit.split)[:limit]
+            return _trial(fit, dataset, rows, settings, folds)
+        learn, test = (part[:limit] for part in tested_rows(dataset, plan, fit.split))
+        return _final(fit, dataset, learn, test, settings, folds)
+
+
+def _fifths(rows: Tensor, folds: int) -> Iterator[list[Tensor]]:
+    """The fifths of some rows, which are in random order: the last fifth another one each time."""
+    parts = list(rows.tensor_split(5))
+    for fold in range(folds):
+        yield parts[fold:] + parts[:fold]
+
+
+def _trial(fit: Fit, dataset: data.Dataset, rows: Tensor, settings: Settings, folds: int) -> Scores:
+    """The loss on fifths that neither trained the model nor stopped it."""
+    start = time.process_time()
+    predicted, judged, rounds = [], [], []
+    try:
+        for *grow, stop, judge in _fifths(rows, folds):
+            model, found = _fit(fit, dataset, torch.cat(grow), rows_of(dataset, stop), settings)
+            predicted.append(_predict(model, dataset, judge))
+            judged.append(dataset.y[judge].numpy())
+            rounds.append(found)
+        y, prediction = np.concatenate(judged), np.concatenate(predicted)
+        loss = log_loss if dataset.response == "binary" else root_mean_squared_error
+        scores = {VALIDATION_LOSS: float(loss(y, prediction)), "epochs": float(np.mean(rounds))}
+    except Diverged:
+        scores = {VALIDATION_LOSS: math.nan, "epochs": 0}
+    return {**scores, "seconds": time.process_time() - start}
+
+
+def _final(
+    fit: Fit, dataset: data.Dataset, learn: Tensor, test: Tensor, settings: Settings, folds: int
+) -> Scores:
+    """Scores on the test rows of a fit to all training rows, and the times it took."""
+    start = time.process_time()
+    errors, found = [], []
+    try:
+        for *grow, stop in _fifths(learn, folds):
+            model, rounds = _fit(fit, dataset, torch.cat(grow), rows_of(dataset, stop), settings)
+            errors.append(dataset.y[stop].numpy() - _predict(model, dataset, stop))
+            found.append(rounds)
+        stopped = time.process_time()
+        rounds = round(float(np.mean(found)))
+        model, _ = _fit(fit, dataset, learn, rounds, settings)
+    except Diverged:
+        metrics = ("AUC" if dataset.response == "binary" else "RMSE", "log score")
+        return {
+            **dict.fromkeys(metrics, math.nan),
+            **{"seconds": time.process_time() - start, "epochs": 0},
+        }
+    end = time.process_time()
+    spread = None
+    if dataset.response == "continuous" and not SEARCHED[fit.method].density:
+        spread = float(np.sqrt(np.mean(np.concatenate(errors) ** 2)))
+    return {
+        **distribution_scores(dataset, [model], test, spread=spread),
+        "stopping seconds": stopped - start,
+        "fit seconds": end - stopped,
+        "predict milliseconds": _milliseconds(model, dataset, test),
+        "seconds": end - start,
+        "epochs": rounds,
+    }
+
+
+def _fit(
+    fit: Fit, dataset: data.Dataset, index: Tensor, until: Rows | int, settings: Settings
+) -> tuple[Predictor, int]:
+    return SEARCHED[fit.method].fit(rows_of(dataset, index), until, settings, fit.seed)
+
+
+def _predict(model: Predictor, dataset: data.Dataset, index: Tensor) -> np.ndarray:
+    return model.predict(dataset.x[index], dataset.r[index]).double().numpy()
+
+
+def _milliseconds(model: Predictor, dataset: data.Dataset, test: Tensor) -> float:
+    """Median CPU time of a prediction of a thousand rows, after a first one."""
+    index = test[torch.arange(TIMED_ROWS) % len(test)]
+    x, r = dataset.x[index], dataset.r[index]
+    model.predict(x, r)
+    times = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        model.predict(x, r)
+        times.append(time.process_time() - start)
+    return 1_000 * float(np.median(times))
+
+
+def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tuple[str, str], str]:
+    """The best settings of every method and search of a data set, as JSON.
+
+    All searches have their first trial, then their second: those of a round run in parallel.
+
+    :returns: (method, split) -> settings, the same for all splits where rows are set aside.
+    """
+    plan, path = PLANS[name], arguments.output / "search_trials.csv"
+    shared = {"folds": plan.folds, **({"rows": QUICK_ROWS} if arguments.quick else {})}
+    stored = _stored(path, name, shared)
+    searches = [str(split) for split in splits] if plan.nested else [ASIDE_SPLIT]
+    studies = {
+        (method, split): _study(name, method, split, shared)
+        for split in searches
+        for method in arguments.methods
+    }
+    trials = arguments.trials or plan.trials
+    for number in range(QUICK_TRIALS if arguments.quick else trials):
+        asked = {}
+        for (method, split), study in studies.items():
+            finished, _ = stored.get((method, split, number), (None, 0.0))
+            settings = as_json({**study.ask(finished), **shared})
+            asked[method, split] = Fit(
+                *("search", name, "default", "trials", split, number, method), settings
+            )
+        missing = [fit for key, fit in asked.items() if (*key, number) not in stored]
+        if missing:
+            run_fits(path, missing, run, arguments)
+            stored = _stored(path, name, shared)
+        for key, study in studies.items():
+            study.tell(stored[(*key, number)][1])
+    chosen = {key: as_json({**study.best(), **shared}) for key, study in studies.items()}
+    return {
+        (method, str(split)): chosen[method, str(split) if plan.nested else ASIDE_SPLIT]
+        for method in arguments.methods
+        for split in splits
+    }
+
+
+def _study(name: str, method: str, split: str, shared: Settings) -> Study:
+    dataset, entry = tasks.load(name, "default"), SEARCHED[method]
+    rows = searched_rows(dataset, PLANS[name], split)[: shared.get("rows")]
+    sizes = {"n": len(rows) * 3 // 5, "d": dataset.x_dim + dataset.r_dim}
+    return Study(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
+
+
+def _stored(
+    path: Path, name: str, shared: Settings
+) -> dict[tuple[str, str, int], tuple[Settings, float]]:
+    """(method, split, number) -> settings and loss of the finished trials of a data set."""
+    table = read_results(path)
+    trials: dict[tuple[str, str, int], tuple[Settings, float]] = {}
+    for row in table[table["dataset"] == name].to_dict("records"):
+        settings = json.loads(row["settings"])
+        if {key: settings.pop(key) for key in ("folds", "rows") if key in settings} == shared:
+            key = (row["method"], row["split"], int(row["seed"]))
+            trials.setdefault(key, (settings, float(row["value"])))
+    return trials
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `python -m reproduce search`."""
+    parser.add_argument("--datasets", nargs="+", choices=list(PLANS), default=list(PLANS))
+    parser.add_argument("--methods", nargs="+", choices=list(SEARCHED), default=list(SEARCHED))
+    for name in ("trials", "splits"):
+        counts = ", ".join(f"{data} {getattr(plan, name)}" for data, plan in PLANS.items())
+        parser.add_argument(f"--{name}", type=positive_count, help=f"of a method; {counts}")
+    parser.add_argument(
+        "--reference", choices=list(SEARCHED), help="method that the others are compared with"
+    )
+    add_run_arguments(parser)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Run the trials and the final fits that the tables lack, one data set after the other."""
+    if arguments.device != "cpu":
+        raise Refused(f"--device must be cpu, whose time is measured, got {arguments.device}")
+    for method in arguments.methods:
+        try:
+            import_module(SEARCHED[method].package)  # here too, which can read its errors then
+        except ImportError as error:
+            package = SEARCHED[method].package
+            raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error
+    path, tables = arguments.output / "search.csv", []
+    for name in arguments.datasets:
+        count = 1 if arguments.quick else arguments.splits or PLANS[name].splits
+        splits = range(FIRST_SPLIT, FIRST_SPLIT + count)
+        best = search(name, splits, arguments)
+        fits = [
+            Fit("search", name, "default", "held-out", str(split), split, method, settings)
+            for split in splits
+            for method in arguments.methods
+            for settings in [best[method, str(split)]]
+        ]
+        tables.append(run_fits(path, fits, run, arguments))
+    table, reference = pd.concat(tables), arguments.reference or arguments.methods[0]
+    for metrics in (("AUC", "RMSE"), ("log score",)):
+        print(f"\n{means(table, *metrics)}\n\n{differences(table, reference, *metrics)}")
+    print(f"\nwritten: {path}")

@@ -1,0 +1,61 @@
+"""Tables of the search: means, and differences to one method with Holm's correction."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from reproduce.intervals import TEST_TO_TRAIN, Interval, holm, paired_interval, samples
+from reproduce.markdown import grid
+from reproduce.tasks import TASKS
+
+#: Metrics that are better where higher; the others are errors and times.
+HIGHER = ("AUC", "accuracy", "log score")
+#: Level of the tests.
+LEVEL = 0.05
+
+
+def means(table: pd.DataFrame, *metrics: str) -> str:
+    """Mean of a metric of every method and data set, the best of a data set in bold.
+
+    :param metrics: of which a data set has one, such as "AUC" and "RMSE".
+    """
+    values = _values(table, *metrics)
+    cells = {key: Interval(float(v.mean()), math.nan, len(v)) for key, v in values.items()}
+    columns, lower = _columns(table, *metrics)
+    return grid(cells, columns, lower)
+
+
+def differences(table: pd.DataFrame, reference: str, *metrics: str) -> str:
+    """Paired differences of a method to every other, positive where it is better.
+
+    With corrected 95 % intervals; * where the difference is not 0 at the level 0.05 after Holm's
+    correction over the data sets, against the method of the row.
+    """
+    values = _values(table, *metrics)
+    columns, lower = _columns(table, *metrics)
+    cells = {}
+    for (method, name), other in values.items():
+        if method != reference and (reference, name) in values:
+            sign = -1.0 if lower[name] else 1.0
+            ours = values[reference, name]
+            cells[method, name] = paired_interval(sign * ours, sign * other, TEST_TO_TRAIN)
+    marks: dict[tuple[str, str], str] = {}
+    for method in {method for method, _ in cells}:
+        family = {key: cell.p_value for key, cell in cells.items() if key[0] == method}
+        marks |= {key: "*" if p < LEVEL else "" for key, p in holm(family).items()}
+    return grid(cells, columns, marks=marks)
+
+
+def _values(table: pd.DataFrame, *metrics: str) -> dict[tuple[str, str], pd.Series]:
+    """(method, data set) -> the values of its metric."""
+    return samples(table[table["metric"].isin(metrics)], ["method", "dataset"])
+
+
+def _columns(table: pd.DataFrame, *metrics: str) -> tuple[dict[str, str], dict[str, bool]]:
+    """Data set -> heading, and whether lower is better, in the order of the tasks."""
+    rows = table[table["metric"].isin(metrics)]
+    there = dict(zip(rows["dataset"], rows["metric"], strict=True))
+    columns = {name: f"{TASKS[name].title}, {there[name]}" for name in TASKS if name in there}
+    return columns, {name: there[name] not in HIGHER for name in columns}

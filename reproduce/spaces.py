@@ -1,0 +1,198 @@
+"""The methods of the search: where settings are looked for, and how a method is fitted.
+
+A method is one entry of `SEARCHED`. To add one, write two functions:
+
+- `space(trial, n, d)` returns settings for n training rows of d columns. It asks `trial` for each
+  value that is searched (`trial.suggest_float("learning_rate", 1e-3, 0.1, log=True)`) and returns
+  it under the name it was suggested by, since a resumed search reads the values from the settings;
+  constants may stand beside them. Settings are written as JSON.
+- `fit(rows, until, settings, seed)` trains on `rows` and returns the model and its rounds: trees of
+  a booster, epochs of a network. `until` says how long: if it is `Rows`, the method stops early on
+  them and returns the number of rounds up to the best; if it is a number, it runs that many rounds.
+  A diverging fit raises `Diverged`.
+
+A model has `predict(x, r)`: Pr(y = 1) or the mean of y. For a continuous y it may also have
+`log_prob(x, r, y)` and `cdf(x, r, y)` (`density=True`); one without is given a Gaussian around its
+mean. It runs in one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyro_gcm import baselines
+from reproduce.methods import Predictor, Rows
+from reproduce.runs import Settings
+
+if TYPE_CHECKING:
+    from optuna import Trial
+
+#: Trees that a booster has at most, and those without a lower loss after which it stops.
+MOST_TREES, PATIENCE = 2_000, 50
+
+
+@dataclass(frozen=True)
+class Searched:
+    """A method of the search.
+
+    :param space: function (trial, rows, columns) -> settings; see above.
+    :param fit: function (rows, until, settings, seed) -> model and rounds; see above.
+    :param default: the searched values of the first trial, inside the space.
+    :param density: the model of a continuous y has a density of its own.
+    :param package: the package that it needs, of the extra "boosting" if not of `pyro_gcm`.
+    """
+
+    space: Callable[[Trial, int, int], Settings]
+    fit: Callable[[Rows, Rows | int, Settings, int], tuple[Predictor, int]]
+    default: Settings
+    density: bool = False
+    package: str = "pyro_gcm"
+
+
+def _boosting(library: Any, trees: str, **fixed: Any) -> Callable[..., tuple[Predictor, int]]:
+    """The `fit` of a library of boosting; `trees` is its name for their number."""
+
+    def fit(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[Predictor, int]:
+        response: Any = rows.response
+        columns = rows.x, rows.r, rows.y
+
+        def made(count: int) -> baselines.MonotoneBoosting:
+            options = {**fixed, **settings, trees: count}
+            return baselines.MonotoneBoosting(library, response=response, seed=seed, **options)
+
+        if isinstance(until, int):
+            return made(until).fit(*columns), until
+        validation = until.x, until.r, until.y
+        model = made(MOST_TREES).fit(*columns, validation=validation, patience=PATIENCE)
+        assert model.trees is not None
+        return model, model.trees
+
+    return fit
+
+
+def _learning_rate(trial: Trial) -> float:
+    return trial.suggest_float("learning_rate", 0.01, 0.3, log=True)
+
+
+def _smallest_leaf(trial: Trial, name: str, n: int) -> int:
+    """At most 200 rows, or a tenth of the rows where that is less, but not less than 20."""
+    return trial.suggest_int(name, 2, min(200, max(20, n // 10)), log=True)
+
+
+def _lightgbm(trial: Trial, n: int, d: int) -> Settings:
+    methods = ["basic", "intermediate", "advanced"]
+    return {
+        "learning_rate": _learning_rate(trial),
+        "num_leaves": trial.suggest_int("num_leaves", 4, 128, log=True),
+        "reg_lambda": trial.suggest_float("reg_lambda", 1e-3, 100.0, log=True),
+        "min_child_samples": _smallest_leaf(trial, "min_child_samples", n),
+        "colsample_bytree": trial.suggest_float("colsample_bytree", 0.3, 1.0),
+        "subsample": trial.suggest_float("subsample", 0.5, 1.0),
+        "monotone_constraints_method": trial.suggest_categorical(
+            "monotone_constraints_method", methods
+        ),
+    }
+
+
+def _xgboost(trial: Trial, n: int, d: int) -> Settings:
+    return {
+        "learning_rate": _learning_rate(trial),
+        "max_leaves": trial.suggest_int("max_leaves", 4, 128, log=True),
+        "reg_lambda": trial.suggest_float("reg_lambda", 1e-3, 100.0, log=True),
+        "min_child_weight": trial.suggest_float("min_child_weight", 0.1, 100.0, log=True),
+        "colsample_bytree": trial.suggest_float("colsample_bytree", 0.3, 1.0),
+        "subsample": trial.suggest_float("subsample", 0.5, 1.0),
+    }
+
+
+def _catboost(trial: Trial, n: int, d: int) -> Settings:
+    # Its trees are symmetric, of 2^depth leaves: 4 to 128. There is no smallest leaf in them. The
+    # default of `leaf_estimation_iterations` would be another one above 200 trees than below: the
+    # model with the number of trees found would not be the one that stopped there.
+    return {
+        "learning_rate": _learning_rate(trial),
+        "depth": trial.suggest_int("depth", 2, 7),
+        "l2_leaf_reg": trial.suggest_float("l2_leaf_reg", 0.1, 100.0, log=True),
+        "random_strength": trial.suggest_float("random_strength", 0.1, 10.0, log=True),
+        "leaf_estimation_iterations": trial.suggest_int(
+            "leaf_estimation_iterations", 1, 10, log=True
+        ),
+        "rsm": trial.suggest_float("rsm", 0.3, 1.0),
+        "subsample": trial.suggest_float("subsample", 0.5, 1.0),
+    }
+
+
+def _hist(trial: Trial, n: int, d: int) -> Settings:
+    return {
+        "learning_rate": _learning_rate(trial),
+        "max_leaf_nodes": trial.suggest_int("max_leaf_nodes", 4, 128, log=True),
+        "l2_regularization": trial.suggest_float("l2_regularization", 1e-3, 100.0, log=True),
+        "min_samples_leaf": _smallest_leaf(trial, "min_samples_leaf", n),
+        "max_features": trial.suggest_float("max_features", 0.3, 1.0),
+    }
+
+
+_SAMPLING = {"colsample_bytree": 1.0, "subsample": 1.0}
+#: Name -> method, in the order of the tables. The first trial has the library's own defaults (no
+#: penalty is a small one), but a learning rate that suits early stopping.
+SEARCHED: dict[str, Searched] = {
+    "LightGBM": Searched(
+        _lightgbm,
+        _boosting("lightgbm", "n_estimators", n_jobs=1, subsample_freq=1),
+        {
+            "learning_rate": 0.05,
+            "num_leaves": 31,
+            "reg_lambda": 1e-3,
+            "min_child_samples": 20,
+            **_SAMPLING,
+            "monotone_constraints_method": "basic",
+        },
+        package="lightgbm",
+    ),
+    "XGBoost": Searched(
+        _xgboost,
+        _boosting(
+            "xgboost",
+            "n_estimators",
+            n_jobs=1,
+            tree_method="hist",
+            grow_policy="lossguide",
+            max_depth=0,
+        ),
+        {
+            "learning_rate": 0.05,
+            "max_leaves": 31,
+            "reg_lambda": 1.0,
+            "min_child_weight": 1.0,
+            **_SAMPLING,
+        },
+        package="xgboost",
+    ),
+    "CatBoost": Searched(
+        _catboost,
+        _boosting("catboost", "iterations", thread_count=1, bootstrap_type="MVS"),
+        {
+            "learning_rate": 0.05,
+            "depth": 6,
+            "l2_leaf_reg": 3.0,
+            "random_strength": 1.0,
+            "leaf_estimation_iterations": 10,
+            "rsm": 1.0,
+            "subsample": 0.8,
+        },
+        package="catboost",
+    ),
+    "HistGradientBoosting": Searched(
+        _hist,
+        _boosting("sklearn", "max_iter"),
+        {
+            "learning_rate": 0.05,
+            "max_leaf_nodes": 31,
+            "l2_regularization": 1e-3,
+            "min_samples_leaf": 20,
+            "max_features": 1.0,
+        },
+    ),
+}

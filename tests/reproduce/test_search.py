@@ -1,0 +1,358 @@
+"""The search: which rows it looks at, that it goes on where it stopped, and its tables."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import stats
+from sklearn.metrics import log_loss, roc_auc_score
+from toys import options, toy
+
+from pyro_gcm.training import Diverged
+from reproduce import search, tasks
+from reproduce.__main__ import main as reproduce_main
+from reproduce.arguments import Refused
+from reproduce.intervals import Interval, holm, mean_interval
+from reproduce.methods import Rows
+from reproduce.runs import Fit, as_json, read_results
+from reproduce.search_tables import differences, means
+from reproduce.spaces import SEARCHED, Searched
+from reproduce.study import STARTUP, Study
+from reproduce.tuning import VALIDATION_LOSS
+
+ROWS = 500
+
+
+def space(trial, n, d):
+    return {
+        "shift": trial.suggest_float("shift", -2.0, 2.0),
+        "kind": trial.suggest_categorical("kind", ["a", "b"]),
+        "sizes": [n, d],
+    }
+
+
+def rounds(stop):
+    """What a toy finds when it stops early on some rows."""
+    return 10 + sum(stop) % 50
+
+
+class Shifted:
+    """Predicts from r alone; the loss is lowest at a shift of 0.5."""
+
+    def __init__(self, shift, response):
+        self.shift, self.response = shift, response
+
+    def predict(self, x, r):
+        score = r.sum(1) + self.shift - 0.5
+        return torch.sigmoid(score) if self.response == "binary" else score
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Two methods on small data sets: what each fit was given, by the numbers of the rows."""
+    given = []
+
+    def fit(rows, until, settings, seed):
+        stop = until.x[:, 0].long().tolist() if isinstance(until, Rows) else until
+        given.append((rows.x[:, 0].long().tolist(), stop, settings, seed))
+        if settings["shift"] > 1.9:
+            raise Diverged("too far")
+        found = until if isinstance(until, int) else rounds(stop)
+        return Shifted(settings["shift"], rows.response), found
+
+    loaded = {kind: toy(rows=ROWS, response=kind) for kind in ("binary", "continuous")}
+    kinds = {"blog": "continuous", "auto_mpg": "continuous"}
+    monkeypatch.setattr(tasks, "load", lambda name, variant: loaded[kinds.get(name, "binary")])
+    for name in list(SEARCHED):
+        monkeypatch.delitem(SEARCHED, name)
+    default = {"shift": -1.0, "kind": "a"}
+    for name in ("first", "second"):
+        monkeypatch.setitem(SEARCHED, name, Searched(space, fit, default))
+    return given
+
+
+def asked(tmp_path, *more):
+    return options(search, tmp_path, "--jobs", "1", *more)
+
+
+def fit(protocol, name="adult", split="aside", seed=3, shift=0.0, **more):
+    settings = {"shift": shift, "kind": "a", "folds": 1, **more}
+    return Fit("search", name, "default", protocol, split, seed, "first", as_json(settings))
+
+
+@pytest.mark.parametrize("count", [1_000, 100_000])
+def test_no_row_that_chose_is_trained_on_or_tested_in_a_final_fit(count):
+    dataset = toy(x_dim=2, r_dim=1, rows=count)
+    plan = search.PLANS["adult"]
+    chosen = search.searched_rows(dataset, plan, "aside")
+    assert len(chosen) == min(count * 3 // 10, 20_000)
+    tests = set()
+    for split in ("100", "101"):
+        learn, test = search.tested_rows(dataset, plan, split)
+        assert len(test) == (count - len(chosen)) // 5
+        assert torch.equal(torch.cat([chosen, learn, test]).sort().values, torch.arange(count))
+        tests.add(tuple(test.tolist()))
+    assert len(tests) == 2
+
+
+def test_a_nested_search_looks_at_the_training_rows_of_its_split():
+    dataset, plan = toy(rows=100), search.PLANS["compas"]
+    for split in (100, 119):
+        learn, test = search.tested_rows(dataset, plan, str(split))
+        assert torch.equal(learn, dataset.split(split)[0])
+        assert torch.equal(test, dataset.split(split)[1])
+        assert torch.equal(learn, search.searched_rows(dataset, plan, str(split)))
+
+
+@pytest.mark.parametrize("folds", [1, 5])
+@pytest.mark.parametrize("name", ["adult", "blog"])
+def test_a_trial_is_judged_on_rows_that_neither_trained_nor_stopped_it(given, name, folds):
+    dataset = tasks.load(name, "default")
+    rows = search.searched_rows(dataset, search.PLANS[name], "aside")
+    scores = search.run(fit("trials", name, folds=folds))
+    judged = []
+    assert len(given) == folds
+    for grow, stop, settings, seed in given:
+        assert (len(grow), len(stop)) == (90, 30)
+        assert not set(grow) & set(stop)
+        judged += sorted(set(rows.tolist()) - set(grow) - set(stop))
+        assert (settings, seed) == ({"shift": 0.0, "kind": "a"}, 3)
+    assert len(judged) == len(set(judged)) == 30 * folds
+    y = dataset.y[judged]
+    prediction = Shifted(0.0, dataset.response).predict(dataset.x[judged], dataset.r[judged])
+    loss = log_loss(y, prediction) if name == "adult" else (y - prediction).square().mean().sqrt()
+    assert scores[VALIDATION_LOSS] == pytest.approx(float(loss))
+    assert scores["epochs"] == np.mean([rounds(stop) for _, stop, _, _ in given])
+
+
+@pytest.mark.parametrize("folds", [1, 5])
+@pytest.mark.parametrize("name", ["adult", "blog"])
+def test_a_final_fit_stops_on_a_fifth_and_trains_on_all_training_rows(given, name, folds):
+    dataset = tasks.load(name, "default")
+    learn, test = search.tested_rows(dataset, search.PLANS[name], "104")
+    scores = search.run(fit("held-out", name, "104", folds=folds))
+    stopped = []
+    for grow, stop, _, _ in given[:-1]:
+        assert (len(grow), len(stop)) == (224, 56)
+        assert sorted(grow + stop) == sorted(learn.tolist())
+        stopped += stop
+    assert len(set(stopped)) == 56 * folds
+    found = round(np.mean([rounds(stop) for _, stop, _, _ in given[:-1]]))
+    assert given[-1][:2] == (learn.tolist(), found)
+    assert scores["epochs"] == found
+    model = Shifted(0.0, dataset.response)
+    prediction = model.predict(dataset.x[test], dataset.r[test])
+    if name == "adult":
+        assert scores["AUC"] == pytest.approx(roc_auc_score(dataset.y[test], prediction))
+    else:
+        error = dataset.y[stopped] - model.predict(dataset.x[stopped], dataset.r[stopped])
+        density = stats.norm(prediction, error.square().mean().sqrt())
+        expected = density.logpdf(dataset.y[test]).mean()
+        assert scores["log score"] == pytest.approx(expected)
+    assert {"stopping seconds", "fit seconds", "predict milliseconds"} < {*scores}
+    assert scores["predict milliseconds"] > 0
+
+
+def test_a_fit_that_diverges_has_no_score(given):
+    assert math.isnan(search.run(fit("trials", shift=1.95))[VALIDATION_LOSS])
+    scores = search.run(fit("held-out", split="100", shift=1.95))
+    assert math.isnan(scores["AUC"])
+    assert math.isnan(scores["log score"])
+
+
+def without_seconds(folder, name):
+    return read_results(folder / name).drop(columns="seconds")
+
+
+@pytest.mark.parametrize("stop", [1, 7, 23, 26])
+def test_an_interrupted_search_chooses_as_one_that_never_stopped(
+    given, stop, tmp_path, monkeypatch
+):
+    command = ("--datasets", "adult", "--trials", "12", "--splits", "2")
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    search.main(asked(whole, *command))
+    run, ran = search.run, []
+
+    def interrupted(fit, device="cpu"):
+        if len(ran) == stop:
+            raise KeyboardInterrupt
+        ran.append((fit.protocol, fit.split, fit.seed, fit.method))
+        return run(fit, device)
+
+    monkeypatch.setattr(search, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search.main(asked(resumed, *command))
+    assert len(read_results(resumed / "search_trials.csv")) == min(stop, 24)
+    stop = math.inf
+    search.main(asked(resumed, *command))
+    assert len(ran) == len(set(ran)) == 24 + 4  # none was run twice
+    for name in ("search_trials.csv", "search.csv"):
+        one, other = without_seconds(whole, name), without_seconds(resumed, name)
+        times = one["metric"].str.contains("seconds")
+        one.loc[times, "value"] = other.loc[times, "value"]
+        pd.testing.assert_frame_equal(one, other)
+    trials = read_results(whole / "search_trials.csv")
+    for method in ("first", "second"):
+        mine = trials[trials["method"] == method]
+        assert mine["seed"].tolist() == list(range(12))
+        assert json.loads(mine["settings"].iloc[0])["shift"] == -1.0
+        best = json.loads(mine.set_index("settings")["value"].idxmin())
+        assert best["shift"] != -1.0
+        final = read_results(whole / "search.csv")
+        assert set(final[final["method"] == method]["settings"]) == {as_json(best)}
+
+
+def test_more_trials_go_on_from_those_that_are_there(given, tmp_path):
+    for trials in ("3", "10"):
+        search.main(asked(tmp_path / "a", "--datasets", "adult", "--trials", trials))
+    search.main(asked(tmp_path / "b", "--datasets", "adult", "--trials", "10"))
+    trials = [without_seconds(tmp_path / folder, "search_trials.csv") for folder in "ab"]
+    pd.testing.assert_frame_equal(*trials)
+
+
+def test_every_split_of_a_nested_search_has_its_own_trials(given, tmp_path):
+    command = ("--datasets", "auto_mpg", "--trials", "2", "--splits", "3", "--methods", "first")
+    search.main(asked(tmp_path, *command))
+    trials = read_results(tmp_path / "search_trials.csv")
+    assert trials["split"].tolist() == ["100", "100", "101", "101", "102", "102"]
+    assert all(json.loads(text)["folds"] == 5 for text in trials["settings"])
+    shifts = [json.loads(text)["shift"] for text in trials["settings"]]
+    assert len(set(shifts)) == 4  # the default, and another proposal a split
+    final = read_results(tmp_path / "search.csv")
+    assert final["split"].drop_duplicates().tolist() == ["100", "101", "102"]
+
+
+def test_rows_of_quick_fits_are_no_trials_of_others(given, tmp_path):
+    search.main(asked(tmp_path, "--datasets", "adult", "--quick"))
+    assert len(given) == 2 * (2 + 2)
+    assert {len(grow) for grow, *_ in given} == {90, 160, 200}
+    search.main(asked(tmp_path, "--datasets", "adult", "--trials", "2", "--splits", "1"))
+    assert len(given) == 4 * (2 + 2)
+
+
+def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
+    def run(name, losses, finished=()):
+        study = Study(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
+        for at, loss in enumerate(losses):
+            proposed = study.ask(finished[at] if at < len(finished) else None)
+            study.tell(loss(proposed["shift"]))
+            made.append(proposed)
+        return study
+
+    near, far, diverging = (lambda s: abs(s - 1.5)), (lambda s: -abs(s)), (lambda s: math.nan)
+    every = []
+    for name, loss in (("a", near), ("a", near), ("b", near), ("a", far)):
+        made = []
+        study = run(name, [loss] * 14)
+        every.append(made)
+        assert study.best() == min(made, key=lambda each: loss(each["shift"]))
+    one, same, named, told = every
+    assert one[0] == {"shift": 0.5, "kind": "b", "sizes": [5, 2]}
+    assert one == same
+    assert one[0] == named[0]
+    assert one[1] != named[1]
+    assert one[:STARTUP] == told[:STARTUP]
+    assert one[-1] != told[-1]
+    made = []
+    run("a", [near] * 14, finished=json.loads(json.dumps(one[:11])))
+    assert made == one
+    with pytest.raises(Refused, match="every trial of c diverged"):
+        run("c", [diverging] * 2).best()
+    with pytest.raises(Refused, match=r"trial 0 of d was \{'other': 1\}, the space has .*: remove"):
+        run("d", [near], [{"other": 1}])
+
+
+@pytest.mark.parametrize("method", list(SEARCHED))
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+def test_every_booster_has_its_default_in_the_space_and_finds_its_trees(method, response):
+    import optuna
+
+    entry = SEARCHED[method]
+    pytest.importorskip(entry.package)
+    study = optuna.create_study()
+    study.enqueue_trial(entry.default)
+    trial = study.ask()
+    assert entry.space(trial, 100, 13) == entry.default  # and no warning that it is out of range
+    assert trial.params == entry.default
+    settings = json.loads(as_json({**entry.default, "learning_rate": 0.3}))
+    dataset = toy(rows=300, response=response)
+    rows, stop = (
+        Rows(dataset.x[part], dataset.r[part], dataset.y[part], response)
+        for part in (slice(200), slice(200, 300))
+    )
+    model, rounds = entry.fit(rows, stop, settings, 0)
+    assert 1 < rounds < 300
+    again, same = entry.fit(rows, rounds, settings, 0)
+    assert same == rounds
+    columns = dataset.x, dataset.r
+    torch.testing.assert_close(model.predict(*columns), again.predict(*columns), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--device", "meta"], "--device must be cpu, whose time is measured, got meta"),
+        (["--methods", "CatBoost"], "CatBoost needs catboost: pip install pyro-gcm[boosting]"),
+        (["--trials", "0"], "--trials: must be a whole number of at least 1, got 0"),
+    ],
+    ids=["device", "package", "trials"],
+)
+def test_what_cannot_run_is_refused_before_any_work(more, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "catboost", None)
+    monkeypatch.setattr(sys, "argv", ["reproduce", "search", *more, "--output", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        reproduce_main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def results(cells):
+    """Rows of (data set, method, metric) -> values of the splits."""
+    rows = [
+        {"dataset": d, "method": m, "metric": k, "split": str(at), "seed": at, "value": value}
+        for (d, m, k), values in cells.items()
+        for at, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_holm_and_p_values():
+    values = pd.Series([0.3, 0.1, 0.25, -0.05, 0.2])
+    assert mean_interval(values).p_value == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue)
+    assert Interval(0.0, 0.0, 5).p_value == 1.0
+    assert Interval(0.1, 0.0, 5).p_value == 0.0
+    assert math.isnan(Interval(0.1, math.nan, 1).p_value)
+    found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005, "e": math.nan})
+    assert math.isnan(found.pop("e"))
+    assert found == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
+    assert holm({"a": 0.8, "b": 0.9}) == {"a": 1.0, "b": 1.0}
+
+
+def test_differences_are_positive_where_the_reference_is_better_and_starred_by_holm():
+    noise = np.array([0.012, -0.012, 0.004, -0.004, 0.0])
+    cells = {}
+    for name, metric, gap in (("adult", "AUC", 0.1), ("blog", "RMSE", -0.1), ("compas", "AUC", 0)):
+        cells[name, "LightGBM", metric] = 0.7 + noise
+        cells[name, "CatBoost", metric] = 0.7 - gap + 2 * noise
+        cells[name, "XGBoost", metric] = 0.7 - gap / 5 + 2 * noise
+    table = results(cells)
+    text = differences(table, "LightGBM", "AUC", "RMSE")
+    lines = {line.split(" | ")[0].strip("| "): line for line in text.splitlines()[2:]}
+    assert set(lines) == {"CatBoost", "XGBoost"}
+    heading = text.splitlines()[0]
+    assert "Adult, AUC | COMPAS, AUC | Blog Feedback, RMSE" in heading
+    half = stats.t.ppf(0.975, 4) * noise.std(ddof=1) * math.sqrt(1 / 5 + 1 / 4)
+    assert f"| 0.1000 ± {half:.4f}* | 0.0000 ± {half:.4f} | 0.1000 ± {half:.4f}* |" in (
+        lines["CatBoost"].replace("-0.0000", "0.0000")
+    )
+    alone = differences(table[table["dataset"] == "adult"], "LightGBM", "AUC")
+    assert f"| XGBoost | 0.0200 ± {half:.4f}* |" in alone
+    assert "*" not in lines["XGBoost"]  # Holm: in a family of three it is not significant
+    best = means(table, "AUC", "RMSE")
+    assert "| LightGBM | **0.7000** |" in best
+    assert "log score" not in best

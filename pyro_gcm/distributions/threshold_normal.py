@@ -38,6 +38,9 @@ class ThresholdNormal(TorchDistribution):
     :param threshold_scale: sigma_t > 0.
     :param scale: sigma_y > 0.
     :param cost: a draw of the costs, or None.
+    :param equal_weights: whether in the gradient of `log_prob`, without `cost`, the mean of every
+        row counts the same, as in least squares, and not with 1 / scale^2, as the likelihood has it
+        (the beta-NLL of Seitzer et al. 2022 with beta = 1). The value stays the log-density.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -51,9 +54,10 @@ class ThresholdNormal(TorchDistribution):
         scale: Tensor,
         *,
         cost: Tensor | None = None,
+        equal_weights: bool = False,
         validate_args: bool | None = None,
     ) -> None:
-        self.event, self.cost = event, cost
+        self.event, self.cost, self.equal_weights = event, cost, equal_weights
         self.threshold_loc, self.threshold_scale, self.scale = threshold_loc, threshold_scale, scale
         batch_shape = broadcast_shapes(
             event.batch_shape,
@@ -91,7 +95,13 @@ class ThresholdNormal(TorchDistribution):
 
     def _replaced(self, event: OrderEvent, cost: Tensor | None) -> ThresholdNormal:
         parameters = self.threshold_loc, self.threshold_scale, self.scale
-        return ThresholdNormal(event, *parameters, cost=cost, validate_args=self._validate_args)
+        return ThresholdNormal(
+            event,
+            *parameters,
+            cost=cost,
+            equal_weights=self.equal_weights,
+            validate_args=self._validate_args,
+        )
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y): the event has probability Phi((y - mu_t) / sigma_t) once y is known."""
@@ -120,7 +130,12 @@ class ThresholdNormal(TorchDistribution):
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
         if self._validate_args:
             self._validate_sample(value)
-        normal = dist.Normal(self._mean64(), self.scale.double(), validate_args=self._validate_args)
+        mean, scale = self._mean64(), self.scale.double()
+        if self.equal_weights and self.cost is None and mean.requires_grad:
+            weight = scale.detach().square()
+            known = mean.detach()
+            mean = known + (mean - known) * (weight / weight.mean())
+        normal = dist.Normal(mean, scale, validate_args=self._validate_args)
         log_p = normal.log_prob(value.double())
         if self.cost is not None:
             sign = 2.0 * self._occurred() - 1.0

@@ -169,17 +169,25 @@ class Continuous(_RealResponse):
         the better distribution where the spread of y varies; the second trains the mean as least
         squares do, and is safer where the first fits its spread to single rows, as with many equal
         values of y.
+    :param equal_weights: train the mean as least squares do under "conditional" noise as well, see
+        `ThresholdNormal`.
     """
 
     predicts = "mean"
     has_cdf = True
 
     def __init__(
-        self, x_dim: int, hidden: int | Sequence[int] = 16, *, noise: str = "conditional"
+        self,
+        x_dim: int,
+        hidden: int | Sequence[int] = 16,
+        *,
+        noise: str = "conditional",
+        equal_weights: bool = False,
     ) -> None:
         one_of("noise", noise, ["conditional", "constant"])
         super().__init__(x_dim, 3 if noise == "conditional" else 2, hidden)
         self.raw_noise = nn.Parameter(torch.zeros(())) if noise == "constant" else None
+        self.equal_weights = equal_weights
 
     def _curve(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """mu_t, sigma_t and sigma_y in the units of y, each [...]."""
@@ -190,7 +198,7 @@ class Continuous(_RealResponse):
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> ThresholdNormal:
         """N(mu_y, sigma_y^2) in the units of y."""
-        return ThresholdNormal(event, *self._curve(x))
+        return ThresholdNormal(event, *self._curve(x), equal_weights=self.equal_weights)
 
 
 class Quantile(_RealResponse):

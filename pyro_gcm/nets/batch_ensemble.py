@@ -18,6 +18,10 @@ from pyro_gcm._validation import one_of
 SCALINGS = ("input", "output")
 
 
+def _columns(values: Tensor, index: Tensor) -> Tensor:
+    return values if len(index) == values.shape[1] else values.index_select(1, index)
+
+
 def _signs(*shape: int) -> Tensor:
     return torch.randint(0, 2, shape) * 2.0 - 1.0
 
@@ -47,12 +51,12 @@ class FirstLayer(nn.Module):
 
     def forward(self, features: Tensor, active: Tensor) -> Tensor:
         """[B, A] -> [K, B, width], for the features with indices `active` [A]."""
-        weight = self.weight if len(active) == self.weight.shape[1] else self.weight[:, active]
+        weight = _columns(self.weight, active)
         members, width = self.s.shape
         if self.r is None:
             shared = linear(features, weight).unsqueeze(0)
             return torch.addcmul(self.bias[:, None], shared, self.s[:, None])
-        r = self.r if len(active) == self.r.shape[1] else self.r[:, active]
+        r = _columns(self.r, active)
         # R and S belong to the weights as well as to what these multiply, and so all members are
         # one product of the features, none of whose factors is larger than the features.
         own = (self.s[:, :, None] * weight * r[:, None]).flatten(0, 1)

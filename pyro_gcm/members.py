@@ -13,6 +13,7 @@ from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.models import GCM
 from pyro_gcm.models.build import member_map, seeded_weights
 from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 #: Rows up to which the number of epochs is looked for on a part of them.
@@ -70,11 +71,15 @@ def build_members(
             min_rows=settings.min_rows,
             flat=settings.flat,
         )
+        if response == "continuous":
+            part: Any = Continuous(encoder.out_dim, (), equal_weights=settings.equal_weights)
+        else:
+            part = response
     return GCM(
         x_dim,
         r_dim,
         prior=encoder,
-        response=response,
+        response=part,
         alternatives=settings.alternatives,
         costs=settings.costs,
         revenue_map=maps,

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import baselines
+from reproduce import networks
 from reproduce.methods import Predictor, Rows
 from reproduce.runs import Settings
 
@@ -138,6 +139,10 @@ _SAMPLING = {"colsample_bytree": 1.0, "subsample": 1.0}
 #: Name -> method, in the order of the tables. The first trial has the library's own defaults (no
 #: penalty is a small one), but a learning rate that suits early stopping.
 SEARCHED: dict[str, Searched] = {
+    "Members": Searched(
+        networks.members_space, networks.fit_members_of, networks.MEMBERS_DEFAULT, density=True
+    ),
+    "GCM": Searched(networks.gcm_space, networks.fit_gcm, networks.GCM_DEFAULT, density=True),
     "LightGBM": Searched(
         _lightgbm,
         _boosting("lightgbm", "n_estimators", n_jobs=1, subsample_freq=1),

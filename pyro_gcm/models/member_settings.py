@@ -36,6 +36,8 @@ class MemberSettings:
     :param min_rows: training rows between two knots of a revenue.
     :param flat: whether the response to a revenue is constant beyond its last knot.
     :param alternatives: number G of alternatives, and `costs` C of each.
+    :param equal_weights: whether the mean of a continuous y is trained as least squares do
+        (`distributions.ThresholdNormal`), which long tails of its noise ask for.
     :param pooling: weight of the exact log p(y | x, r) in the objective (`inference.PooledELBO`).
     :param epochs: passes over the training rows.
     :param batch_size: rows of a step.
@@ -55,6 +57,7 @@ class MemberSettings:
     flat: bool = False
     alternatives: int = 3
     costs: int = 3
+    equal_weights: bool = True
     pooling: float = 0.0
     epochs: int = 20
     batch_size: int = 256
@@ -68,7 +71,7 @@ class MemberSettings:
 
         - Width: the power of 2 next to 6 sqrt(columns), from 32 to 128.
         - Dropout: up to 0.2 where there are few rows for a column.
-        - Batches: the power of 2 next to 2.6 sqrt(rows), from 32 to 1,024.
+        - Batches: the power of 2 next to 5 sqrt(rows), from 32 to 2,048.
         - Epochs: 10 for 40,000 rows, and fewer the more there are, by their cube root.
         """
         columns = x_dim + r_dim
@@ -76,7 +79,7 @@ class MemberSettings:
             width=_power_of_two(6.0 * math.sqrt(columns), 32, 128),
             dropout=round(0.2 / (1.0 + (rows / (400.0 * columns)) ** 2), 3),
             scaling="output" if x_dim > _MANY_COLUMNS else "input",
-            batch_size=_power_of_two(2.6 * math.sqrt(rows), 32, 1024),
+            batch_size=_power_of_two(5.0 * math.sqrt(rows), 32, 2048),
             epochs=min(60, max(4, round(340.0 * rows ** (-1.0 / 3.0)))),
         )
 

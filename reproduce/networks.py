@@ -1,0 +1,145 @@
+"""Members and the GCM of the paper as methods of the search: their spaces, and how they are fitted.
+
+What depends on the size of a table is searched as a factor on its default, so that settings found
+on some rows of a data set suit all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyro_gcm import GCM, FitResult, fit
+from pyro_gcm.members import best_epoch, build_members
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.training import AdamW
+from reproduce.methods import Predictor, Rows
+from reproduce.runs import Settings
+
+if TYPE_CHECKING:
+    from optuna import Trial
+
+#: Alternatives and costs of each, by name.
+_EVENTS = {"1x2": (1, 2), "3x3": (3, 3), "6x4": (6, 4)}
+
+#: The first trial of members: the defaults of the library, but for a dropout that is searched
+#: itself and not by a factor.
+MEMBERS_DEFAULT: Settings = {
+    "members": 8,
+    "width factor": 1.0,
+    "epochs factor": 1.0,
+    "batch factor": 1.0,
+    "dropout": 0.1,
+    "learning_rate": 0.005,
+    "weight_decay": 0.01,
+    "map_rate": 10.0,
+    "knots": 24,
+    "flat": False,
+    "steps": 0.5,
+    "event": "3x3",
+}
+
+
+def members_space(trial: Trial, n: int, d: int) -> Settings:
+    """Settings of members; see `reproduce.spaces`."""
+    return {
+        "members": trial.suggest_categorical("members", [8, 16]),
+        "width factor": trial.suggest_categorical("width factor", [0.5, 1.0, 2.0]),
+        "epochs factor": trial.suggest_float("epochs factor", 0.4, 2.0, log=True),
+        "batch factor": trial.suggest_categorical("batch factor", [0.5, 1.0, 2.0]),
+        "dropout": trial.suggest_float("dropout", 0.0, 0.4),
+        "learning_rate": trial.suggest_float("learning_rate", 0.001, 0.02, log=True),
+        "weight_decay": trial.suggest_float("weight_decay", 1e-3, 0.3, log=True),
+        "map_rate": trial.suggest_float("map_rate", 2.0, 20.0, log=True),
+        "knots": trial.suggest_int("knots", 8, 64, log=True),
+        "flat": trial.suggest_categorical("flat", [False, True]),
+        "steps": trial.suggest_categorical("steps", [0.0, 0.5]),
+        "event": trial.suggest_categorical("event", list(_EVENTS)),
+    }
+
+
+def member_settings(settings: Settings, rows: int, x_dim: int, r_dim: int) -> MemberSettings:
+    """The settings of the library that those of the search stand for, on a table of this size."""
+    own = dict(settings)
+    default = MemberSettings.for_table(rows, x_dim, r_dim)
+    alternatives, costs = _EVENTS[own.pop("event")]
+    return replace(
+        default,
+        width=round(default.width * own.pop("width factor")),
+        epochs=max(2, round(default.epochs * own.pop("epochs factor"))),
+        batch_size=round(default.batch_size * own.pop("batch factor")),
+        alternatives=alternatives,
+        costs=costs,
+        **own,
+    )
+
+
+def fit_members_of(
+    rows: Rows, until: Rows | int, settings: Settings, seed: int
+) -> tuple[Predictor, int]:
+    """Members on these rows; see `reproduce.spaces`."""
+    sizes = rows.x.shape[1], rows.r.shape[1]
+    chosen = member_settings(settings, len(rows.y), *sizes)
+    model = build_members(chosen, *sizes, response=rows.response, seed=seed)
+    options = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
+    return _trained(model, rows, until, seed, options)
+
+
+GCM_DEFAULT: Settings = {
+    "hidden": 32,
+    "epochs factor": 1.5,
+    "learning_rate": 0.01,
+    "weight_decay": 1e-4,
+    "event": "3x3",
+    "revenue_map": "piecewise_linear",
+    "z_dim": 4,
+}
+
+
+def gcm_space(trial: Trial, n: int, d: int) -> Settings:
+    """Settings of a GCM with a sampled Gaussian z; see `reproduce.spaces`."""
+    maps = ["piecewise_linear", "positive_linear"]
+    return {
+        "hidden": trial.suggest_categorical("hidden", [16, 32, 64, 128]),
+        "epochs factor": trial.suggest_float("epochs factor", 0.5, 3.0, log=True),
+        "learning_rate": trial.suggest_float("learning_rate", 0.001, 0.03, log=True),
+        "weight_decay": trial.suggest_float("weight_decay", 1e-5, 0.1, log=True),
+        "event": trial.suggest_categorical("event", list(_EVENTS)),
+        "revenue_map": trial.suggest_categorical("revenue_map", maps),
+        "z_dim": trial.suggest_categorical("z_dim", [2, 4, 8]),
+    }
+
+
+def fit_gcm(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[Predictor, int]:
+    """A GCM with a sampled z on these rows; see `reproduce.spaces`."""
+    own, sizes = dict(settings), (rows.x.shape[1], rows.r.shape[1])
+    table = MemberSettings.for_table(len(rows.y), *sizes)
+    alternatives, costs = _EVENTS[own.pop("event")]
+    decay, factor = own.pop("weight_decay"), own.pop("epochs factor")
+    options = {
+        "epochs": max(2, round(table.epochs * factor)),
+        "batch_size": table.batch_size,
+        "learning_rate": own.pop("learning_rate"),
+        "optimizer": _decaying(decay),
+    }
+    model = GCM(
+        *sizes, response=rows.response, seed=seed, alternatives=alternatives, costs=costs, **own
+    )
+    return _trained(model, rows, until, seed, options)
+
+
+def _decaying(decay: float) -> Callable[..., AdamW]:
+    return lambda parameters, lr: AdamW(parameters, lr=lr, weight_decay=decay)
+
+
+def _trained(
+    model: GCM, rows: Rows, until: Rows | int, seed: int, options: dict[str, Any]
+) -> tuple[GCM, int]:
+    """The model trained for a number of epochs, or for the best on the rows `until`."""
+    if isinstance(until, int):
+        options = {**options, "epochs": until}
+    else:
+        options = {**options, "validation": (until.x, until.r, until.y)}
+    result: FitResult = fit(model, rows.x, rows.r, rows.y, seed=seed, progress=False, **options)
+    return model, until if isinstance(until, int) else best_epoch(result)

@@ -31,7 +31,7 @@ MEMBERS_DEFAULT: Settings = {
     "epochs factor": 1.0,
     "batch factor": 1.0,
     "dropout": 0.1,
-    "learning_rate": 0.005,
+    "learning_rate": 0.008,
     "weight_decay": 0.01,
     "map_rate": 10.0,
     "knots": 24,

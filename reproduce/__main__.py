@@ -17,6 +17,7 @@ from reproduce import (
     quantile,
     report,
     timing,
+    untouched,
 )
 from reproduce.arguments import Refused
 
@@ -40,6 +41,7 @@ def main() -> None:
         "implicit": implicit,
         "auctions": auctions,
         "particles": particles,
+        "untouched": untouched,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

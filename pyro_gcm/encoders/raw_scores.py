@@ -40,7 +40,10 @@ _LIBRARIES = {
     "catboost": _Library(
         lambda estimator: estimator.tree_count_,
         lambda estimator, inputs, trees: estimator.predict(
-            inputs, prediction_type="RawFormulaVal", ntree_end=trees
+            inputs,
+            prediction_type="RawFormulaVal",
+            ntree_end=trees,
+            thread_count=estimator.get_params().get("thread_count", -1),
         ),
     ),
 }

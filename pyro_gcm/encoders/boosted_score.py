@@ -20,7 +20,7 @@ from pyro_gcm._validation import (
 )
 from pyro_gcm.baselines.baseline import device_of
 from pyro_gcm.baselines.boosting import MonotoneBoosting
-from pyro_gcm.encoders.raw_scores import raw_score, tree_count
+from pyro_gcm.encoders.raw_scores import RawScore
 
 
 class BoostedScore:
@@ -84,7 +84,7 @@ class BoostedScore:
         self.seed = positive_int("seed", seed, minimum=0)
         self.select_trees, self.options = select_trees, options
         self._booster(0)  # checks the options
-        self.boosters: list[Any] = []  # fitted estimators of the library
+        self.boosters: list[RawScore] = []
         #: Trees of each booster that the score has, at most; set by `fit`.
         self.trees = 0
 
@@ -107,19 +107,20 @@ class BoostedScore:
         boosters = []
         for number in range(self.folds):
             seen = fold != number
+            # Centred, since a library may be told so, and then its raw score is of centred values.
+            offset = float(outcomes[seen].mean()) if self.response == "continuous" else 0.0
             booster = self._booster(number)
-            booster.fit(covariates[seen], revenues[seen], outcomes[seen])
-            boosters.append(booster.estimator)
+            booster.fit(covariates[seen], revenues[seen], outcomes[seen] - offset)
+            boosters.append(RawScore(self.library, booster.estimator, offset))
 
         def out_of_fold(trees: int) -> Tensor:
             scores = torch.empty_like(outcomes)
             for number, booster in enumerate(boosters):
                 unseen = fold == number
-                values = raw_score(self.library, booster, inputs[unseen.numpy()], trees)
-                scores[unseen] = torch.from_numpy(values)
+                scores[unseen] = torch.from_numpy(booster(inputs[unseen.numpy()], trees))
             return scores
 
-        most = max(tree_count(self.library, booster) for booster in boosters)
+        most = max(booster.trees for booster in boosters)
         counts = sorted({round(count) for count in np.geomspace(1, most, 30)})
         if not self.select_trees:
             counts = [most]
@@ -131,7 +132,7 @@ class BoostedScore:
         """The mean of the boosters' scores for new rows.
 
         With role "revenue" it is non-decreasing in every revenue, bit for bit, across calls and
-        batch sizes (see `raw_scores.raw_score`; the sum over boosters has a fixed order too).
+        batch sizes (see `raw_scores.RawScore`; the sum over boosters has a fixed order too).
 
         :param x: [B, x_dim]; `r`: [B, r_dim], which role "covariate" does not read.
         :returns: float64 [B], on the device of the first tensor among x and r.
@@ -144,7 +145,7 @@ class BoostedScore:
             columns.append(matrix("r", r, self.r_dim, "r_dim"))
             same_rows(x=columns[0], r=columns[1])
         inputs = torch.cat([part.double().cpu() for part in columns], 1).numpy()
-        scores = [raw_score(self.library, each, inputs, self.trees) for each in self.boosters]
+        scores = [booster(inputs, self.trees) for booster in self.boosters]
         mean = sum(scores[1:], start=scores[0]) / len(scores)
         return torch.from_numpy(mean).to(device_of(x, r))
 

@@ -49,17 +49,28 @@ _LIBRARIES = {
 }
 
 
-def tree_count(library: str, estimator: Any) -> int:
-    """The number of trees of a fitted estimator of a library of `baselines.MonotoneBoosting`."""
-    return int(_LIBRARIES[library].trees(estimator))
-
-
-def raw_score(library: str, estimator: Any, inputs: Array, trees: int) -> Array:
-    """The sum over the first trees, [B], for inputs [B, columns].
+class RawScore(NamedTuple):
+    """The raw score of a fitted estimator of a library of `baselines.MonotoneBoosting`.
 
     Every library adds the trees of a row one after the other, in the same order for every row and
     batch. A sum of floats in a fixed order does not fall where no term falls, so that the score
     does not fall, bit for bit, in a revenue in which no tree falls.
+
+    :param library: its name there.
+    :param offset: what was subtracted from the outcomes that the estimator was trained on.
     """
-    trees = min(trees, tree_count(library, estimator))
-    return np.asarray(_LIBRARIES[library].score(estimator, inputs, trees), dtype=np.float64)
+
+    library: str
+    estimator: Any
+    offset: float = 0.0
+
+    @property
+    def trees(self) -> int:
+        """How many trees there are."""
+        return int(_LIBRARIES[self.library].trees(self.estimator))
+
+    def __call__(self, inputs: Array, trees: int) -> Array:
+        """The sum over at most so many trees, the first, [B], for inputs [B, columns]."""
+        trees = min(trees, self.trees)
+        values = _LIBRARIES[self.library].score(self.estimator, inputs, trees)
+        return np.asarray(values, dtype=np.float64) + self.offset

@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from pyro_gcm.baselines import MonotoneBoosting
 from pyro_gcm.encoders import BoostedScore
-from pyro_gcm.encoders.raw_scores import raw_score, tree_count
+from pyro_gcm.encoders.raw_scores import RawScore
 
 TREES = {"sklearn": "max_iter", "xgboost": "n_estimators", "lightgbm": "n_estimators"}
 PAIRS = 100_000
@@ -66,7 +66,7 @@ def test_a_training_row_is_scored_by_the_booster_that_has_not_seen_it(
     for numbers, booster in zip(seen, score.boosters, strict=True):
         unseen = torch.ones(600, dtype=torch.bool).index_fill(0, numbers, False)
         times_unseen += unseen
-        expected = raw_score(library, booster, inputs[unseen].numpy(), score.trees)
+        expected = booster(inputs[unseen].numpy(), score.trees)
         np.testing.assert_array_equal(found[unseen], expected)
     assert (times_unseen == 1.0).all()
 
@@ -91,10 +91,13 @@ def test_a_new_row_gets_the_mean_of_the_boosters_raw_scores(response):
     inputs = torch.cat([x, r], 1).numpy()
     name = "decision_function" if response == "binary" else "predict"
     kinds = HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    assert all(isinstance(each, kinds[response == "continuous"]) for each in score.boosters)
-    assert [each.random_state for each in score.boosters] == [4, 5, 6, 7, 8]
-    expected = np.mean([getattr(each, name)(inputs) for each in score.boosters], 0)
-    np.testing.assert_allclose(score.score(x, r), expected, rtol=1e-12)
+    made = [booster.estimator for booster in score.boosters]
+    assert all(isinstance(each, kinds[response == "continuous"]) for each in made)
+    assert [each.random_state for each in made] == [4, 5, 6, 7, 8]
+    expected = np.mean([getattr(each, name)(inputs) for each in made], 0)
+    if response == "continuous":  # the mean of five means of four parts
+        expected += float(y.mean())
+    np.testing.assert_allclose(score.score(x, r), expected, rtol=1e-9)
 
 
 def test_a_covariate_is_a_score_of_x_alone():
@@ -141,12 +144,17 @@ def test_the_number_of_trees_has_the_lowest_loss_out_of_fold():
 @pytest.mark.parametrize("library", list(TREES))
 def test_the_score_of_all_trees_gives_the_prediction(library, response):
     x, r, y = rows(response=response)
+    y = y if response == "binary" else y - y.mean()
     model = MonotoneBoosting(library, response=response, **sized(library, 20)).fit(x, r, y)
-    assert tree_count(library, model.estimator) == 20
-    score = raw_score(library, model.estimator, torch.cat([x, r], 1).numpy(), 99)
-    found = torch.from_numpy(score)
+    score = RawScore(library, model.estimator)
+    assert score.trees == 20
+    inputs = torch.cat([x, r], 1).numpy()
+    found = torch.from_numpy(score(inputs, 99))
+    expected = model.predict(x, r)
     found = found.sigmoid() if response == "binary" else found
-    torch.testing.assert_close(found, model.predict(x, r), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    shifted = RawScore(library, model.estimator, 3.0)(inputs, 5)
+    np.testing.assert_array_equal(shifted, score(inputs, 5) + 3.0)
 
 
 @pytest.mark.parametrize("response", ["binary", "continuous"])
@@ -158,8 +166,16 @@ def test_the_score_of_fewer_trees_is_that_of_a_smaller_booster(library, response
         MonotoneBoosting(library, response=response, **sized(library, trees)).fit(x, r, y)
         for trees in (20, 7)
     )
-    found = raw_score(library, whole.estimator, inputs, 7)
-    np.testing.assert_allclose(found, raw_score(library, small.estimator, inputs, 7), rtol=1e-6)
+    found = RawScore(library, whole.estimator)(inputs, 7)
+    np.testing.assert_allclose(found, RawScore(library, small.estimator)(inputs, 7), rtol=1e-6)
+
+
+@pytest.mark.parametrize("library", list(TREES))
+def test_scores_of_a_continuous_outcome_are_in_its_units(library):
+    x, r, y = rows(response="continuous")
+    score = score_of("revenue", library, "continuous", trees=60)
+    for found in (score.fit(x, r, 1e4 + y), score.score(x, r)):
+        assert float((found - y).mean()) == pytest.approx(1e4, abs=0.5)
 
 
 def catboost_estimator(response, constraints):
@@ -187,12 +203,13 @@ def test_no_raw_score_falls_when_revenues_rise_alone_or_in_a_batch(library, resp
     step *= 10.0 ** -g.integers(0, 4, size=(PAIRS, 1))
     low[::2] = r.numpy()[g.integers(0, len(r), PAIRS // 2)]
     below, above = (np.hstack([x, revenue]) for revenue in (low, low + step))
-    at_low = raw_score(library, estimator, below, 60)
-    at_high = np.concatenate([raw_score(library, estimator, p, 60) for p in np.split(above, 8)])
+    score = RawScore(library, estimator, 0.1)
+    at_low = score(below, 60)
+    at_high = np.concatenate([score(part, 60) for part in np.split(above, 8)])
     assert (at_high >= at_low).all()
     assert (at_high > at_low).mean() > 0.2
     some = slice(0, 150)
-    alone = [raw_score(library, estimator, row[None], 60)[0] for row in below[some]]
+    alone = [score(row[None], 60)[0] for row in below[some]]
     np.testing.assert_array_equal(alone, at_low[some])
 
 

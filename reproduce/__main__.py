@@ -18,6 +18,7 @@ from reproduce import (
     report,
     search,
     timing,
+    untouched,
 )
 from reproduce.arguments import Refused
 
@@ -42,6 +43,7 @@ def main() -> None:
         "auctions": auctions,
         "particles": particles,
         "search": search,
+        "untouched": untouched,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

@@ -60,15 +60,18 @@ def members_space(trial: Trial, n: int, d: int) -> Settings:
 
 
 def member_settings(settings: Settings, rows: int, x_dim: int, r_dim: int) -> MemberSettings:
-    """The settings of the library that those of the search stand for, on a table of this size."""
+    """The settings of the library that those of the search stand for, on a table of this size.
+
+    What they leave out is the library's default.
+    """
     own = dict(settings)
     default = MemberSettings.for_table(rows, x_dim, r_dim)
-    alternatives, costs = _EVENTS[own.pop("event")]
+    alternatives, costs = _EVENTS[own.pop("event", "3x3")]
     return replace(
         default,
-        width=round(default.width * own.pop("width factor")),
-        epochs=max(2, round(default.epochs * own.pop("epochs factor"))),
-        batch_size=round(default.batch_size * own.pop("batch factor")),
+        width=round(default.width * own.pop("width factor", 1.0)),
+        epochs=max(2, round(default.epochs * own.pop("epochs factor", 1.0))),
+        batch_size=round(default.batch_size * own.pop("batch factor", 1.0)),
         alternatives=alternatives,
         costs=costs,
         **own,

@@ -208,10 +208,11 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
     shared = {"folds": plan.folds, **({"rows": QUICK_ROWS} if arguments.quick else {})}
     stored = _stored(path, name, shared)
     searches = [str(split) for split in splits] if plan.nested else [ASIDE_SPLIT]
+    searched = [method for method in arguments.methods if SEARCHED[method].space is not None]
     studies = {
         (method, split): _study(name, method, split, shared)
         for split in searches
-        for method in arguments.methods
+        for method in searched
     }
     trials = arguments.trials or plan.trials
     for number in range(QUICK_TRIALS if arguments.quick else trials):
@@ -229,8 +230,11 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
         for key, study in studies.items():
             study.tell(stored[(*key, number)][1])
     chosen = {key: as_json({**study.best(), **shared}) for key, study in studies.items()}
+    default = as_json(shared)
     return {
-        (method, str(split)): chosen[method, str(split) if plan.nested else ASIDE_SPLIT]
+        (method, str(split)): chosen.get(
+            (method, str(split) if plan.nested else ASIDE_SPLIT), default
+        )
         for method in arguments.methods
         for split in splits
     }
@@ -240,6 +244,7 @@ def _study(name: str, method: str, split: str, shared: Settings) -> Study:
     dataset, entry = tasks.load(name, "default"), SEARCHED[method]
     rows = searched_rows(dataset, PLANS[name], split)[: shared.get("rows")]
     sizes = {"n": len(rows) * 3 // 5, "d": dataset.x_dim + dataset.r_dim}
+    assert entry.space is not None
     return Study(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
 
 

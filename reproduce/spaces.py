@@ -38,14 +38,15 @@ MOST_TREES, PATIENCE = 2_000, 50
 class Searched:
     """A method of the search.
 
-    :param space: function (trial, rows, columns) -> settings; see above.
+    :param space: function (trial, rows, columns) -> settings; see above. None for a method without
+        settings, whose final fits are those of its defaults.
     :param fit: function (rows, until, settings, seed) -> model and rounds; see above.
     :param default: the searched values of the first trial, inside the space.
     :param density: the model of a continuous y has a density of its own.
     :param package: the package that it needs, of the extra "boosting" if not of `pyro_gcm`.
     """
 
-    space: Callable[[Trial, int, int], Settings]
+    space: Callable[[Trial, int, int], Settings] | None
     fit: Callable[[Rows, Rows | int, Settings, int], tuple[Predictor, int]]
     default: Settings
     density: bool = False
@@ -142,6 +143,7 @@ SEARCHED: dict[str, Searched] = {
     "Members": Searched(
         networks.members_space, networks.fit_members_of, networks.MEMBERS_DEFAULT, density=True
     ),
+    "Members, default": Searched(None, networks.fit_members_of, {}, density=True),
     "GCM": Searched(networks.gcm_space, networks.fit_gcm, networks.GCM_DEFAULT, density=True),
     "LightGBM": Searched(
         _lightgbm,

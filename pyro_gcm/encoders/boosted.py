@@ -1,0 +1,168 @@
+"""A model that reads the score of boosted trees beside x and r."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm.encoders.boosted_score import BoostedScore
+
+#: Pairs of a row of x and one of the revenues that are scored together.
+_PAIRS = 1 << 17
+
+
+class Boosted:
+    """A model of the columns that `BoostedScore.columns` makes, as a model of x and r.
+
+    Every method takes x and r in the units of the data, adds the score to them and calls the method
+    of the model by the same name, with its other arguments. If the model is non-decreasing in its
+    revenues, bit for bit, then so is this one in r, for both roles of the score.
+
+    :param model: trained on `score.columns(x, r, score.fit(x, r, y))`: a `GCM` or `IGCM` or
+        whatever has `x_dim`, `r_dim` and these methods, with one more covariate or revenue than the
+        data, by the role of the score.
+    :param score: fitted.
+    :raises TypeError: for a score that is none.
+    :raises ValueError: for a model of other sizes.
+    :raises RuntimeError: if the score has not been fitted.
+    """
+
+    def __init__(self, model: Any, score: BoostedScore) -> None:
+        if not isinstance(score, BoostedScore):
+            raise TypeError(f"score must be a BoostedScore, got {type(score).__name__}")
+        score.check_fitted()
+        sizes = {"x_dim": score.x_dim, "r_dim": score.r_dim}
+        sizes["r_dim" if score.role == "revenue" else "x_dim"] += 1
+        for name, size in sizes.items():
+            if getattr(model, name) != size:
+                raise ValueError(
+                    f"model must have {name}={size} for rows with this score as a {score.role}, "
+                    f"got {name}={getattr(model, name)}"
+                )
+        self.model, self.score = model, score
+        self.x_dim, self.r_dim = score.x_dim, score.r_dim
+
+    def predict(self, x: ArrayLike, r: ArrayLike, **options: Any) -> Tensor:
+        """Prediction for every row, [B]; x [B, x_dim] and r [B, r_dim] in data units."""
+        predictions: Tensor = self.model.predict(*self.score.columns(x, r), **options)
+        return predictions
+
+    def log_prob(self, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any) -> Tensor:
+        """log p(y | x, r) of every row, [B]."""
+        log_p: Tensor = self.model.log_prob(*self.score.columns(x, r), y, **options)
+        return log_p
+
+    def cdf(self, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any) -> Tensor:
+        """Pr(Y <= y | x, r) of every row, [B]."""
+        p: Tensor = self.model.cdf(*self.score.columns(x, r), y, **options)
+        return p
+
+    def posterior(
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike | None = None, **options: Any
+    ) -> Any:
+        """Draws of every site of given rows; see `GCM.posterior`."""
+        return self.model.posterior(*self.score.columns(x, r), y, **options)
+
+    def cost_posterior(self, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any) -> Any:
+        """Draws of the latent variables and costs given the outcome; see `GCM.cost_posterior`."""
+        return self.model.cost_posterior(*self.score.columns(x, r), y, **options)
+
+    def cost(self, x: ArrayLike, **options: Any) -> Any:
+        """p(c | x); with role "revenue" the costs are those of the revenues and of the score."""
+        covariates = self.score.columns(x, None)[0] if self.score.role == "covariate" else x
+        return self.model.cost(covariates, **options)
+
+    def surface(self, x: ArrayLike, revenues: ArrayLike, **options: Any) -> Tensor:
+        """Predictions [B, R] for every row of x [B, x_dim] at every row of revenues [R, r_dim].
+
+        With role "revenue" the score of a revenue depends on the row, so that the model's own
+        `surface` is called once for each row of x.
+        """
+        grids = self._grids(x, revenues)
+        return torch.cat([self.model.surface(*grid, **options) for grid in grids])
+
+    def surface_draws(self, x: ArrayLike, revenues: ArrayLike, **options: Any) -> Any:
+        """The predictions behind `surface` before they are averaged over the draws of z."""
+        parts = [self.model.surface_draws(*g, **options) for g in self._grids(x, revenues)]
+        values, weights = zip(*parts, strict=True)
+        return type(parts[0])(
+            torch.cat(values, 1), None if weights[0] is None else torch.cat(weights, 1)
+        )
+
+    def required_revenue(
+        self,
+        x: ArrayLike,
+        level: float = 0.9,
+        *,
+        revenue: int = 0,
+        r: ArrayLike | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """The smallest value of one revenue at which the prediction reaches a level, [B].
+
+        With role "revenue" the score moves with that revenue.
+
+        :param r: the other revenues, [B, r_dim] or [r_dim], with NaN for the one that is searched
+            for; their training means by default.
+        :returns: inf where no revenue reaches the level, -inf where every revenue does (within
+            2^20 standard deviations of the training data).
+        :raises ValueError: for a revenue index or a level out of range, for a number in `r` in
+            place of the revenue that is searched for, and for revenues of other shapes.
+        """
+        if self.score.role == "covariate":
+            columns = self.score.columns(x, None)[0]
+            found: Tensor = self.model.required_revenue(
+                columns, level, revenue=revenue, r=r, **options
+            )
+            return found
+        from pyro_gcm.sampling.bisection import smallest_reaching
+
+        x = matrix("x", x, self.x_dim, "x_dim")
+        self._check_search(level, revenue)
+        units = self.model.r_standardizer
+        loc, scale = (unit[: self.r_dim].double().to(x.device) for unit in (units.loc, units.scale))
+        column = torch.tensor([revenue], device=x.device)
+        rows = loc.index_fill(0, column, math.nan) if r is None else as_tensor("r", r, x.device)
+        rows = rows.expand(len(x), -1) if rows.dim() == 1 else rows
+        if rows.dim() == 2 and rows.shape[1] == self.r_dim:
+            if not rows[:, revenue].isnan().all():
+                raise ValueError(
+                    f"r must have NaN in column {revenue}, the revenue that is searched for"
+                )
+            rows = rows.double().index_fill(1, column, loc[revenue].item())
+        rows = matrix("r", rows, self.r_dim, "r_dim")
+        same_rows(x=x, r=rows)
+
+        def prediction(value: Tensor) -> Tensor:
+            return self.predict(x, rows.index_copy(1, column, value[:, None]), **options)
+
+        start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
+        return smallest_reaching(prediction, level, start, step, self.model.dtype)
+
+    def _check_search(self, level: float, revenue: int) -> None:
+        if self.score.response == "binary" and not 0.0 < level < 1.0:
+            raise ValueError(f"level must be a probability in (0, 1), got {level}")
+        if not math.isfinite(level):
+            raise ValueError(f"level must be finite, got {level}")
+        if positive_int("revenue", revenue, minimum=0) >= self.r_dim:
+            raise ValueError(
+                f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"
+            )
+
+    def _grids(self, x: ArrayLike, revenues: ArrayLike) -> Iterator[tuple[Any, Any]]:
+        """Arguments of the model's `surface`: one pair, or one for each row of x, by role."""
+        if self.score.role == "covariate":
+            yield self.score.columns(x, revenues)
+            return
+        x = matrix("x", x, self.x_dim, "x_dim")
+        revenues = matrix("revenues", revenues, self.r_dim, "r_dim", x.device)
+        count = len(revenues)
+        for part in x.split(max(1, _PAIRS // count)):
+            repeated = revenues.repeat(len(part), 1)
+            _, columns = self.score.columns(part.repeat_interleave(count, 0), repeated)
+            yield from zip(part.split(1), columns.split(count), strict=True)

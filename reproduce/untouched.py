@@ -1,0 +1,167 @@
+"""One look at two untouched data sets: every method with its defaults, nothing chosen."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from torch import Tensor
+
+import pyro_gcm
+from pyro_gcm import GCM, baselines, data, fit_members
+from pyro_gcm.training import Diverged
+from reproduce.arguments import Refused, positive_count
+from reproduce.intervals import TEST_TO_TRAIN, ranking, samples
+from reproduce.markdown import grid, known_first, markdown
+from reproduce.methods import Predictor, Rows, rows_of
+from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
+from reproduce.scores import distribution_scores
+from reproduce.tables import star
+from reproduce.untouched_data import UNTOUCHED, load
+
+#: Rows of --quick, whose outcomes are shuffled.
+QUICK_ROWS = 300
+#: Metrics that are better where higher; the others are errors.
+HIGHER = ("AUC", "accuracy", "log score")
+
+
+@dataclass(frozen=True)
+class Default:
+    """A method with its defaults.
+
+    :param fit: function (rows, seed, device) -> trained model and its number of epochs.
+    :param package: the module whose version decides what the defaults are.
+    :param density: whether the model has a density of a continuous y. Where it has not, the density
+        is normal around its prediction, as wide as its errors on a fifth of the training rows that
+        it was not trained on.
+    """
+
+    fit: Callable[[Rows, int, str], tuple[Predictor, int]]
+    package: str
+    density: bool = False
+
+
+def _boosting(
+    library: Any, options: Settings, rows: Rows, seed: int, device: str
+) -> tuple[Predictor, int]:
+    response: Any = rows.response
+    model = baselines.MonotoneBoosting(library, response=response, seed=seed, **options)
+    return model.fit(rows.x, rows.r, rows.y), 0
+
+
+def _gcm(rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
+    model = GCM(rows.x.shape[1], rows.r.shape[1], response=rows.response, seed=seed)
+    columns = rows.x, rows.r, rows.y
+    result = pyro_gcm.fit(model, *columns, seed=seed, device=device, progress=False)
+    return model, result.best_epoch
+
+
+def _members(rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
+    columns, response = (rows.x, rows.r, rows.y), rows.response
+    fitted = fit_members(*columns, response=response, seed=seed, device=device, progress=False)
+    return fitted.model, fitted.result.best_epoch
+
+
+#: Name -> method. The options of a booster are no settings: one thread, and no output.
+METHODS = {
+    "HistGradientBoosting": Default(partial(_boosting, "sklearn", {}), "sklearn"),
+    "XGBoost": Default(partial(_boosting, "xgboost", {"n_jobs": 1}), "xgboost"),
+    "LightGBM": Default(partial(_boosting, "lightgbm", {"n_jobs": 1}), "lightgbm"),
+    "CatBoost": Default(partial(_boosting, "catboost", {"thread_count": 1}), "catboost"),
+    "Members": Default(_members, "pyro_gcm", density=True),
+    "GCM": Default(_gcm, "pyro_gcm", density=True),
+}
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """Scores of one method on one split; NaN where it diverged."""
+    method, dataset = METHODS[fit.method], load(fit.dataset, fit.options.get("shuffled"))
+    learn, test = dataset.split(int(fit.split))
+    start = time.perf_counter()
+    try:
+        model, epochs = method.fit(rows_of(dataset, learn), fit.seed, device)
+    except Diverged:
+        metric = "AUC" if dataset.response == "binary" else "RMSE"
+        return {metric: math.nan, "seconds": time.perf_counter() - start, "epochs": 0}
+    cost = {"seconds": time.perf_counter() - start, "epochs": epochs}
+    spread = None
+    if dataset.response == "continuous" and not method.density:
+        spread = _spread(method, dataset, learn, fit.seed, device)
+    return {**distribution_scores(dataset, [model], test, device, spread), **cost}
+
+
+def _spread(method: Default, dataset: data.Dataset, learn: Tensor, seed: int, device: str) -> float:
+    size = len(learn) * 4 // 5
+    seen, unseen = learn[:size], learn[size:]
+    model, _ = method.fit(rows_of(dataset, seen), seed, device)
+    error = dataset.y[unseen] - model.predict(dataset.x[unseen], dataset.r[unseen])
+    return float(error.square().mean().sqrt())
+
+
+def report(table: pd.DataFrame, name: str) -> str:
+    """Means of every metric on a data set, and what the revenues are.
+
+    The best mean is in bold; * where the corrected 95 % interval of the paired difference to it
+    excludes 0.
+    """
+    cells, marks = {}, {}
+    rows = table[table["dataset"] == name]
+    metrics = list(dict.fromkeys(rows["metric"]))
+    lower = {metric: metric not in HIGHER for metric in metrics}
+    for metric, of_metric in rows.groupby("metric"):
+        values = samples(of_metric, "method")
+        ordered = {method: values[method] for method in known_first(values)}
+        for place in ranking(ordered, lower[str(metric)], TEST_TO_TRAIN):
+            cells[place.method, metric] = place.score
+            marks[place.method, metric] = star(place.behind)
+    scores = grid(cells, {metric: metric for metric in metrics}, lower, marks)
+    dataset, entry = load(name), UNTOUCHED[name]
+    size = f"{len(dataset):,} rows, {dataset.x_dim} covariates ({', '.join(dataset.x_names)})"
+    directions = markdown(["Revenue", "Why y increases in it"], map(list, entry.directions.items()))
+    return f"{entry.title} (`{name}`): {size}\n\n{directions}\n\n{scores}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `python -m reproduce untouched`."""
+    parser.add_argument("--datasets", nargs="+", choices=list(UNTOUCHED), default=list(UNTOUCHED))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--seeds", type=positive_count, default=10, help="splits, from 0")
+    add_run_arguments(parser)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Run the fits that the table lacks, and print it; with --quick on shuffled outcomes."""
+    limit: Settings = {"shuffled": QUICK_ROWS} if arguments.quick else {}
+    versions = {method: _version(method) for method in arguments.methods}
+    fits = [
+        Fit("untouched", name, "default", "held-out", str(seed), seed, method, settings)
+        for name in arguments.datasets
+        for seed in range(2 if arguments.quick else arguments.seeds)
+        for method in arguments.methods
+        for settings in [as_json({**versions[method], **limit})]
+    ]
+    path: Path = arguments.output / "untouched.csv"
+    table = run_fits(path, fits, run, arguments)
+    for name in arguments.datasets:
+        print(f"\n{report(table, name)}")
+    print(f"\nwritten: {path}")
+
+
+def _version(method: str) -> Settings:
+    """The version of the library whose defaults a method has.
+
+    :raises Refused: if it is not installed.
+    """
+    package = METHODS[method].package
+    try:
+        return {package: import_module(package).__version__}
+    except ImportError as error:
+        raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error

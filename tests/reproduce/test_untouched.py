@@ -1,0 +1,191 @@
+"""The untouched check, which tests see with shuffled outcomes only."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import sys
+
+import pandas as pd
+import pytest
+import torch
+from toys import options, row, toy
+
+from pyro_gcm.training import Diverged
+from reproduce import untouched, untouched_data
+from reproduce.arguments import Refused
+from reproduce.runs import Fit, read_results
+from reproduce.untouched_data import UNTOUCHED, load
+
+
+def asked(tmp_path, *more):
+    return options(untouched, tmp_path, "--quick", "--jobs", "1", *more)
+
+
+# The data sets.
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "digest"),
+    [("fair", (6366, 15, 3), "c53858559330de94"), ("randhie", (20190, 3, 4), "757b02466f73fe28")],
+)
+def test_the_columns_are_those_of_the_package(name, shape, digest):
+    dataset = load(name)
+    assert (len(dataset), dataset.x_dim, dataset.r_dim) == shape
+    assert dataset.r_names == tuple(UNTOUCHED[name].directions)
+    assert not set(dataset.x_names) & {column.strip("-") for column in dataset.r_names}
+    columns = torch.cat([dataset.x, dataset.r, dataset.y[:, None]], 1)
+    assert hashlib.sha256(columns.numpy().tobytes()).hexdigest()[:16] == digest
+
+
+def test_every_woman_and_husband_has_one_occupation():
+    dataset = load("fair")
+    assert dataset.response == "binary"
+    for group in ("occupation=", "occupation_husb="):
+        places = [i for i, name in enumerate(dataset.x_names) if name.startswith(group)]
+        assert len(places) == 6
+        assert (dataset.x[:, places].sum(1) == 1.0).all()
+    assert dataset.r[:, 0].unique().tolist() == [-5.0, -4.0, -3.0, -2.0, -1.0]
+
+
+def test_self_rated_health_is_one_ordered_column():
+    dataset = load("randhie")
+    assert dataset.response == "continuous"
+    assert dataset.r[:, 3].unique().tolist() == [0.0, 1.0, 2.0, 3.0]
+    # Coinsurance from 0 to 100 percent as -log(percent + 1).
+    assert float(dataset.r[:, 0].min()) == pytest.approx(-math.log(101.0))
+    assert float(dataset.r[:, 0].max()) == 0.0
+
+
+@pytest.mark.parametrize("name", list(UNTOUCHED))
+def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
+    table = toy(rows=500)  # the first column of x is the row number, y a function of the row
+    table.y[:] = torch.arange(500)
+    entry = dataclasses.replace(UNTOUCHED[name], read=lambda: table)
+    monkeypatch.setitem(untouched_data.UNTOUCHED, name, entry)
+    few = load.__wrapped__(name, 200)
+    rows = few.x[:, 0].long()
+    assert len(rows.unique()) == len(few.y.unique()) == 200
+    assert torch.equal(few.r, table.r[rows])
+    assert (few.y == rows).sum() < 5
+    assert abs(torch.corrcoef(torch.stack([few.y, rows.double()]))[0, 1]) < 0.2
+
+
+# The study. Outcomes are shuffled in all of its tests, so that nobody sees a score of the check.
+
+
+def test_the_study_runs_every_method_and_resumes(tmp_path, capsys, monkeypatch):
+    untouched.main(asked(tmp_path))
+    path = tmp_path / "untouched.csv"
+    table = read_results(path)
+    wide = table.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
+    assert len(wide) == 2 * len(untouched.METHODS) * 2
+    assert wide.loc["fair", ["AUC", "log score"]].notna().all(axis=None)
+    assert wide.loc["randhie", ["RMSE", "log score"]].notna().all(axis=None)
+    assert table["settings"].str.contains('"shuffled":300').all()
+    settings = json.loads(table[table["method"] == "LightGBM"]["settings"].iloc[0])
+    assert settings == {"lightgbm": pytest.importorskip("lightgbm").__version__, "shuffled": 300}
+    # Nothing can be learned from shuffled outcomes.
+    assert (wide.loc["fair", "AUC"] - 0.5).abs().mean() < 0.2
+    printed = capsys.readouterr().out
+    assert "Affairs (`fair`): 6,366 rows, 15 covariates (age, " in printed
+    assert "| -lncoins | a patient who pays" in printed
+    assert "| XGBoost |" in printed
+    monkeypatch.setattr(untouched, "run", None)
+    untouched.main(asked(tmp_path))
+
+
+def test_methods_have_their_defaults(monkeypatch):
+    given = []
+
+    class Stop(Exception):
+        pass
+
+    def recorded(make):
+        def call(*arguments, **named):
+            given.append((arguments, named))
+            return make(*arguments, **named)
+
+        return call
+
+    def stop(*arguments, **named):
+        given.append((arguments, named))
+        raise Stop
+
+    monkeypatch.setattr(untouched.baselines, "MonotoneBoosting", stop)
+    monkeypatch.setattr(untouched, "GCM", recorded(untouched.GCM))
+    monkeypatch.setattr(untouched.pyro_gcm, "fit", stop)
+    monkeypatch.setattr(untouched, "fit_members", stop)
+    found = {}
+    for method in untouched.METHODS:
+        with pytest.raises(Stop):
+            untouched.run(study_fit(method, seed=3))
+        found[method] = [{**named} for _, named in given]
+        del given[:]
+    boosting = {"response": "binary", "seed": 3}
+    assert found["HistGradientBoosting"] == [boosting]
+    assert found["XGBoost"] == found["LightGBM"] == [{**boosting, "n_jobs": 1}]
+    fit = {"seed": 3, "device": "cpu", "progress": False}
+    assert found["CatBoost"] == [{**boosting, "thread_count": 1}]
+    assert found["Members"] == [{"response": "binary", **fit}]
+    assert found["GCM"] == [{"response": "binary", "seed": 3}, fit]
+
+
+def study_fit(method, dataset="fair", seed=0):
+    return Fit("untouched", dataset, "default", "held-out", "1", seed, method, '{"shuffled":300}')
+
+
+class Constant:
+    """Predicts 1 everywhere."""
+
+    def predict(self, x, r):
+        return torch.ones(len(x), dtype=torch.float64)
+
+
+def test_a_method_without_a_density_is_as_wide_as_its_errors(monkeypatch):
+    sizes = []
+
+    def fit(rows, seed, device):
+        sizes.append(len(rows.y))
+        return Constant(), 7
+
+    monkeypatch.setitem(untouched.METHODS, "constant", untouched.Default(fit, "numpy"))
+    scores = untouched.run(study_fit("constant", "randhie"))
+    assert sizes == [240, 192]
+    assert scores["epochs"] == 7
+    dataset = load("randhie", 300)
+    learn, test = dataset.split(1)
+    spread = (dataset.y[learn[192:]] - 1.0).square().mean().sqrt()
+    expected = torch.distributions.Normal(1.0, spread).log_prob(dataset.y[test]).mean()
+    assert scores["log score"] == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize(("dataset", "metric"), [("fair", "AUC"), ("randhie", "RMSE")])
+def test_a_fit_that_diverged_is_nan(monkeypatch, dataset, metric):
+    def fit(rows, seed, device):
+        raise Diverged
+
+    monkeypatch.setitem(untouched.METHODS, "wild", untouched.Default(fit, "numpy"))
+    assert math.isnan(untouched.run(study_fit("wild", dataset))[metric])
+
+
+def test_the_report_marks_what_is_behind():
+    values = {"GCM": (0.70, 0.71, 0.72), "LightGBM": (0.60, 0.61, 0.62)}
+    shared = {"experiment": "untouched", "dataset": "fair"}
+    table = pd.DataFrame(
+        row(**shared, method=method, metric=metric, split=str(at), value=sign * value)
+        for method, each in values.items()
+        for metric, sign in (("AUC", 1.0), ("calibration error", 1.0))
+        for at, value in enumerate(each)
+    )
+    printed = untouched.report(table, "fair")
+    assert "| Method | AUC | calibration error |" in printed
+    assert "| LightGBM | 0.6100 ± 0.0248* | **0.6100 ± 0.0248** |" in printed
+    assert "| GCM | **0.7100 ± 0.0248** | 0.7100 ± 0.0248* |" in printed
+
+
+def test_a_missing_library_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(Refused, match=r"XGBoost needs xgboost: pip install pyro-gcm\[boosting\]"):
+        untouched.main(asked(tmp_path))
+    assert not list(tmp_path.iterdir())

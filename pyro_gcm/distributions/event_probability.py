@@ -29,11 +29,12 @@ class StandardTails(NamedTuple):
     """A location-scale family at loc 0 and scale 1, in float64.
 
     :param tails: u -> Pr(c < u) and Pr(c >= u), each with full relative precision.
-    :param root_density: u -> square root of the density, which underflows later than the density.
+    :param pull: (weight, u, Pr(c < u)) -> weight times density over Pr(c < u), where nothing
+        underflows before the result does.
     """
 
     tails: Callable[[Tensor], tuple[Tensor, Tensor]]
-    root_density: Callable[[Tensor], Tensor]
+    pull: Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 # In place on tensors of their own: a page of new memory costs more than the arithmetic on it.
@@ -47,17 +48,27 @@ def _split(smaller: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     return positive - signed, positive.neg_().add_(1.0).add_(signed)
 
 
+def _by_root(root_density: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
+    """`pull` from the square root of the density, which underflows later than the density."""
+
+    def pull(weight: Tensor, u: Tensor, up: Tensor) -> Tensor:
+        root = root_density(u)
+        return (weight / up.clamp_min(_TINY)).mul_(root).mul_(root)
+
+    return pull
+
+
 NORMAL = StandardTails(
     lambda u: _split(u.abs().mul_(math.sqrt(0.5)).erfc_().mul_(0.5), u),
-    lambda u: (u * u).mul_(-0.25).sub_(0.25 * math.log(2.0 * math.pi)).exp_(),
+    _by_root(lambda u: (u * u).mul_(-0.25).sub_(0.25 * math.log(2.0 * math.pi)).exp_()),
 )
 LOGISTIC = StandardTails(
     lambda u: (torch.sigmoid(u), torch.sigmoid(-u)),
-    lambda u: torch.exp(-0.5 * u.abs()) * torch.sigmoid(u.abs()),
+    lambda weight, u, up: weight * torch.sigmoid(-u),  # the density is Pr(c < u) Pr(c >= u)
 )
 LAPLACE = StandardTails(
     lambda u: _split(0.5 * torch.exp(-u.abs()), u),
-    lambda u: math.sqrt(0.5) * torch.exp(-0.5 * u.abs()),
+    _by_root(lambda u: math.sqrt(0.5) * torch.exp(-0.5 * u.abs())),
 )
 
 
@@ -157,9 +168,7 @@ def _gradients(ctx: Any, by_one: Tensor) -> tuple[Tensor | None, ...]:
     if ctx.alternatives:
         by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
     by_row = by_one * parts.hit
-    # In an order in which nothing underflows before the result does.
-    root = ctx.standard.root_density(parts.u)
-    by_u = (by_row.unsqueeze(-1) / parts.up.clamp_min(_TINY)).mul_(root).mul_(root)
+    by_u = ctx.standard.pull(by_row.unsqueeze(-1), parts.u, parts.up)
     by_point = by_u.mul_(parts.inverse)
     for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
     by_scale = by_logits = None

@@ -26,6 +26,12 @@ def _signs(*shape: int) -> Tensor:
     return torch.randint(0, 2, shape) * 2.0 - 1.0
 
 
+def _product(a: Tensor, weight: Tensor, r: Tensor, s: Tensor, bias: Tensor) -> Tensor:
+    """W (R_k a_k) S_k + b_k; the scales multiply the weights, which are fewer than the rows."""
+    own = s[:, :, None] * weight * r[:, None]  # [K, width, in_dim]
+    return torch.baddbmm(bias[:, None], a, own.transpose(1, 2))
+
+
 class FirstLayer(nn.Module):
     """W (R_k x) S_k + b_k, from features that all members share to [K, B, width].
 
@@ -52,16 +58,12 @@ class FirstLayer(nn.Module):
     def forward(self, features: Tensor, active: Tensor) -> Tensor:
         """[B, A] -> [K, B, width], for the features with indices `active` [A]."""
         weight = _columns(self.weight, active)
-        members, width = self.s.shape
         if self.r is None:
             shared = linear(features, weight).unsqueeze(0)
             return torch.addcmul(self.bias[:, None], shared, self.s[:, None])
         r = _columns(self.r, active)
-        # R and S belong to the weights as well as to what these multiply, and so all members are
-        # one product of the features, none of whose factors is larger than the features.
-        own = (self.s[:, :, None] * weight * r[:, None]).flatten(0, 1)
-        out = linear(features, own).unflatten(-1, (members, width)).movedim(-2, 0)
-        return out + self.bias[:, None]
+        shared = features.expand(len(r), *features.shape)
+        return _product(shared, weight, r, self.s, self.bias)
 
 
 class NextLayer(nn.Module):
@@ -76,8 +78,7 @@ class NextLayer(nn.Module):
 
     def forward(self, a: Tensor) -> Tensor:
         """[K, B, in_dim] -> [K, B, width]."""
-        scaled = linear(a * self.r[:, None], self.weight)
-        return torch.addcmul(self.bias[:, None], scaled, self.s[:, None])
+        return _product(a, self.weight, self.r, self.s, self.bias)
 
 
 class OwnLayer(nn.Module):

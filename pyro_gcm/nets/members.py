@@ -215,8 +215,7 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
     if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
         return False
-    wanted = torch.eye(members, dtype=z.dtype, device=z.device)[:, None]
-    return bool((z.reshape(members, -1, members) == wanted).all())
+    return bool((z.diagonal(dim1=0, dim2=-1) == 1.0).all())
 
 
 def of_member(values: Tensor, z: Tensor) -> Tensor:

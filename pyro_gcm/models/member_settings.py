@@ -71,7 +71,7 @@ class MemberSettings:
 
         - Width: the power of 2 next to 6 sqrt(columns), from 32 to 128.
         - Dropout: up to 0.2 where there are few rows for a column.
-        - Batches: the power of 2 next to 5 sqrt(rows), from 32 to 2,048.
+        - Batches: the power of 2 next to 5 sqrt(rows), from 32 to 2,048; at least 8 an epoch.
         - Epochs: 10 for 40,000 rows, and fewer the more there are, by their cube root.
         """
         columns = x_dim + r_dim
@@ -79,7 +79,7 @@ class MemberSettings:
             width=_power_of_two(6.0 * math.sqrt(columns), 32, 128),
             dropout=round(0.2 / (1.0 + (rows / (400.0 * columns)) ** 2), 3),
             scaling="output" if x_dim > _MANY_COLUMNS else "input",
-            batch_size=_power_of_two(5.0 * math.sqrt(rows), 32, 2048),
+            batch_size=_power_of_two(min(5.0 * math.sqrt(rows), rows / 8.0), 32, 2048),
             epochs=min(60, max(4, round(340.0 * rows ** (-1.0 / 3.0)))),
         )
 

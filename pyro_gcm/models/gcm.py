@@ -50,6 +50,16 @@ class GCM(Predictions):
     q(z|x), and x and r may have missing values (NaN). Nothing is promised for rows with missing
     values: the observed revenues then inform the missing ones, so that p(y | x, r) need not rise.
 
+    With prior "members" z is one of several networks (as in TabM; Gorishniy et al., ICLR 2025)::
+
+        z ~ Categorical(1/members)     # which member
+        e = e_z(x)                     # its encoding of x, a deterministic site
+        c ~ p(c|e, z)                  # costs, compared with the member's own increasing map of r
+
+    It is summed out exactly, so that a prediction is a mean over the members. Objective "members"
+    trains each of them on its own likelihood. `responsibilities` says which one explains a row, and
+    `surface_draws` has the curve of each. `fit_members` chooses all settings from the table.
+
     `cost(x)` is in the units of the revenues if there is one cost for each of them: then `cdf(r)`
     is the prediction of a binary response. Behind a revenue map it is in the map's units.
 
@@ -59,25 +69,32 @@ class GCM(Predictions):
     :param prior: "conditional" learns p(z|x), a diagonal normal; "laplace", "mixture" (Gaussian,
         with weights that depend on x), "flow" (a spline flow) and "categorical" (z one of z_dim
         classes, summed out exactly) are other p(z|x); "standard" is N(0, I); or a module that
-        takes standardised x [B, x_dim] to a distribution of z.
+        takes standardised x [B, x_dim] to a distribution of z. "members", or a
+        `nets.MemberEncoder`, makes z one of several networks, see below.
     :param guide: "prior" (z drawn from p(z|x)), "amortised" (q(z|x)), "posterior" (q(z|x, r, y)),
         the last two also with the endings "_full" (full covariance) and "_flow"; or a module that
         takes (x, r, y), standardised, to a distribution of z. By default "prior", and "amortised"
         with prior "standard".
     :param z_dim: dimension D of z.
-    :param hidden: width of the two tanh layers of every network, or the widths of any number.
+    :param members: number of members, with prior "members".
+    :param member_weights: p(z) of the members: "uniform", or with objective "conditional" alone
+        "learned" or "conditional" on x.
+    :param hidden: width of the two tanh layers of every network, or the widths of any number; 16 by
+        default, and 64 for the layers of members.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its
-        revenues. One is the paper's model, which cannot express that one revenue makes up for
-        another; more can.
-    :param costs: number K of costs an alternative has; one for each revenue by default.
-    :param cost_family: "normal", "logistic", "laplace", a registered distribution class, or a
-        module that takes z [..., D] to independent costs [..., (G,) K].
+        revenues. One, the default, is the paper's model, which cannot express that one revenue
+        makes up for another; more can. Members have 3.
+    :param costs: number K of costs an alternative has; one for each revenue by default, and 3 with
+        members.
+    :param cost_family: "normal", the default, "logistic", that of members, "laplace", a registered
+        distribution class, or a module that takes z [..., D] to independent costs [..., (G,) K].
     :param revenue_map: "identity", "positive_linear", "piecewise_linear" (splines, for long tails
         and steps), "probit", "sigmoid" (bounded; paper, appendix C), an increasing torch
         `Transform`, or an increasing module from standardised revenues [..., m] to [..., (G,) K];
         one with a method `learn` is shown those of the training rows first. By default the identity
-        for one alternative with a cost for each revenue (for quantile levels the probit), positive
-        linear otherwise.
+        for one alternative with a cost for each revenue (for quantile levels the probit), splines
+        for members, each of which has a map of its own, [..., members, (G,) K], and positive linear
+        otherwise.
     :param p0: probability that an alternative costs infinitely much, so that Pr(y = 1) stays below
         1 - p0 (paper, appendix C): None for never, "constant", "conditional" (a function of x), or
         a module that takes standardised x to its logits [..., (G)].

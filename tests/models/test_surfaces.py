@@ -119,20 +119,24 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
 
 
 def test_distinct_revenues_are_those_given() -> None:
-    values = torch.tensor([[0.0, 3.0], [1.0, 3.0], [0.0, 4.0], [1.0, 3.0], [0.0, 3.0]])
+    values = torch.tensor([[0.0, 3.0], [1.0, 3.0], [0.0, 4.0], [1.0, 3.0], [0.0, 3.0]])[:, None]
     found = DistinctRevenues(values)
     assert len(found) == 3
     assert torch.equal(found.in_order(found.rows), values)
     grid = torch.cartesian_prod(torch.arange(8.0), torch.arange(5.0))
-    found = DistinctRevenues(grid)
+    found = DistinctRevenues(grid[:, None])
     assert found.row is None
     for k, (distinct, number) in found.repeated.items():
         assert torch.equal(distinct[number], grid[:, k].double())
     assert set(found.repeated) == {0, 1}
     mixed = torch.stack([torch.randn(40), torch.arange(40.0) // 4], 1)
-    assert set(DistinctRevenues(mixed).repeated) == {1}
-    alternatives = DistinctRevenues(torch.arange(12.0).reshape(2, 3, 2))
-    assert alternatives.columns.shape == (6, 2)
+    assert set(DistinctRevenues(mixed[:, None]).repeated) == {1}
+    alternatives = DistinctRevenues(torch.arange(12.0).reshape(2, 1, 3, 2))
+    assert alternatives.columns.shape == (6, 2, 1)
+    by_maps = DistinctRevenues(torch.stack([mixed, mixed.flip(0)], 1)[[3, 1, 3]])
+    assert by_maps.columns.shape == (2, 2, 2)
+    assert not by_maps.repeated
+    assert torch.equal(by_maps.in_order(by_maps.rows)[0], by_maps.in_order(by_maps.rows)[2])
 
 
 def test_repeated_revenues_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
-#: Rows up to which the number of epochs is looked for on a part of them.
-_FEW_ROWS = 20_000
+#: Fewest and most rows for which the number of epochs is looked for on a part of them.
+_SEARCHED_ROWS = range(100, 20_001)
 #: Share of the rows that is kept for that.
 _VALIDATION = 0.15
 
@@ -107,7 +107,7 @@ def fit_members(
     :param settings: by default those of `MemberSettings.for_table`.
     :param early_stopping: whether a model is first trained on 85 % of the rows, so that the others
         say how many epochs are best; then another is trained on all rows for as many. "auto" does
-        so for up to 20,000 rows: with more, the default number of epochs does not overfit.
+        so for 100 to 20,000 rows: with more, the default number of epochs does not overfit.
     :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
         "education=1", "education=2", ... (`nets.TabularFeatures`).
     :raises ValueError: for wrong shapes, values or options, before any work is done.
@@ -132,7 +132,7 @@ def fit_members(
         return model, fit(model, x, r, y, **chosen)
 
     search = None
-    if early_stopping is True or (early_stopping == "auto" and rows <= _FEW_ROWS):
+    if early_stopping is True or (early_stopping == "auto" and rows in _SEARCHED_ROWS):
         _, search = train(settings, validation=_VALIDATION)
         settings = replace(settings, epochs=best_epoch(search))
     model, result = train(settings)

@@ -276,8 +276,6 @@ def test_program_refuses_by_name_what_it_cannot_run_on(case: str) -> None:
     "size", ["x_dim", "r_dim", "z_dim", "hidden", "alternatives", "costs", "num_samples"]
 )
 def test_sizes_below_one_are_refused_by_name(size: str, value: Any) -> None:
-    if size == "costs" and value is None:
-        value = 0  # None is its default
     sizes = {"x_dim": 3, "r_dim": 2, size: value}
     with pytest.raises(ValueError, match=f"{size} must be an integer of at least 1, got {value!r}"):
         GCM(**sizes)

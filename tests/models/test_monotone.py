@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, fit
+from pyro_gcm.encoders import Boosted, BoostedScore
 
 PAIRS = 10**6
 DRAWS = 16
@@ -38,13 +39,25 @@ COMBINATIONS = [
     )
     for dtype in (torch.float32, torch.float64)
 ]
+MEMBERS = {"prior": "members", "members": 4, "hidden": 8, "learning_rate": 0.002}
+COMBINATIONS += [
+    pytest.param(options, response, dtype, id=f"{name}-{response}-{str(dtype)[6:]}")
+    for name, options, response in (
+        ("members", MEMBERS, "binary"),
+        ("members", MEMBERS, "continuous"),
+        ("members", MEMBERS, "quantile"),
+        ("boosted members", {**MEMBERS, "boosted": True}, "binary"),
+    )
+    for dtype in (torch.float32, torch.float64)
+]
 CHAINS = PAIRS // (len(COMBINATIONS) * len(STEPS) * CHAIN) + 1
 
 
 class Trained(NamedTuple):
-    model: GCM
+    model: GCM | Boosted
     low: Tensor  # [m], the range of the training rows
     high: Tensor
+    levels: bool  # whether the revenue is a quantile level
 
 
 def trained(options: dict[str, Any], response: str, dtype: torch.dtype) -> Trained:
@@ -58,19 +71,27 @@ def trained(options: dict[str, Any], response: str, dtype: torch.dtype) -> Train
         r = torch.tensor([0.0, 1000.0, 0.0]) + r * torch.tensor([1.0, 40.0, 1e-3])
     y = (y > 50.0).to(dtype) if response == "binary" else y
     options = dict(options)
-    training = {"objective": options.pop("objective", "conditional"), "epochs": 20}
-    model = GCM(4, m, response=response, num_samples=DRAWS, **options).to(dtype)
-    rows = x, r.to(dtype), y
-    fit(
-        model, *rows, batch_size=64, num_particles=8, learning_rate=0.02, progress=False, **training
-    )
-    return Trained(model, rows[1].amin(0), rows[1].amax(0))
+    training = {
+        name: options.pop(name, default)
+        for name, default in (("objective", None), ("learning_rate", 0.02))
+    }
+    rows = columns = x, r.to(dtype)
+    score = None
+    if options.pop("boosted", False):
+        score = BoostedScore("revenue", "sklearn", max_iter=20)
+        columns = score.columns(*rows, score.fit(*rows, y))
+    sizes = (part.shape[1] for part in columns)
+    model = GCM(*sizes, response=response, num_samples=DRAWS, **options).to(dtype)
+    training |= {"epochs": 20, "batch_size": 64, "num_particles": 8, "progress": False}
+    fit(model, *columns, y, **training)
+    levels = not model.response.standardizes_revenue
+    limits = rows[1].amin(0), rows[1].amax(0)
+    return Trained(Boosted(model, score) if score else model, *limits, levels)
 
 
 def chains(kind: str, data: Trained) -> Tensor:
     """Revenues [chains, CHAIN + 1, m] that rise along dimension 1."""
-    low, high, m = data.low, data.high, data.model.r_dim
-    levels = not data.model.response.standardizes_revenue
+    low, high, m, levels = data.low, data.high, data.model.r_dim, data.levels
     dtype = low.dtype
     span = high - low
     start = low + span * torch.rand(CHAINS, 1, m, dtype=dtype)
@@ -105,7 +126,7 @@ def chains(kind: str, data: Trained) -> Tensor:
     return torch.stack(rows, 1)
 
 
-def in_calls_of(size: int, model: GCM, x: Tensor, r: Tensor) -> Tensor:
+def in_calls_of(size: int, model: GCM | Boosted, x: Tensor, r: Tensor) -> Tensor:
     """Predictions of rows in a random order, `size` rows a call."""
     order = torch.randperm(len(x))
     parts = [model.predict(x[part], r[part]) for part in order.split(size)]

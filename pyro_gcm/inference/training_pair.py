@@ -11,6 +11,7 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 from pyro_gcm._validation import one_of, positive, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.plain_step import Terms
+from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.inference.views import Program, temper
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
@@ -30,6 +31,8 @@ class TrainingPair(NamedTuple):
     :param shared: those of them that it draws from the program's own distribution, so that their
         densities cancel.
     :param enumerated: sites with a finite support that the program sums out.
+    :param averaged: those of them that the guide enumerates too, so that each of their values is
+        trained on a likelihood of its own.
     :param missing: columns that may be NaN where a value is missing.
     :param loss: the only loss of the objective, or None where any ELBO will do.
     :param plain: the objective as a function of its draws (`plain_step`), or None.
@@ -41,6 +44,7 @@ class TrainingPair(NamedTuple):
     sampled: tuple[str, ...] = ("z",)
     shared: tuple[str, ...] = ()
     enumerated: tuple[str, ...] = ()
+    averaged: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     loss: ELBO | None = None
     plain: Terms | None = None
@@ -80,6 +84,11 @@ class TrainingPair(NamedTuple):
             raise ValueError(
                 "elbo='enum' sums over a finite z, and this prior has none: use "
                 "prior='categorical', or elbo='elbo'"
+            )
+        if isinstance(bound, PooledELBO) and not self.averaged:
+            raise ValueError(
+                "elbo=PooledELBO(...) lies between objective='members' and log p(y | x, r), and "
+                "needs objective='members'"
             )
         if is_dreg(bound) and self.shared:
             raise ValueError(

@@ -61,7 +61,7 @@ CONDITIONAL_PRIORS: dict[str, Any] = {
     "categorical": ConditionalCategorical,
     "flow": _flow,
 }
-PRIORS = ("standard", *CONDITIONAL_PRIORS)
+PRIORS = ("standard", *CONDITIONAL_PRIORS, "members")
 MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
 
 #: Guides by name: whether r and y are read, and the network inside.
@@ -90,9 +90,9 @@ def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
     """p(z|x) or p(z)."""
     if isinstance(prior, nn.Module):
         return prior
+    one_of("prior", prior, list(PRIORS))
     if prior == "members":
         raise ValueError("prior='members' needs GCM: the members compare revenues with their costs")
-    one_of("prior", prior, list(PRIORS))
     if prior == "standard":
         return StandardNormal(z_dim)
     part: nn.Module = CONDITIONAL_PRIORS[prior](x_dim, z_dim, hidden)

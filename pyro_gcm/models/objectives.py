@@ -127,7 +127,8 @@ class Members(Conditional):
                 "objective='conditional'"
             )
         plain = gcm_terms(model, averages=True)
-        return super().training_pair()._replace(guide=model.member_guide, plain=plain)
+        pair = super().training_pair()
+        return pair._replace(guide=model.member_guide, averaged=pair.enumerated, plain=plain)
 
 
 class Joint(_Strict):

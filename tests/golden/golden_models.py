@@ -1,4 +1,4 @@
-"""What 26 kinds of model computed when the file `golden.npz` was written.
+"""What 28 kinds of model computed when the file `golden.npz` was written.
 
     python tests/golden/golden_models.py            compares with the file, bit by bit
     python tests/golden/golden_models.py --write    writes it anew
@@ -58,6 +58,8 @@ KINDS: dict = {
         "cost_family": "laplace",
         "dtype": torch.float64,
     },
+    "members": {"prior": "members", "members": 3},
+    "members, continuous": {"prior": "members", "members": 3, "response": "continuous"},
     "implicit": {**_IGCM},
     "implicit, one kernel": {**_IGCM, "k_dim": 1, "p0": "constant"},
     "implicit, continuous": {**_IGCM, "response": "continuous", "alternatives": 2},
@@ -186,7 +188,7 @@ def largest_difference(name: str, stored: dict[str, np.ndarray]) -> dict[str, fl
     """The largest relative difference of every prediction at stored weights."""
     model, training, (x, r, y, *_) = built(name)
     model.learn_units(x, r, y)
-    model.objective = training.get("objective", "conditional")
+    model.objective = training.get("objective", model.default_objective)
     with torch.no_grad():
         for key, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(stored[f"weight {key}"]))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pyro.infer import RenyiELBO
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.inference import ImportanceWeightedELBO
+from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 from pyro_gcm.inference.training_pair import ELBOS
 from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS
 
@@ -27,6 +27,7 @@ OBJECTS: dict[str, Callable[[int], Any]] = {
     "RenyiELBO": lambda n: RenyiELBO(
         alpha=0.5, num_particles=n, max_plate_nesting=1, vectorize_particles=True
     ),
+    "PooledELBO": lambda n: PooledELBO(0.5),
 }
 BOUNDS = (*ELBOS, *OBJECTS)
 LEFT_OUT = "left out"
@@ -59,6 +60,8 @@ class Table(NamedTuple):
 
 
 KERNEL = "IGCM, its kernel"
+#: Priors of a z that is summed out.
+FINITE = ("categorical", "members")
 PARTS = {"prior": PRIORS, "guide": GUIDES, "response": ("binary", "continuous", "quantile")}
 KERNELS = {
     "kernel_prior": ("standard", "conditional"),
@@ -113,68 +116,83 @@ class Reason(NamedTuple):
 # In the order in which they are checked: the first that applies is the one that is raised.
 BY_CONSTRUCTOR = {
     "A": Reason(
+        "members compare revenues with costs, and IGCM compares k with them",
+        r"prior='members' needs GCM",
+        lambda c: c.kind is IGCM and c.part("prior") == "members",
+    ),
+    "B": Reason(
         "with prior N(0, I), a z drawn from the prior would never read x",
         r"guide='prior' with prior='standard' would never read x: use 'amortised'",
         lambda c: c.part("prior") == "standard" and c.part("guide") == "prior",
     ),
-    "B": Reason(
+    "C": Reason(
         "with prior N(0, I), predictions draw z from the guide, which must not read r and y",
         r"guide='posterior\w*' must be q\(z\|x\), .* where a prediction draws z from the guide",
         lambda c: c.part("prior") == "standard" and c.part("guide").startswith("posterior"),
     ),
-    "C": Reason(
-        "a categorical z is summed out exactly, without a guide",
-        r"guide='\w+' with a categorical prior: z is summed out exactly, without a guide",
-        lambda c: c.part("prior") == "categorical" and c.part("guide") != "prior",
-    ),
     "D": Reason(
+        "a categorical z, or a member, is summed out exactly, without a guide",
+        r"guide='\w+' with a categorical prior: z is summed out exactly, without a guide",
+        lambda c: c.part("prior") in FINITE and c.part("guide") != "prior",
+    ),
+    "E": Reason(
         "quantile levels are chosen, and IGCM generates its revenues",
         r"response='quantile' has chosen levels in place of revenues",
         lambda c: c.kind is IGCM and c.part("response") == "quantile",
     ),
 }
 BY_FIT = {
-    "E": Reason(
+    "F": Reason(
+        "there are no members whose log-likelihoods could be averaged",
+        r"objective='members' needs prior='members' with uniform weights",
+        lambda c: c.objective == "members" and c.part("prior") != "members",
+    ),
+    "G": Reason(
         "log p(x, r, y) needs p(z) p(x given z); with p(z given x) it is no density of x",
         r"objective='joint' needs prior='standard': with p\(z\|x\)",
         lambda c: c.objective == "joint" and c.part("prior") != "standard",
     ),
-    "F": Reason(
+    "H": Reason(
         "log p(x, r, y) needs p(k) p(x given z, k); with p(k given x) it is no density of x",
         r"objective='joint' needs kernel_prior='standard': with p\(k\|x\)",
         lambda c: c.objective == "joint" and c.part("kernel_prior") == "conditional",
     ),
-    "G": Reason(
+    "I": Reason(
         "log p(x, r, y) needs observed revenues, and quantile levels are chosen",
         r"objective='joint' needs revenues that are observed; the levels of response='quantile'",
         lambda c: c.objective == "joint" and c.part("response") == "quantile",
     ),
-    "H": Reason(
+    "J": Reason(
         "the loss of the paper averages over draws of z, and a categorical z is summed out",
         r"objective='paper' averages over draws of z: not with a categorical z",
         lambda c: c.objective == "paper" and c.part("prior") == "categorical",
     ),
-    "I": Reason(
+    "K": Reason(
         "the loss of the paper needs a q(k given x, r) of its own, which predictions use as well",
         r"objective='paper' needs a q\(k\|x, r\) of its own, which predictions use as well",
         lambda c: c.objective == "paper" and not c.part("kernel_guide").startswith("amortised"),
     ),
-    "J": Reason(
+    "L": Reason(
         "the loss of the paper is no ELBO, and takes none",
         r"elbo must be left out: objective='paper' is a loss of its own",
         lambda c: c.objective == "paper" and c.bound != LEFT_OUT,
     ),
-    "K": Reason(
+    "M": Reason(
         "exact enumeration needs a z with a finite support",
         r"elbo='enum' sums over a finite z, and this prior has none: use prior='categorical'",
-        lambda c: c.bound == "enum" and c.part("prior") != "categorical",
+        lambda c: c.bound == "enum" and c.part("prior") not in FINITE,
     ),
-    "L": Reason(
-        "the bound cannot differentiate through draws of a categorical z; enumeration sums it out",
+    "N": Reason(
+        "the bound cannot differentiate through draws of a finite z; enumeration sums it out",
         r"elbo=.* cannot differentiate through draws of a categorical z: use 'enum'",
-        lambda c: c.bound != "enum" and c.part("prior") == "categorical",
+        lambda c: c.bound not in ("enum", "PooledELBO") and c.part("prior") in FINITE,
     ),
-    "M": Reason(
+    "O": Reason(
+        'the bound lies between objective "members" and log p(y given x, r), and needs the former',
+        r"elbo=PooledELBO\(\.\.\.\) lies between objective='members' and log p\(y \| x, r\), and needs objective='members'",
+        lambda c: c.bound == "PooledELBO" and c.objective != "members",
+    ),
+    "P": Reason(
         "the doubly reparametrised gradient is for a guide of its own; where z or k is drawn from "
         "the program's own distribution it only adds noise",
         r"elbo='dreg' needs a guide of its own for (z|k|z, k): where the guide is the program's",

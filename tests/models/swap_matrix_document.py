@@ -58,7 +58,8 @@ the tests a sample. `python tests/models/swap_matrix_document.py` writes this fi
 LEGEND = """
 In the tables below, column "model" is the constructor; a row that it refuses has no other cells.
 Rows with the same cells share a line. What differs for one response (or k_dim) is in brackets.
-`ImportanceWeightedELBO` and `RenyiELBO` are objects, with alpha=0.5; the other columns are names.
+`ImportanceWeightedELBO` and `RenyiELBO` are objects, with alpha=0.5, and so is `PooledELBO`, with
+pooling=0.5; the other columns are names.
 """
 ABOUT = {
     "GCM": "Responses binary, continuous and quantile.",

@@ -67,8 +67,8 @@ LEVELS = (
     Level("encoder", "no PLE", {"bins": 0, "steps": 0.0}),
     Level("encoder", "separate networks", separate=True),
     Level("encoder", "separate networks, no PLE", {"bins": 0, "steps": 0.0}, separate=True),
-    # One ramp goes from the lowest value of a revenue to the highest that 20 rows reach. The squashed
-    # linear term stands beside it unless the map is flat: then it is linear between these values.
+    # One ramp goes from the lowest value of a revenue to the highest that 20 rows reach. Unless the
+    # map is flat, the squashed linear term stands beside it; if it is, it is linear between them.
     Level("map", "flat beyond the knots", {"flat": True}),
     Level("map", "one ramp", {"knots": 1}),
     Level("map", "linear", {"knots": 1, "flat": True}),

@@ -11,6 +11,7 @@ from reproduce import (
     checks,
     datasets,
     implicit,
+    members_ablation,
     open_track,
     particles,
     public,
@@ -44,6 +45,7 @@ def main() -> None:
         "particles": particles,
         "search": search,
         "untouched": untouched,
+        "members_ablation": members_ablation,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

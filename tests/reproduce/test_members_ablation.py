@@ -1,0 +1,206 @@
+"""The ablation of members: one change at a time, its resolved settings, and what it gains."""
+
+import dataclasses
+import json
+import math
+
+import pandas as pd
+import pytest
+import torch
+from toys import options, row, toy
+
+from pyro_gcm import fit_members
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.training import Diverged
+from reproduce import members_ablation, tasks
+from reproduce.members_ablation import DEFAULT, LEVELS
+from reproduce.runs import Fit, read_results
+from reproduce.scores import distribution_scores
+
+SMALL = {"members": 2, "width": 4, "alternatives": 1, "costs": 1, "epochs": 1}
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """Adult is binary and Auto MPG continuous, of 100 rows."""
+    kinds = {"adult": "binary", "auto_mpg": "continuous"}
+    made = {name: toy(name, response=kind) for name, kind in kinds.items()}
+    monkeypatch.setattr(tasks, "load", lambda name, variant: made[name])
+    return made
+
+
+def settings_of(cells, split=0):
+    """Method -> settings, of one data set and split."""
+    return {cell.method: cell.options for cell in cells if cell.seed == split}
+
+
+def small(table, *, fits=1, seed=0, **changes):
+    """A cell that takes a fraction of a second."""
+    settings = dataclasses.replace(MemberSettings.for_table(80, 9, 4), **{**SMALL, **changes})
+    text = json.dumps({**dataclasses.asdict(settings), "fits": fits})
+    return Fit("members_ablation", table, "default", "held-out", "1", seed, "any", text)
+
+
+def test_a_cell_differs_from_the_default_in_its_own_settings_alone(tables):
+    cells = members_ablation.fits(["adult"], seeds=2, quick=False)
+    assert len(cells) == len(set(cells))
+    found = settings_of(cells)
+    default = found.pop(DEFAULT)
+    rows = len(tables["adult"].split(0)[0])
+    assert default == {**dataclasses.asdict(MemberSettings.for_table(rows, 9, 4)), "fits": 1}
+    levels = {level.name: level for level in LEVELS}
+    for method, settings in found.items():
+        changed = {name: value for name, value in settings.items() if value != default[name]}
+        level = levels[method]
+        separate = {"members": 1, "fits": default["members"]} if level.separate else {}
+        wanted = {name: value for name, value in level.changes.items() if value != default[name]}
+        assert changed == {**wanted, **separate}
+        assert changed
+
+
+def test_every_level_is_there_but_those_of_the_default(tables):
+    found = settings_of(members_ablation.fits(["adult"], seeds=1, quick=False))
+    default = found[DEFAULT]
+    left_out = {level.name for level in LEVELS} - set(found)
+    assert left_out == {
+        "objective: mean of logs", "members: K = 8", "encoder: signs on the input", "costs: 3x3",
+    }  # fmt: skip
+    assert {each["pooling"] for each in found.values()} == {0.0, 0.5, 1.0}
+    assert {each["members"] for each in found.values()} == {1, 4, 8, 16, 32}
+    assert default["scaling"] == "input"
+
+
+def test_another_default_is_not_taken_for_this_one(tables, monkeypatch):
+    before = members_ablation.fits(["adult"], seeds=1, quick=False)
+    rule = MemberSettings.for_table
+    monkeypatch.setattr(
+        MemberSettings,
+        "for_table",
+        lambda *sizes: dataclasses.replace(rule(*sizes), map_rate=3.0, members=16),
+    )
+    after = members_ablation.fits(["adult"], seeds=1, quick=False)
+    assert not set(before) & set(after)
+    found = settings_of(after)
+    assert "members: K = 16" not in found
+    assert "members: K = 8" in found
+    assert found["encoder: separate networks"]["fits"] == 16
+
+
+@pytest.mark.parametrize("name", ["adult", "auto_mpg"])
+def test_a_cell_is_scored_on_rows_that_it_did_not_see(name, tables):
+    cell = small(name, seed=3)
+    scores = members_ablation.run(cell)
+    table = tables[name]
+    learn, test = table.split(1)
+    settings = cell.options
+    assert settings.pop("fits") == 1
+    columns = table.x[learn], table.r[learn], table.y[learn]
+    fitted = fit_members(
+        *columns,
+        response=table.response,
+        settings=MemberSettings(**settings),
+        seed=3,
+        device="cpu",
+        progress=False,
+    )
+    expected = distribution_scores(table, [fitted.model], test)
+    assert {metric: scores[metric] for metric in expected} == pytest.approx(expected)
+    assert set(scores) == {*expected, "seconds", "epochs"}
+    assert scores["epochs"] == fitted.settings.epochs
+
+
+def test_separate_networks_are_fits_of_their_own_whose_predictions_are_averaged(
+    tables, monkeypatch
+):
+    seen = []
+
+    def fit(*columns, settings, seed, **more):
+        made = fit_members(*columns, settings=settings, seed=seed, **more)
+        seen.append((settings.members, seed, made.model))
+        return made
+
+    monkeypatch.setattr(members_ablation, "fit_members", fit)
+    scores = members_ablation.run(small("auto_mpg", fits=3, seed=1, members=1))
+    assert [each[:2] for each in seen] == [(1, 3), (1, 4), (1, 5)]
+    table = tables["auto_mpg"]
+    test = table.split(1)[1]
+    each = torch.stack([model.predict(table.x[test], table.r[test]) for *_, model in seen])
+    assert each.std(0).min() > 0.0
+    rmse = (each.double().mean(0) - table.y[test]).square().mean().sqrt()
+    assert scores["RMSE"] == pytest.approx(float(rmse), rel=1e-6)
+
+
+def test_the_linear_map_has_no_bend_between_its_ends(tables):
+    table = tables["adult"]
+    (level,) = (level for level in LEVELS if level.title == "linear")
+    settings = dataclasses.replace(MemberSettings(**SMALL), **level.changes)
+    model = fit_members(table.x, table.r, table.y, settings=settings, progress=False).model
+    # In standardised units; 20 rows reach the last knot.
+    knots = model.revenue_map.knots
+    low, high = knots[:, 0], knots[:, -1]
+    shares = torch.linspace(0.0, 1.0, 9)[:, None]
+    mapped = model.revenue_map(low + shares * (high - low)).flatten(1)
+    steps = mapped.diff(dim=0)
+    assert (steps > 0.0).all()
+    torch.testing.assert_close(steps, steps[:1].expand_as(steps), rtol=1e-3, atol=1e-6)
+
+
+def test_a_diverged_cell_is_nan(tables, monkeypatch):
+    def diverge(*columns, **more):
+        raise Diverged("far away")
+
+    monkeypatch.setattr(members_ablation, "fit_members", diverge)
+    scores = members_ablation.run(small("adult"))
+    assert math.isnan(scores["AUC"])
+    assert math.isnan(scores["log score"])
+
+
+def results(dataset="adult", metric="AUC", more=0.0):
+    """The default, .80 and .81, and K = 4, .002 and .004 above it."""
+    values = {DEFAULT: (0.80, 0.81), "members: K = 4": (0.802 + more, 0.814 + more)}
+    shared = {"experiment": "members_ablation", "dataset": dataset}
+    return pd.DataFrame(
+        row(**shared, method=method, metric=name, seed=at, split=str(at), value=value, seconds=2.0)
+        for method, both in values.items()
+        for at, value in enumerate(both)
+        for name in (metric, "log score")
+    )
+
+
+def test_the_gains_are_paired_and_positive_where_better():
+    adult, cars = results(), results("auto_mpg", "RMSE")
+    assert members_ablation.gains(adult, "AUC").squeeze().tolist() == pytest.approx([0.002, 0.004])
+    assert members_ablation.gains(cars, "RMSE").squeeze().tolist() == pytest.approx(
+        [-0.002, -0.004]
+    )
+    both = pd.concat([adult, cars])
+    lines = members_ablation.report(both, "auto_mpg").splitlines()
+    assert lines[0].startswith("| Part | Change | RMSE: gain | log score: gain |")
+    assert lines[2].startswith("|  | default | 0.8050 ±")
+    # Half of the interval is 12.706 sqrt(2e-6 (1/2 + 1/4)).
+    assert lines[3] == "| members | K = 4 | -0.0030 ± 0.0156 | 0.0030 ± 0.0156 | 2.0 |"
+    same = results(more=0.002)
+    same.loc[same["split"] == "1", "value"] -= 0.002 * (same["method"] != DEFAULT)
+    assert "| 0.0040 ± 0.0000* |" in members_ablation.report(same, "adult")
+
+
+def test_the_ablation_runs_and_resumes(tables, monkeypatch, tmp_path, capsys):
+    some = tuple(level for level in LEVELS if level.title in ("K = 4", "1x1", "linear"))
+    monkeypatch.setattr(members_ablation, "LEVELS", some)
+    arguments = options(members_ablation, tmp_path, "--quick", "--jobs", "1")
+    members_ablation.main(arguments)
+    path = tmp_path / "members_ablation.csv"
+    first = path.read_bytes()
+    table = read_results(path)
+    assert set(table["method"]) == {DEFAULT, *(level.name for level in some)}
+    assert {"AUC", "RMSE", "log score"} <= set(table["metric"])
+    assert table["value"].notna().all()
+    assert (tmp_path / "members_ablation.png").stat().st_size > 10_000
+    assert "| costs | 1x1 |" in capsys.readouterr().out
+    figure = tmp_path / "elsewhere" / "figure.png"
+    members_ablation.main(
+        options(members_ablation, tmp_path, "--quick", "--jobs", "1", "--figure", str(figure))
+    )
+    assert path.read_bytes() == first
+    assert figure.exists()
+    assert "8 of 8 fits are there already" in capsys.readouterr().out

@@ -56,16 +56,25 @@ def grid(
     columns: Mapping[Any, str],
     lower: Lower | None = None,
     marks: Mapping[Any, str] | None = None,
+    order: Iterable[str] | None = None,
+    full_first: bool = False,
 ) -> str:
     """A row a method and a column for each of `columns`, under its heading.
 
     :param marks: (method, column) -> what follows the interval.
+    :param order: of the methods, of which those without a cell are left out; by default
+        `known_first`.
+    :param full_first: whether only cells with as many fits as any of their column can be in bold.
     """
-    best, most, marks = _best(cells, lower or {}), _most(cells), marks or {}
+    marks = marks or {}
+    most = {name: _most({key: c for key, c in cells.items() if key[1] == name}) for name in columns}
+    rivals = {k: c for k, c in cells.items() if not full_first or _fits(c) == most.get(k[1])}
+    best = _best(rivals, lower or {})
+    there = {method for method, _ in cells}
     lines = []
-    for row in known_first(method for method, _ in cells):
+    for row in known_first(there) if order is None else [name for name in order if name in there]:
         keys = [(row, column) for column in columns]
-        texts = [shown(cells.get(key), most, key in best, marks.get(key, "")) for key in keys]
+        texts = [shown(cells.get(k), most[k[1]], k in best, marks.get(k, "")) for k in keys]
         lines.append([row, *texts])
     return markdown(["Method", *columns.values()], lines)
 
@@ -98,7 +107,11 @@ def beside(
 
 def _most(cells: Cells) -> int:
     """The fits of the fullest cell."""
-    return max((cell.count + cell.diverged for cell in cells.values()), default=0)
+    return max(map(_fits, cells.values()), default=0)
+
+
+def _fits(cell: Interval) -> int:
+    return cell.count + cell.diverged
 
 
 def _best(cells: Cells, lower: Lower) -> set[Any]:

@@ -18,8 +18,11 @@ from reproduce import (
     implicit,
     quantile,
     quoted,
+    search,
+    search_tables,
     tables,
     timing,
+    untouched,
 )
 from reproduce.arguments import Refused
 from reproduce.drawing import curve_groups, draw_curves, draw_held_out
@@ -27,8 +30,10 @@ from reproduce.markdown import NOT_RUN, known_first, markdown, number
 from reproduce.methods import METHODS, methods_of
 from reproduce.results import RESULTS
 from reproduce.runs import KEY, read_results
+from reproduce.spaces import SEARCHED
 from reproduce.tasks import PUBLISHED_TASKS, TASKS
 from reproduce.tuning import DESIGN
+from reproduce.untouched_data import UNTOUCHED
 
 TEMPLATE = Path(__file__).with_name("REPORT_template.md")
 
@@ -40,6 +45,9 @@ def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
 _CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
 _CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
 _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
+_PLANS = search.PLANS.values()
+_SEARCHES = sum(plan.trials * (plan.splits if plan.nested else 1) for plan in _PLANS)
+_SPACES = sum(method.space is not None for method in SEARCHED.values())
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -58,9 +66,14 @@ FILES = {
     "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
     "timing": ("timing", 0),
     "auctions": ("auctions", 5),
+    "search_trials": ("search", _SEARCHES * _SPACES),
+    "search": ("search", sum(plan.splits for plan in _PLANS) * len(SEARCHED)),
+    "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
 }
 #: Files in which a method may have several settings on one split.
-_MANY_SETTINGS = ("quantile_tuning", "public_tuning", "open_tuning", "ablation", "timing")
+_MANY_SETTINGS = (
+    *("quantile_tuning", "public_tuning", "open_tuning", "search_trials", "ablation", "timing"),
+)
 
 
 class Results(dict[str, pd.DataFrame]):
@@ -184,10 +197,11 @@ def _fits(results: Results, name: str) -> tuple[int, int]:
 def _warnings(results: Results) -> str:
     """What a reader of results that are not complete has to know."""
     of_fits = {name: planned for name, (_, planned) in FILES.items() if planned}
+    small = '"(?:rows|steps|shuffled)":'
     quick = [
         f"`{name}.csv`"
         for name in of_fits
-        if name in results and results[name]["settings"].str.contains('"(?:rows|steps)":').any()
+        if name in results and results[name]["settings"].str.contains(small).any()
     ]
     lacking = [f"`{n}.csv`" for n, planned in of_fits.items() if _fits(results, n)[0] < planned]
     told = []
@@ -282,4 +296,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "faster": timing.faster,
     "auctions": auctions.report,
     "gain_in_errors": auctions.gain_in_errors,
+    "searched": search_tables.means,
+    "searched_differences": search_tables.differences,
+    "untouched": untouched.report,
 }

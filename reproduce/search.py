@@ -299,5 +299,6 @@ def main(arguments: argparse.Namespace) -> None:
         tables.append(run_fits(path, fits, run, arguments))
     table, reference = pd.concat(tables), arguments.reference or arguments.methods[0]
     for metrics in (("AUC", "RMSE"), ("log score",)):
-        print(f"\n{means(table, *metrics)}\n\n{differences(table, reference, *metrics)}")
+        print(f"\n{', '.join(metrics)}\n\n{means(table, *metrics)}\n")
+        print(differences(table, reference, *metrics))
     print(f"\nwritten: {path}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pandas as pd
 
-from reproduce.intervals import TEST_TO_TRAIN, Interval, holm, paired_interval, samples
-from reproduce.markdown import grid
+from reproduce.intervals import TEST_TO_TRAIN, holm, mean_interval, paired_interval, samples
+from reproduce.markdown import NOT_RUN, Cells, Lower, grid
+from reproduce.spaces import SEARCHED
 from reproduce.tasks import TASKS
 
 #: Metrics that are better where higher; the others are errors and times.
@@ -22,9 +24,9 @@ def means(table: pd.DataFrame, *metrics: str) -> str:
     :param metrics: of which a data set has one, such as "AUC" and "RMSE".
     """
     values = _values(table, *metrics)
-    cells = {key: Interval(float(v.mean()), math.nan, len(v)) for key, v in values.items()}
+    cells = {key: replace(mean_interval(v), half=math.nan) for key, v in values.items()}
     columns, lower = _columns(table, *metrics)
-    return grid(cells, columns, lower)
+    return _grid(cells, columns, lower)
 
 
 def differences(table: pd.DataFrame, reference: str, *metrics: str) -> str:
@@ -45,7 +47,21 @@ def differences(table: pd.DataFrame, reference: str, *metrics: str) -> str:
     for method in {method for method, _ in cells}:
         family = {key: cell.p_value for key, cell in cells.items() if key[0] == method}
         marks |= {key: "*" if p < LEVEL else "" for key, p in holm(family).items()}
-    return grid(cells, columns, marks=marks)
+    return _grid(cells, columns, marks=marks)
+
+
+def _grid(
+    cells: Cells,
+    columns: dict[str, str],
+    lower: Lower | None = None,
+    marks: dict[tuple[str, str], str] | None = None,
+) -> str:
+    """A table in the order of the methods of the search."""
+    there = [method for method, _ in cells]
+    order = dict.fromkeys([*SEARCHED, *sorted(there)])
+    if not there:
+        return f"{NOT_RUN.capitalize()}."
+    return grid(cells, columns, lower, marks, order, full_first=True)
 
 
 def _values(table: pd.DataFrame, *metrics: str) -> dict[tuple[str, str], pd.Series]:
@@ -54,8 +70,16 @@ def _values(table: pd.DataFrame, *metrics: str) -> dict[tuple[str, str], pd.Seri
 
 
 def _columns(table: pd.DataFrame, *metrics: str) -> tuple[dict[str, str], dict[str, bool]]:
-    """Data set -> heading, and whether lower is better, in the order of the tasks."""
+    """Data set -> heading, and whether lower is better, in the order of the tasks.
+
+    The heading names the metric where data sets have different ones.
+    """
     rows = table[table["metric"].isin(metrics)]
     there = dict(zip(rows["dataset"], rows["metric"], strict=True))
-    columns = {name: f"{TASKS[name].title}, {there[name]}" for name in TASKS if name in there}
+    several = len(metrics) > 1
+    columns = {
+        name: f"{task.title}, {there[name]}" if several else task.title
+        for name, task in TASKS.items()
+        if name in there
+    }
     return columns, {name: there[name] not in HIGHER for name in columns}

@@ -20,7 +20,7 @@ from pyro_gcm import GCM, baselines, data, fit_members
 from pyro_gcm.training import Diverged
 from reproduce.arguments import Refused, positive_count
 from reproduce.intervals import TEST_TO_TRAIN, ranking, samples
-from reproduce.markdown import grid, known_first, markdown
+from reproduce.markdown import NOT_RUN, grid, known_first, markdown
 from reproduce.methods import Predictor, Rows, rows_of
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import distribution_scores
@@ -114,6 +114,8 @@ def report(table: pd.DataFrame, name: str) -> str:
     """
     cells, marks = {}, {}
     rows = table[table["dataset"] == name]
+    if rows.empty:
+        return f"{UNTOUCHED[name].title} (`{name}`): {NOT_RUN}."
     metrics = list(dict.fromkeys(rows["metric"]))
     lower = {metric: metric not in HIGHER for metric in metrics}
     for metric, of_metric in rows.groupby("metric"):

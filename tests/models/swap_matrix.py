@@ -189,7 +189,7 @@ BY_FIT = {
     ),
     "O": Reason(
         'the bound lies between objective "members" and log p(y given x, r), and needs the former',
-        r"elbo=PooledELBO\(\.\.\.\) lies between objective='members' and log p\(y \| x, r\), and needs objective='members'",
+        r"elbo=PooledELBO\(\.\.\.\) lies between .*, and needs objective='members'",
         lambda c: c.bound == "PooledELBO" and c.objective != "members",
     ),
     "P": Reason(

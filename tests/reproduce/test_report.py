@@ -210,6 +210,50 @@ def test_standings_compare_with_the_method_that_was_first_before():
     assert pwl == "not run"
 
 
+def test_tables_of_a_search_that_is_not_complete_say_what_is_missing(tmp_path):
+    runs = [("LightGBM", "adult", 0.80, 4), ("Members", "adult", 0.81, 4), ("GCM", "adult", 0.9, 2)]
+    runs += [("LightGBM", "auto_mpg", 2.5, 3)]
+    rows = [
+        row(experiment="search", dataset=name, method=method, split=str(split), seed=split,
+            metric=TASKS[name].metric if name == "auto_mpg" else "AUC", value=value + 0.001 * split)
+        for method, name, value, splits in runs
+        for split in range(splits)
+    ]  # fmt: skip
+    write(tmp_path, "search", rows)
+    found = section(text_of(tmp_path), "9. Search of thirty trials")
+    means, differences = (part.split("\n\n")[0] for part in found.split("| Method |")[1:3])
+    assert means.splitlines() == [
+        " Adult, AUC | Auto MPG, RMSE |",
+        "| --- | ---: | ---: |",
+        "| Members | **0.8115** | not run |",
+        "| GCM | 0.9005 (n = 2) | not run |",
+        "| LightGBM | 0.8015 | **2.501** |",
+    ]
+    assert [line.split("|")[1].strip() for line in differences.splitlines()[2:]] == [
+        "GCM",
+        "LightGBM",
+    ]
+    assert "not run |" in differences
+    log_scores = found.split("Log score in nats")[1]
+    assert log_scores.split("\n\n")[1:3] == ["Not run."] * 2
+    planned = report.FILES["search"][1]
+    assert f"| `search.csv` | `search` | 13 of {planned} | 0 |" in text_of(tmp_path)
+
+
+def test_an_untouched_data_set_without_fits_is_told(tmp_path):
+    rows = [
+        row(experiment="untouched", dataset="fair", method=method, split=str(split), seed=split,
+            value=value + 0.001 * split, settings="{}")
+        for method, value in (("Members", 0.7), ("LightGBM", 0.6))
+        for split in range(2)
+    ]  # fmt: skip
+    write(tmp_path, "untouched", rows)
+    found = section(text_of(tmp_path), "10. Two untouched data sets")
+    assert "Affairs (`fair`): 6,366 rows" in found
+    assert "| Members | **0.7005 " in found
+    assert "Doctor visits (`randhie`): not run." in found
+
+
 def test_two_settings_for_one_fit_are_refused(tmp_path):
     write(tmp_path, "public_held-out", [row(), row(settings='{"hidden": 16}')])
     with pytest.raises(ValueError, match="GCM on adult, seed 0 has two settings, expected one"):

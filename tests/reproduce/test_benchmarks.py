@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from toys import row
 
-from reproduce.benchmarks import growth, memory
+from reproduce.benchmarks import growth, members, memory
 from reproduce.benchmarks.paired import paired, ratio, show
+from reproduce.spaces import SEARCHED
 
 
 def test_sides_run_in_turn_after_a_warm_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,3 +59,24 @@ def test_memory_prints_the_peak_of_every_case(
         "fit, 2,000 rows, float64",
         "surface, 8 x 16",
     ]
+
+
+def test_lightgbm_has_what_the_search_chose_for_the_data_set(tmp_path: Path) -> None:
+    default = dict(SEARCHED["LightGBM"].default)
+    assert members.tuned(tmp_path, "adult") == (default, members.TREES, "no search")
+    trials = [
+        row(method="LightGBM", seed=number, value=loss, epochs=trees, settings=settings)
+        for number, (loss, trees, settings) in enumerate(
+            [(0.4, 90, '{"folds":1,"num_leaves":8}'), (0.3, 70, '{"folds":1,"num_leaves":16}')]
+        )
+    ]
+    trials.append(row(method="XGBoost", value=0.1, settings="{}"))
+    pd.DataFrame(trials).to_csv(tmp_path / "search_trials.csv", index=False)
+    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 70, "search_trials.csv")
+    assert members.tuned(tmp_path, "compas")[2] == "no search"
+    final = [
+        row(method="LightGBM", split=str(at), epochs=trees, settings='{"folds":1,"num_leaves":16}')
+        for at, trees in enumerate((200, 260, 240))
+    ]
+    pd.DataFrame(final).to_csv(tmp_path / "search.csv", index=False)
+    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 240, "search.csv")

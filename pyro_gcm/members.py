@@ -11,7 +11,8 @@ import torch
 from pyro_gcm._validation import ArrayLike, as_tensor, one_of
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.models import GCM
-from pyro_gcm.models.build import member_map, seeded_weights
+from pyro_gcm.models.build import seeded_weights
+from pyro_gcm.models.member_parts import member_map
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures

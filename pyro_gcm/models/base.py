@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pyro
 import pyro.distributions as dist
 import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, as_tensor, checked_data, one_of, positive_int
+from pyro_gcm._validation import ArrayLike, checked_data, one_of, positive_int
 from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, LazyDistribution
 from pyro_gcm.inference.training_pair import TrainingPair
@@ -278,42 +277,6 @@ class OrderEventModel(nn.Module):
                 "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
             )
         return c
-
-    @torch.no_grad()
-    def simulate(
-        self,
-        size: int | None = None,
-        *,
-        x: ArrayLike | None = None,
-        r: ArrayLike | None = None,
-        seed: int = 0,
-    ) -> dict[str, Tensor]:
-        """Draws of every site of the explicit program, by name; x, r and y in data units.
-
-        They are on the device of x, the CPU for an array, and without x on that of the model.
-
-        :param size: number of rows, for prior "standard", which draws x and r as well.
-        :param x: [B, x_dim], the input of a prior p(z|x).
-        :param r: [B, r_dim], revenues to draw for; with p(z|x) `GCM` has not learned to draw them.
-        :raises ValueError: if the arguments are not what the program starts from.
-        """
-        if not self.reads_x and (size is None or x is not None or r is not None):
-            raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
-        if self.reads_x and (x is None or size is not None):
-            raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
-        generates = all(kind.generates_revenue for kind in self.objective_types.values())
-        if self.reads_x and r is None and not generates:
-            raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
-        given: Any = {"size": size}
-        if x is not None:
-            given = checked_data(self, x, r, device=self.device)
-        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(seed)
-            program: Any = self.model
-            nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
-        home = self.device if x is None else as_tensor("x", x).device
-        sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
-        return {name: site["value"].to(home) for name, site in sites.items() if name != "data"}
 
     # Where the parameters are, and copies
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pyro.distributions as dist
 import torch
@@ -33,8 +33,6 @@ from pyro_gcm.nets import (
     StandardNormal,
 )
 from pyro_gcm.nets.conditional import mlp
-from pyro_gcm.nets.members import ConstantCategorical, MemberEncoder
-from pyro_gcm.nets.piecewise_linear import LearnsLast
 
 
 def _normal(in_dim: int, dim: int, hidden: Any) -> nn.Module:
@@ -62,7 +60,6 @@ CONDITIONAL_PRIORS: dict[str, Any] = {
     "flow": _flow,
 }
 PRIORS = ("standard", *CONDITIONAL_PRIORS, "members")
-MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
 
 #: Guides by name: whether r and y are read, and the network inside.
 _GUIDES: dict[str, tuple[bool, Any]] = {
@@ -194,76 +191,6 @@ def cost_part(
         return cost_family
     part: nn.Module = encoder.cost_net(resolve_cost_family(cost_family), cost_shape, hidden)
     return part
-
-
-class Defaults(NamedTuple):
-    """What the constructor of `GCM` takes where an argument is left out."""
-
-    hidden: Any
-    alternatives: int
-    costs: int
-    cost_family: str
-
-
-def defaults(r_dim: int, *, of_members: bool) -> Defaults:
-    """The paper's model, or that of the members."""
-    return Defaults(64, 3, 3, "logistic") if of_members else Defaults(16, 1, r_dim, "normal")
-
-
-def default_map(response: Any, r_dim: int, map_shape: tuple[int, ...], members: int) -> Any:
-    """The revenue map that is used when none is named."""
-    if members:
-        return member_map(r_dim, map_shape, levels=not response.standardizes_revenue)
-    return response.revenue_map if map_shape == (r_dim,) else "positive_linear"
-
-
-def member_encoder(prior: Any, x_dim: int, members: int, hidden: Any) -> MemberEncoder | None:
-    """The encoder of the members where `prior=` names or is one; None for other priors."""
-    if isinstance(prior, MemberEncoder):
-        if prior.x_dim != x_dim:
-            raise ValueError(
-                f"prior must encode x_dim={x_dim} covariates, got an encoder of {prior.x_dim}"
-            )
-        return prior
-    if prior != "members":
-        return None
-    widths = defaults(0, of_members=True).hidden if hidden is None else hidden_widths(hidden)
-    return MemberEncoder(x_dim, members, widths)
-
-
-def member_weights(weights: Any, x_dim: int, members: int) -> nn.Module:
-    """p(z) of the members."""
-    one_of("member_weights", weights, MEMBER_WEIGHTS)
-    if weights == "conditional":
-        return ConditionalCategorical(x_dim, members)
-    return ConstantCategorical(members, learned=weights == "learned")
-
-
-def member_map(
-    r_dim: int,
-    map_shape: tuple[int, ...],
-    *,
-    levels: bool = False,
-    knots: int = 24,
-    min_rows: int = 20,
-    flat: bool = False,
-) -> nn.Module:
-    """The increasing maps of all members: squashed revenues and splines of a few ramps.
-
-    :param levels: whether the revenue is a quantile level, whose probit the splines are of.
-    :param knots, min_rows, flat: of `PiecewiseLinear`.
-    """
-    splines = PiecewiseLinear(
-        r_dim,
-        map_shape,
-        knots=knots,
-        min_rows=min_rows,
-        flat=flat,
-        squash=not levels,
-        smallest_scale=0.05,
-        ramp_weight=0.02,
-    )
-    return LearnsLast(Probit(), splines) if levels else splines
 
 
 def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:

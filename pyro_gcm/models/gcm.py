@@ -13,23 +13,21 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
-from pyro_gcm.models import build
+from pyro_gcm.models import build, member_parts
 from pyro_gcm.models.base import in_units
 from pyro_gcm.models.inversion import required_revenue
-from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.models.responses import Response
 from pyro_gcm.models.surfaces import strict_surface
+from pyro_gcm.models.with_members import WithMembers
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import coarse, on_grid
-from pyro_gcm.training import TrainingDefaults
 
 
-class GCM(Predictions):
+class GCM(WithMembers):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -56,9 +54,8 @@ class GCM(Predictions):
         e = e_z(x)                     # its encoding of x, a deterministic site
         c ~ p(c|e, z)                  # costs, compared with the member's own increasing map of r
 
-    It is summed out exactly, so that a prediction is a mean over the members. Objective "members"
-    trains each of them on its own likelihood. `responsibilities` says which one explains a row, and
-    `surface_draws` has the curve of each. `fit_members` chooses all settings from the table.
+    It is summed out exactly. Objective "members" trains each of them on its own likelihood;
+    `fit_members` chooses all settings from the table.
 
     `cost(x)` is in the units of the revenues if there is one cost for each of them: then `cdf(r)`
     is the prediction of a binary response. Behind a revenue map it is in the map's units.
@@ -134,24 +131,23 @@ class GCM(Predictions):
         name: str | None = None,
     ) -> None:
         with build.seeded_weights(positive_int("seed", seed, minimum=0)):
-            encoder = build.member_encoder(prior, x_dim, members, hidden)
+            encoder = member_parts.member_encoder(prior, x_dim, members, hidden)
             if encoder is not None:
                 z_dim = encoder.members
-                prior = build.member_weights(member_weights, x_dim, z_dim)
+                prior = member_parts.member_weights(member_weights, x_dim, z_dim)
             super().__init__(x_dim, r_dim, z_dim, seed, name)
             self.member_weights = member_weights
-            default = build.defaults(self.r_dim, of_members=encoder is not None)
+            default = member_parts.defaults(self.r_dim, of_members=encoder is not None)
             hidden = default.hidden if hidden is None else build.hidden_widths(hidden)
-            cost_shape = build.cost_shape(
-                default.alternatives if alternatives is None else alternatives,
-                default.costs if costs is None else costs,
-            )
+            alternatives = default.alternatives if alternatives is None else alternatives
+            costs = default.costs if costs is None else costs
+            cost_shape = build.cost_shape(alternatives, costs)
             family = default.cost_family if cost_family is None else cost_family
             parts: Any = {"response": response, "prior": prior, "guide": guide, "encoder": encoder}
             self.add_costs(cost_shape, hidden, **parts, cost_family=family, p0=p0)
             map_shape = self.encoder.map_shape(cost_shape)
             if revenue_map is None:
-                revenue_map = build.default_map(
+                revenue_map = member_parts.default_map(
                     self.response, self.r_dim, map_shape, self.encoder.members
                 )
             levels = not self.response.standardizes_revenue
@@ -241,34 +237,6 @@ class GCM(Predictions):
             if r.isnan().any():
                 covariates = self.x_standardizer(x)
                 draw_missing("r", columns_in_units(self.r_dist(w, covariates)), r)
-
-    @property
-    def default_objective(self) -> str:
-        """ "conditional", or for members with equal weights "members"."""
-        equal = bool(self.encoder.members) and self.member_weights == "uniform"
-        return "members" if equal else "conditional"
-
-    def training_defaults(self, rows: int) -> TrainingDefaults:
-        """Options of `fit` where they are left out; those of members depend on the table."""
-        if not self.encoder.members:
-            return super().training_defaults(rows)
-        return MemberSettings.for_table(rows, self.x_dim, self.r_dim).training(self)
-
-    def member_guide(
-        self,
-        x: Tensor,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        c: Tensor | None = None,
-    ) -> Tensor:
-        """q(z) = p(z), summed over: each member is trained on a likelihood of its own, [..., B, K].
-
-        The ELBO of `inference.conditional(model)` with this guide is the mean over the members of
-        log p(y | z, x, r).
-        """
-        x, r, y, rows = self.program_inputs(x, r, y, c)
-        with pyro.plate("data", rows, dim=-1):
-            return pyro.sample("z", self.z_dist(x), infer={"enumerate": "parallel"})
 
     # The factors of the program, besides z and c
 

@@ -1,0 +1,178 @@
+"""Draws of the sites of a model: of its program, and of given rows once their outcome is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyro
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, as_tensor, checked_data
+from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.conditioning import log_likelihood_of_sites, posterior_of, responsibilities
+from pyro_gcm.models.objectives import Objective
+from pyro_gcm.models.prediction_method import random_prediction
+from pyro_gcm.sampling.draws import Rows
+from pyro_gcm.sampling.posterior import PosteriorDraws
+
+
+class Posteriors(OrderEventModel):
+    """A model with the draws of its sites."""
+
+    @torch.no_grad()
+    def simulate(
+        self,
+        size: int | None = None,
+        *,
+        x: ArrayLike | None = None,
+        r: ArrayLike | None = None,
+        seed: int = 0,
+    ) -> dict[str, Tensor]:
+        """Draws of every site of the explicit program, by name; x, r and y in data units.
+
+        They are on the device of x, the CPU for an array, and without x on that of the model.
+
+        :param size: number of rows, for prior "standard", which draws x and r as well.
+        :param x: [B, x_dim], the input of a prior p(z|x).
+        :param r: [B, r_dim], revenues to draw for; with p(z|x) `GCM` has not learned to draw them.
+        :raises ValueError: if the arguments are not what the program starts from.
+        """
+        if not self.reads_x and (size is None or x is not None or r is not None):
+            raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
+        if self.reads_x and (x is None or size is not None):
+            raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
+        generates = all(kind.generates_revenue for kind in self.objective_types.values())
+        if self.reads_x and r is None and not generates:
+            raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
+        given: Any = {"size": size}
+        if x is not None:
+            given = checked_data(self, x, r, device=self.device)
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            program: Any = self.model
+            nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
+        home = self.device if x is None else as_tensor("x", x).device
+        sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
+        return {name: site["value"].to(home) for name, site in sites.items() if name != "data"}
+
+    @random_prediction
+    def posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike | None = None,
+        c: ArrayLike | None = None,
+        *,
+        num_samples: int = 1000,
+        units: str | None = None,
+        method: str = "auto",
+        num_proposals: int = 4096,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> PosteriorDraws:
+        """Independent draws of every site of given rows, conditioned on y where it is given.
+
+        The sites are z, c, k of `IGCM`, w after "joint" training, what was missing of x and r, and
+        y: a new outcome of the row with the same z (and k), for predictive checks. Given y, costs
+        are drawn exactly and all agree with it.
+
+        p(z|x) is what predictions average over; for prior "standard" under objective "conditional"
+        that is q(z|x). A z with finitely many values, such as a member, is drawn exactly by Bayes'
+        rule. Rejection from p(z|x) gives exact draws for a binary y. Rows whose y is improbable,
+        other responses, observed costs and "joint" training take importance resampling, whose
+        quality is part of the result; a warning says where it is poor.
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B], or None for draws of p(z, c, y | x, r).
+        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others, as in `fit`; y
+            may then be NaN.
+        :param num_samples: draws S of each row.
+        :param units: of c: "data", those of r, the default where there is one cost for each
+            revenue; or "standard", those of what the costs are compared with in the program
+            (standardised revenues, after the revenue map; k for `IGCM`), the default elsewhere.
+        :param method: "auto", "enumeration", "rejection" (errors where they are impossible) or
+            "importance".
+        :param num_proposals: draws that importance resampling chooses from, at least 30.
+        :param progress: show a progress bar if it takes longer than two seconds.
+        :raises ValueError: for wrong shapes, values or options, before any work is done.
+        :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
+            need more than 128 proposals a draw.
+        """
+        return posterior_of(
+            self.trained_objective,
+            self.rows(x, r, y, c),
+            units,
+            num_samples=num_samples,
+            method=method,
+            num_proposals=num_proposals,
+            seed=seed,
+            progress=progress,
+        )
+
+    @random_prediction
+    def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+        """p(z | x, r, y) of every value of a finite z, [B, D]: which member explains a row.
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim].
+        :param y: [B].
+        :raises ValueError: for a z with infinitely many values.
+        """
+        return responsibilities(self.trained_objective, self.rows(x, r, y)).to(self.dtype)
+
+    def cost_posterior(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        c: ArrayLike | None = None,
+        **options: Any,
+    ) -> PosteriorDraws:
+        """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and k of `IGCM`.
+
+        c is exact given z, and in the units of r where there is one cost for each revenue; see
+        `posterior`, which has the same options.
+        """
+        return self.posterior(x, r, y, c, **options).only("z", "k", "c")
+
+    @random_prediction
+    def log_likelihood(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        y: ArrayLike,
+        c: ArrayLike | None = None,
+        *,
+        sites: Mapping[str, Tensor],
+    ) -> Tensor:
+        """log p(y | z, r) of every draw, [S, B], with the costs integrated out.
+
+        For `IGCM` log p(y | z, k); with c, log p(y, c_observed | z, r).
+
+        :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`, with x and r
+            where values of them are missing.
+        """
+        return log_likelihood_of_sites(self, self.rows(x, r, y, c), sites).to(self.dtype)
+
+    # What these methods and predictions have in common
+
+    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
+        """What the costs are compared with, for revenues [B, r_dim] and draws of the sites.
+
+        :param covariates: what was read of x for the same draws.
+        """
+        raise NotImplementedError
+
+    @property
+    def trained_objective(self) -> Objective:
+        """The objective that predictions follow."""
+        return self.objective_types[self.objective](self)
+
+    def rows(self, *columns: ArrayLike | None) -> Rows:
+        """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
+        missing, device = self.objective_types[self.objective].missing, self.device
+        data = checked_data(self, *columns, required="xr", missing=missing, device=device)
+        return Rows(**data)

@@ -1,0 +1,45 @@
+"""What a GCM needs beyond its program where z is one of several networks."""
+
+from __future__ import annotations
+
+import pyro
+from torch import Tensor
+
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.training import TrainingDefaults
+
+
+class WithMembers(Predictions):
+    """A model whose z may be a member: how it is trained, and the guide that sums over members."""
+
+    #: p(z) of the members, by name.
+    member_weights: str
+
+    @property
+    def default_objective(self) -> str:
+        """ "conditional", or for members with equal weights "members"."""
+        equal = bool(self.encoder.members) and self.member_weights == "uniform"
+        return "members" if equal else "conditional"
+
+    def training_defaults(self, rows: int) -> TrainingDefaults:
+        """Options of `fit` where they are left out; those of members depend on the table."""
+        if not self.encoder.members:
+            return super().training_defaults(rows)
+        return MemberSettings.for_table(rows, self.x_dim, self.r_dim).training(self)
+
+    def member_guide(
+        self,
+        x: Tensor,
+        r: Tensor | None = None,
+        y: Tensor | None = None,
+        c: Tensor | None = None,
+    ) -> Tensor:
+        """q(z) = p(z), summed over: each member is trained on a likelihood of its own, [..., B, K].
+
+        The ELBO of `inference.conditional(model)` with this guide is the mean over the members of
+        log p(y | z, x, r).
+        """
+        x, r, y, rows = self.program_inputs(x, r, y, c)
+        with pyro.plate("data", rows, dim=-1):
+            return pyro.sample("z", self.z_dist(x), infer={"enumerate": "parallel"})

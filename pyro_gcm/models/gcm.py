@@ -165,8 +165,7 @@ class GCM(WithMembers):
                 self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
-        draws = num_samples if encoder is None else encoder.members
-        self.add_units(draws, self.z_dim + others)
+        self.add_units(self.encoder.members or num_samples, self.z_dim + others)
         self.costs_have_units = isinstance(self.revenue_map, nn.Identity)
 
     def model(

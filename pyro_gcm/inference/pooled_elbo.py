@@ -27,16 +27,21 @@ class PooledELBO(TraceEnum_ELBO):
 
     def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound, summed over the rows."""
-        own: Tensor = super().differentiable_loss(model, guide, *args, **kwargs)
-        shared: Tensor = super().differentiable_loss(model, _nothing, *args, **kwargs)
-        return (1.0 - self.pooling) * own + self.pooling * shared
+        loss: Tensor = sum(
+            weight * super(PooledELBO, self).differentiable_loss(model, q, *args, **kwargs)
+            for weight, q in self._terms(guide)
+        )
+        return loss
 
     def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
         """The same as a number."""
-        own: float = super().loss(model, guide, *args, **kwargs)
-        return (1.0 - self.pooling) * own + self.pooling * super().loss(
-            model, _nothing, *args, **kwargs
-        )
+        terms = self._terms(guide)
+        return sum(w * super(PooledELBO, self).loss(model, q, *args, **kwargs) for w, q in terms)
+
+    def _terms(self, guide: Any) -> list[tuple[float, Any]]:
+        """Weight and guide of each term that counts."""
+        terms = [(1.0 - self.pooling, guide), (self.pooling, _nothing)]
+        return [term for term in terms if term[0] > 0.0]
 
     def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
         """The same, with gradients left in the parameters."""

@@ -14,7 +14,7 @@ from pyro_gcm.models import GCM
 from pyro_gcm.models.build import seeded_weights
 from pyro_gcm.models.member_parts import member_map
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.responses import Continuous
+from pyro_gcm.models.responses import RESPONSES, Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 #: Fewest and most rows for which the number of epochs is looked for on a part of them.
@@ -72,10 +72,9 @@ def build_members(
             min_rows=settings.min_rows,
             flat=settings.flat,
         )
-        if response == "continuous":
-            part: Any = Continuous(encoder.out_dim, (), equal_weights=settings.equal_weights)
-        else:
-            part = response
+        part: Any = response
+        if response == "continuous" and not settings.equal_weights:
+            part = Continuous(encoder.out_dim, ())
     return GCM(
         x_dim,
         r_dim,
@@ -120,8 +119,9 @@ def fit_members(
     >>> fit_members(x, r, y, progress=False).model.predict(x[:4], r[:4]).shape
     torch.Size([4])
     """
-    if not isinstance(early_stopping, bool):
-        one_of("early_stopping", early_stopping, ["auto"])
+    if not isinstance(early_stopping, bool) and early_stopping != "auto":
+        raise ValueError(f'early_stopping must be "auto", True or False, got {early_stopping!r}')
+    one_of("response", response, list(RESPONSES))
     (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     settings = settings or MemberSettings.for_table(rows, x_dim, r_dim)
     options: Any = {"seed": seed, "device": device, "progress": progress, "elbo": settings.bound}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,9 +81,9 @@ def fit(
     :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default, or what
         the model asks for.
     :param schedule: "cosine" (down to 0), "flat" (constant, then down to 0 over the last 40 % of
-        the steps) and "constant", both after 50 steps of warm-up, None, or a function (optimiser,
-        total steps) -> a scheduler that is stepped after every batch. "cosine" by default, or what
-        the model asks for.
+        the steps) and "constant", both after a warm-up of at most 50 steps, None, or a function
+        (optimiser, total steps) -> a scheduler that is stepped after every batch. "cosine" by
+        default, or what the model asks for.
     :param clip_norm: bound on the norm of the gradient, or None; 10 by default, or what the model
         asks for.
     :param validation: share of the rows, drawn with `seed`, kept for early stopping, or rows (x, r,
@@ -116,7 +117,16 @@ def fit(
     cpu = torch.device("cpu")
     columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
     default, held_out = model.training_defaults(len(columns["x"])), 0
-    if not isinstance(validation, float | int):
+    for name in ("x", "r"):
+        no_empty_column(name, columns[name])
+    if columns["y"].isnan().all() and columns["c"].isnan().all():
+        raise ValueError("y and c have no value at all, only NaN")
+    if not isinstance(validation, Real):
+        if not isinstance(validation, list | tuple) or len(validation) not in (3, 4):
+            raise ValueError(
+                "validation must be a share of the rows in [0, 1) or rows (x, r, y) or (x, r, y, "
+                f"c), got {kind(validation)}"
+            )
         beside = checked_data(model, *validation, required="xry", missing=pair.missing, device=cpu)
         if beside.keys() != columns.keys():
             raise ValueError(
@@ -124,6 +134,7 @@ def fit(
             )
         columns = {name: torch.cat([columns[name], beside[name]]) for name in columns}
         validation, held_out = 0.0, len(beside["x"])
+    share: Any = validation
     options = TrainingOptions(
         epochs=default.epochs if epochs is None else epochs,
         batch_size=default.batch_size if batch_size is None else batch_size,
@@ -131,7 +142,7 @@ def fit(
         optimizer=default.optimizer if optimizer is None else optimizer,
         schedule=default.schedule if schedule == "default" else schedule,
         clip_norm=default.clip_norm if clip_norm == "default" else clip_norm,  # type: ignore[arg-type]
-        validation=validation,
+        validation=share,
         held_out=held_out,
         patience=patience,
         seed=seed,
@@ -141,10 +152,6 @@ def fit(
         callback=callback,
     )
     parameters = model.trained_parameters(objective)
-    for name in ("x", "r"):
-        no_empty_column(name, columns[name])
-    if columns["y"].isnan().all() and columns["c"].isnan().all():
-        raise ValueError("y and c have no value at all, only NaN")
     data = list(columns.values())
     if is_dreg(bound) and any(column.isnan().any() for column in data[:2]):
         raise ValueError(

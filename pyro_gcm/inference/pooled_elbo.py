@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
@@ -27,21 +28,26 @@ class PooledELBO(TraceEnum_ELBO):
 
     def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound, summed over the rows."""
-        loss: Tensor = sum(
-            weight * super(PooledELBO, self).differentiable_loss(model, q, *args, **kwargs)
-            for weight, q in self._terms(guide)
-        )
+        run = super().differentiable_loss
+        loss: Tensor = self._weighted(run, model, guide, *args, **kwargs)
         return loss
 
     def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
         """The same as a number."""
-        terms = self._terms(guide)
-        return sum(w * super(PooledELBO, self).loss(model, q, *args, **kwargs) for w, q in terms)
+        loss: float = self._weighted(super().loss, model, guide, *args, **kwargs)
+        return loss
 
-    def _terms(self, guide: Any) -> list[tuple[float, Any]]:
-        """Weight and guide of each term that counts."""
+    def _weighted(self, run: Any, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Any:
+        """The sum of the terms that count, both with the same draws of dropout."""
         terms = [(1.0 - self.pooling, guide), (self.pooling, _nothing)]
-        return [term for term in terms if term[0] > 0.0]
+        terms = [(weight, of_term) for weight, of_term in terms if weight > 0.0]
+        first, *others = terms
+        devices = {t.device for t in args if isinstance(t, Tensor) and t.is_cuda}
+        with torch.random.fork_rng(devices=list(devices), enabled=bool(others)):
+            total = first[0] * run(model, first[1], *args, **kwargs)
+        for weight, of_term in others:
+            total = total + weight * run(model, of_term, *args, **kwargs)
+        return total
 
     def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
         """The same, with gradients left in the parameters."""

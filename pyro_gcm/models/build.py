@@ -33,6 +33,7 @@ from pyro_gcm.nets import (
     StandardNormal,
 )
 from pyro_gcm.nets.conditional import mlp
+from pyro_gcm.nets.members import MemberEncoder
 
 
 def _normal(in_dim: int, dim: int, hidden: Any) -> nn.Module:
@@ -85,11 +86,11 @@ def response_part(response: Any, x_dim: int, hidden: Any) -> Any:
 
 def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
     """p(z|x) or p(z)."""
+    if isinstance(prior, MemberEncoder) or prior == "members":
+        raise ValueError("prior='members' needs GCM: the members compare revenues with their costs")
     if isinstance(prior, nn.Module):
         return prior
     one_of("prior", prior, list(PRIORS))
-    if prior == "members":
-        raise ValueError("prior='members' needs GCM: the members compare revenues with their costs")
     if prior == "standard":
         return StandardNormal(z_dim)
     part: nn.Module = CONDITIONAL_PRIORS[prior](x_dim, z_dim, hidden)
@@ -264,9 +265,17 @@ class LearnsFromRows(Protocol):
         """Adapt to rows [n, m]."""
 
 
+def check_input(name: str, part: nn.Module, columns: int) -> Any:
+    """What a module returns for a row; ValueError for one that takes other columns."""
+    try:
+        return one_row(part, columns)
+    except RuntimeError as error:
+        raise ValueError(f"{name} must take {columns} columns, and raised: {error}") from error
+
+
 def check_shape(name: str, part: nn.Module, columns: int, shape: tuple[int, ...]) -> None:
     """Refuse a module whose values for a row have another shape: they would broadcast silently."""
-    made = one_row(part, columns)
+    made = check_input(name, part, columns)
     got = tuple(made.shape[1:] if isinstance(made, Tensor) else made.event_shape)
     if got != tuple(shape):
         raise ValueError(f"{name} must give values of shape {tuple(shape)} for a row, got {got}")

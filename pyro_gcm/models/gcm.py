@@ -85,6 +85,7 @@ class GCM(WithMembers):
         members.
     :param cost_family: "normal", the default, "logistic", that of members, "laplace", a registered
         distribution class, or a module that takes z [..., D] to independent costs [..., (G,) K].
+        Modules of members take z and e_z(x), `encoder.out_dim` columns, for z or x.
     :param revenue_map: "identity", "positive_linear", "piecewise_linear" (splines, for long tails
         and steps), "probit", "sigmoid" (bounded; paper, appendix C), an increasing torch
         `Transform`, or an increasing module from standardised revenues [..., m] to [..., (G,) K];
@@ -132,17 +133,16 @@ class GCM(WithMembers):
     ) -> None:
         with build.seeded_weights(positive_int("seed", seed, minimum=0)):
             encoder = member_parts.member_encoder(prior, x_dim, members, hidden)
-            if encoder is not None:
-                z_dim = encoder.members
-                prior = member_parts.member_weights(member_weights, x_dim, z_dim)
+            z_dim = z_dim if encoder is None else encoder.members
+            prior = member_parts.weights_part(member_weights, x_dim, encoder) or prior
             super().__init__(x_dim, r_dim, z_dim, seed, name)
             self.member_weights = member_weights
+            response = member_parts.response_part(response, encoder)
             default = member_parts.defaults(self.r_dim, of_members=encoder is not None)
             hidden = default.hidden if hidden is None else build.hidden_widths(hidden)
-            alternatives = default.alternatives if alternatives is None else alternatives
-            costs = default.costs if costs is None else costs
-            cost_shape = build.cost_shape(alternatives, costs)
-            family = default.cost_family if cost_family is None else cost_family
+            g = default.alternatives if alternatives is None else alternatives
+            cost_shape = build.cost_shape(g, default.costs if costs is None else costs)
+            family = cost_family or default.cost_family
             parts: Any = {"response": response, "prior": prior, "guide": guide, "encoder": encoder}
             self.add_costs(cost_shape, hidden, **parts, cost_family=family, p0=p0)
             map_shape = self.encoder.map_shape(cost_shape)

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from pyro_gcm._validation import one_of
-from pyro_gcm.models.build import hidden_widths
+from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm.models import build
+from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.members import ConstantCategorical, MemberEncoder
 from pyro_gcm.nets.piecewise_linear import LearnsLast
@@ -44,18 +45,36 @@ def member_encoder(prior: Any, x_dim: int, members: int, hidden: Any) -> MemberE
                 f"prior must encode x_dim={x_dim} covariates, got an encoder of {prior.x_dim}"
             )
         return prior
+    positive_int("members", members)
     if prior != "members":
         return None
-    widths = defaults(0, of_members=True).hidden if hidden is None else hidden_widths(hidden)
+    widths = defaults(0, of_members=True).hidden if hidden is None else build.hidden_widths(hidden)
     return MemberEncoder(x_dim, members, widths)
 
 
-def member_weights(weights: Any, x_dim: int, members: int) -> nn.Module:
-    """p(z) of the members."""
+def response_part(response: Any, encoder: MemberEncoder | None) -> Any:
+    """The response of members, which reads z and e_z(x); that of another model as it was named.
+
+    :raises ValueError: for a module that reads another number of columns.
+    """
+    if encoder is None:
+        return response
+    if response == "continuous":
+        return Continuous(encoder.out_dim, (), equal_weights=True)
+    net = getattr(response, "net", None)
+    if isinstance(net, nn.Module):
+        build.check_input("response", net, encoder.out_dim)
+    return response
+
+
+def weights_part(weights: Any, x_dim: int, encoder: MemberEncoder | None) -> Any:
+    """p(z) of the members; None without them."""
     one_of("member_weights", weights, MEMBER_WEIGHTS)
+    if encoder is None:
+        return None
     if weights == "conditional":
-        return ConditionalCategorical(x_dim, members)
-    return ConstantCategorical(members, learned=weights == "learned")
+        return ConditionalCategorical(x_dim, encoder.members)
+    return ConstantCategorical(encoder.members, learned=weights == "learned")
 
 
 def member_map(

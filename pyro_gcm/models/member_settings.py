@@ -71,7 +71,8 @@ class MemberSettings:
 
         - Width: the power of 2 next to 6 sqrt(columns), from 32 to 128.
         - Dropout: up to 0.2 where there are few rows for a column.
-        - Batches: the power of 2 next to 5 sqrt(rows), from 32 to 2,048; at least 8 an epoch.
+        - Batches: the power of 2 next to 5 sqrt(rows), or to an eighth of the rows if that is
+          less, from 32 to 2,048.
         - Epochs: 10 for 40,000 rows, and fewer the more there are, by their cube root.
         """
         columns = x_dim + r_dim

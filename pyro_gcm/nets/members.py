@@ -111,12 +111,17 @@ class MemberEncoder(nn.Module):
         super().__init__()
         self.x_dim = positive_int("x_dim", x_dim)
         self.members = positive_int("members", members)
-        widths = [hidden, hidden] if isinstance(hidden, int) else list(hidden)
+        several = hidden if isinstance(hidden, Sequence) else [hidden, hidden]
+        widths = [positive_int("hidden", width) for width in several]
         if not widths:
             raise ValueError("hidden must have at least one layer for members, got none")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be a probability in [0, 1), got {dropout}")
         self.features = TabularFeatures(x_dim) if features is None else features
+        if self.features.x_dim != x_dim:
+            raise ValueError(
+                f"features must be of x_dim={x_dim} columns, got {self.features.x_dim}"
+            )
         self.first = FirstLayer(self.features.capacity, widths[0], self.members, scaling)
         self.first.rescale(self.features.capacity, x_dim)
         pairs = itertools.pairwise(widths)
@@ -126,7 +131,7 @@ class MemberEncoder(nn.Module):
         self.out_dim = self.cost_dim = self.members + widths[-1]
 
     def hidden_beyond(self, hidden: Any) -> Any:
-        """None: the encoding has been through the layers already."""
+        """No hidden layers: the encoding has been through some already."""
         return ()
 
     def cost_net(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:

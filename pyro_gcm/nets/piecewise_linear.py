@@ -14,6 +14,8 @@ from pyro_gcm.nets.revenue_maps import PositiveLinear
 
 #: Scale of `squash`: within it a standardised revenue hardly changes.
 _LONG = 4.0
+#: Beyond it a squashed revenue is constant, and not the quotient of infinities.
+_FAR = 1e30
 
 
 class PiecewiseLinear(nn.Module):
@@ -87,7 +89,7 @@ class PiecewiseLinear(nn.Module):
         if not self.squash:
             return r
         # In float64, since rounding in the type of r could make neighbours fall.
-        wide = r.double()
+        wide = r.double().clamp(-_FAR, _FAR)
         squashed: Tensor = wide / (1.0 + wide.abs() / _LONG)
         return squashed.to(r.dtype)
 

@@ -17,6 +17,8 @@ _SMALLEST_SPREAD = 0.2
 _CLIP = 3.0
 #: A normal distribution has its quartiles this many standard deviations apart.
 _QUARTILES = 1.35
+#: Where a value is clipped as good as wholly, so that its square is finite.
+_FAR = 1e6
 #: How much of a ramp has to be behind a value for its step to be 1.
 _WHOLE = 0.999
 
@@ -31,7 +33,7 @@ class TabularFeatures(nn.Module):
       end of each ramp, standardised likewise.
     - A group of 0/1 columns for the levels of an ordered variable has its cumulative columns, "at
       least the second level" and so on, as well.
-    - A constant column is left out.
+    - A constant column is left out, unless all are.
 
     There is room for every feature that a column could have, so that the shapes of the weights
     behind it do not depend on the data; `active` says which of them `forward` returns. Before
@@ -126,6 +128,7 @@ class TabularFeatures(nn.Module):
         # Steps of a ramp exist where the ramp does.
         wide = (self.slopes > 0.0) & self.numeric[:, None]
         kept[columns:] = wide.expand_as(self.ramp_loc).flatten()
+        kept[0] |= ~kept.any()
         self.kept.copy_(kept)
 
     def _learn_numeric(self, j: int, column: Tensor) -> None:
@@ -163,7 +166,7 @@ class TabularFeatures(nn.Module):
         numeric = self.numeric.nonzero()[:, 0]
         parts, chosen = [z], self.kept[: len(self.loc)]
         if len(numeric):
-            clipped = z[..., numeric]
+            clipped = z[..., numeric].clamp(-_FAR, _FAR)
             clipped = clipped / (1.0 + (clipped / _CLIP).square()).sqrt()
             parts = [z.index_copy(-1, numeric, clipped)]
         if len(numeric) and self.bins:

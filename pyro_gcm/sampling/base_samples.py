@@ -222,7 +222,7 @@ def _by_blocks(input: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Ten
     a place where their columns are padded and aligned.
     """
     columns = input.shape[-1]
-    flat = input.reshape(-1, columns)
+    flat = input.reshape(input.shape[:-1].numel(), columns)
     whole = flat.new_empty(len(flat), matrix.shape[1])
     size = len(flat) // input.shape[-2] * BLOCK_ROWS
     padded = None if len(matrix) == columns else flat.new_zeros(size, len(matrix))

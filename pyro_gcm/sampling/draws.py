@@ -36,7 +36,7 @@ class Draws(NamedTuple):
     """N draws of the latent variables for each of b rows.
 
     :param z: [N, b, D].
-    :param covariates: standardised, without gaps, [(N,) b, x_dim].
+    :param covariates: standardised, without gaps, [(N,) b, x_dim]; of members their encodings.
     :param base: base samples [N, b or 1, E] that z did not use.
     :param seed: seed of what base samples cannot drive; None for independent draws.
     :param log_weights: of the draws, [N, b], normalised over N; None where they are equal.

@@ -157,7 +157,8 @@ def posterior_draws(
     incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
     enumerated = method in ("auto", "enumeration") and target.every is not None
     exact = enumerated or (method != "importance" and target.allows_rejection(rows))
-    size = max(1, _DRAWS_AT_ONCE // (num_samples if exact else max(num_samples, num_proposals)))
+    at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
+    size = max(1, _DRAWS_AT_ONCE // at_once)
     kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
     groups = [index for kind in kinds for index in kind.split(size) if len(index)]
     merged: PosteriorDraws | None = None

@@ -19,7 +19,7 @@ def cosine(optimizer: Optimizer, steps: int) -> Any:
 
 
 def flat(optimizer: Optimizer, steps: int) -> Any:
-    """Constant after a warm-up of 50 steps, and down to 0 over the last 40 % of the steps."""
+    """Constant after a short warm-up, and down to 0 over the last 40 % of the steps."""
     warm_up = min(WARM_UP, max(1, steps // 10))
 
     def factor(step: int) -> float:

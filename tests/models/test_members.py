@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.inference import PooledELBO, conditional, uncollapse
+from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 K, ROWS = 4, 90
@@ -298,10 +299,61 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
     assert (curves.diff(dim=1) >= 0.0).all()
 
 
+def test_pooled_terms_share_the_draws_of_dropout() -> None:
+    encoder = MemberEncoder(3, K, 8, dropout=0.3)
+    model = GCM(3, 2, prior=encoder)
+    columns = [column.float() for column in rows()]
+    result = fit(model, *columns, elbo=PooledELBO(0.3), epochs=1, progress=False)
+    assert result.engine == "plain", result.engine_reason
+
+
+def test_simulation_draws_without_dropout() -> None:
+    model = GCM(3, 2, prior=MemberEncoder(3, K, 8, dropout=0.5))
+    x, r, _ = rows()
+    draws = [model.train(mode).simulate(x=x, r=r, seed=1) for mode in (True, False)]
+    assert torch.equal(draws[0]["e"], draws[1]["e"])
+    assert torch.equal(draws[0]["c"], draws[1]["c"])
+    assert not model.training
+
+
+def test_constant_covariates_and_huge_revenues_are_predicted() -> None:
+    _, r, y = rows()
+    x = torch.ones(ROWS, 3, dtype=torch.float64)
+    model = untrained()
+    fit(model, x, r, y, epochs=2, progress=False)
+    assert model.predict(x, r).isfinite().all()
+    steps = [[-1e300, 60.0], [60.0, 60.0], [1e300, 60.0], [1e300, 1e300]]
+    far = torch.tensor(steps, dtype=torch.float64)
+    p = model.float().surface(x[:3], far)
+    assert (p.diff(dim=1) >= 0.0).all()
+
+
+@pytest.mark.parametrize("validation", [None, "abc", (1.0, 2.0), torch.tensor(0.2), [1] * 5])
+def test_validation_is_a_share_or_rows(validation: Any) -> None:
+    with pytest.raises(ValueError, match="validation must be"):
+        fit(untrained(), *rows(), validation=validation, progress=False)
+
+
+def test_validation_rows_stop_training_where_they_ask_for() -> None:
+    x, r, y = rows()
+    kept = slice(60), slice(60, None)
+    (learn, beside) = ([column[part] for column in (x, r, y)] for part in kept)
+    result = fit(untrained(), *learn, validation=beside, epochs=4, patience=2, progress=False)
+    assert "validation_loss" in result.history
+    assert 1 <= result.best_epoch <= 4
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: IGCM(3, 2, prior="members"), "needs GCM"),
+        (lambda: IGCM(3, 2, prior=MemberEncoder(3)), "needs GCM"),
+        (lambda: GCM(3, 2, members=0), "members"),
+        (lambda: GCM(3, 2, member_weights="equal"), "member_weights"),
+        (lambda: MemberEncoder(3, features=TabularFeatures(5)), "x_dim=3"),
+        (lambda: MemberEncoder(3, hidden=[8, -1]), "hidden"),
+        (lambda: GCM(3, 2, prior="members", response=Continuous(3)), "response must take 72"),
+        (lambda: GCM(3, 2, prior="members", p0=nn.Linear(3, 3)), "p0 must take 72"),
         (lambda: GCM(3, 2, prior="members", members=0), "members"),
         (lambda: GCM(3, 2, prior=MemberEncoder(4)), "x_dim=3"),
         (lambda: GCM(3, 2, prior="members", guide="amortised"), "summed out"),

@@ -106,7 +106,10 @@ def test_the_committed_report_is_complete_and_of_the_committed_results(tmp_path)
     assert all(task.title in text for task in TASKS.values())
     for name in results:
         if name not in ("datasets", "timing", "quantile_curves"):
-            assert report._fits(results, name) == (report.FILES[name][1], 0), name
+            count, diverged = report._fits(results, name)
+            planned = report.FILES[name][1]
+            assert count == planned or (name in report.GROWING and count < planned), name
+            assert diverged == 0
 
 
 def test_the_report_starts_with_ten_lines_and_a_map_of_the_paper():

@@ -30,7 +30,7 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
 BAD_OPTIONS = {
     "objective": (
         {"objective": "marginal"},
-        r"objective must be one of \['conditional', 'joint'\], got 'marginal'",
+        r"objective must be one of \['conditional', 'joint', 'members'\], got 'marginal'",
     ),
     "elbo": ({"elbo": "vae"}, r"elbo must be one of \['iwae', 'dreg', .* got 'vae'"),
     "elbo type": ({"elbo": 3}, "elbo must be one of .* got 3"),
@@ -55,7 +55,10 @@ BAD_OPTIONS = {
     ),
     "patience alone": ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
     "patience": ({"patience": 0, "validation": 0.1}, "patience must be an integer of at least 1"),
-    "schedule": ({"schedule": "linear"}, r"schedule must be one of \['cosine'\], got 'linear'"),
+    "schedule": (
+        {"schedule": "linear"},
+        r"schedule must be one of .*'cosine', 'flat'\], got 'linear'",
+    ),
     "optimizer": ({"optimizer": "adam"}, "optimizer must be a function .*, got 'adam'"),
     "device": ({"device": "abacus"}, "device='abacus' is not a device of torch"),
     "seed": ({"seed": "today"}, "seed must be an integer of at least 0, got 'today'"),

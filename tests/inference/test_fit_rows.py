@@ -55,10 +55,7 @@ BAD_OPTIONS = {
     ),
     "patience alone": ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
     "patience": ({"patience": 0, "validation": 0.1}, "patience must be an integer of at least 1"),
-    "schedule": (
-        {"schedule": "linear"},
-        r"schedule must be one of .*'cosine', 'flat'\], got 'linear'",
-    ),
+    "schedule": ({"schedule": "linear"}, r"schedule must be one of .*'flat'\], got 'linear'"),
     "optimizer": ({"optimizer": "adam"}, "optimizer must be a function .*, got 'adam'"),
     "device": ({"device": "abacus"}, "device='abacus' is not a device of torch"),
     "seed": ({"seed": "today"}, "seed must be an integer of at least 0, got 'today'"),

@@ -55,6 +55,7 @@ def seen(monkeypatch):
     return numbers
 
 
+@pytest.mark.long(keep=4)
 @pytest.mark.parametrize("role", ["revenue", "covariate"])
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("library", list(TREES))
@@ -145,6 +146,7 @@ def test_the_number_of_trees_has_the_lowest_loss_out_of_fold():
     assert many.trees > score.trees
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("library", list(TREES))
 def test_the_score_of_all_trees_gives_the_prediction(library, response):
@@ -190,8 +192,9 @@ def catboost_estimator(response, constraints):
     return kind(monotone_constraints=constraints, random_state=0, **options)
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("response", ["binary", "continuous"])
-@pytest.mark.parametrize("library", [*TREES, "catboost"])
+@pytest.mark.parametrize("library", list(TREES))
 def test_no_raw_score_falls_when_revenues_rise_alone_or_in_a_batch(library, response):
     x, r, y = rows(response=response)
     inputs = torch.cat([x, r], 1).numpy()

@@ -271,6 +271,7 @@ NETWORKS = [name for name, entry in SEARCHED.items() if entry.density]
 BOOSTERS = [name for name in SEARCHED if name not in NETWORKS]
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("method", BOOSTERS)
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 def test_every_booster_has_its_default_in_the_space_and_finds_its_trees(method, response):
@@ -297,6 +298,7 @@ def test_every_booster_has_its_default_in_the_space_and_finds_its_trees(method, 
     torch.testing.assert_close(model.predict(*columns), again.predict(*columns), rtol=0, atol=1e-5)
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("method", NETWORKS)
 def test_every_network_has_its_default_in_the_space_and_stops_early(method):
     import optuna

@@ -45,9 +45,15 @@ def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
 _CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
 _CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
 _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
-_PLANS = search.PLANS.values()
-_SEARCHES = sum(plan.trials * (plan.splits if plan.nested else 1) for plan in _PLANS)
 _SPACES = sum(method.space is not None for method in SEARCHED.values())
+_SEARCHES = {
+    search.trials_file(name).removesuffix(".csv"): (
+        "search",
+        plan.trials * (plan.splits if plan.nested else 1) * _SPACES,
+    )
+    for name, plan in search.PLANS.items()
+}
+_SEARCH_SPLITS = sum(plan.splits for plan in search.PLANS.values())
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -66,15 +72,15 @@ FILES = {
     "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
     "timing": ("timing", 0),
     "auctions": ("auctions", 5),
-    "search_trials": ("search", _SEARCHES * _SPACES),
-    "search": ("search", sum(plan.splits for plan in _PLANS) * len(SEARCHED)),
+    **_SEARCHES,
+    "search": ("search", _SEARCH_SPLITS * len(SEARCHED)),
     "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
-GROWING = ("search_trials", "search", "untouched")
+GROWING = (*_SEARCHES, "search", "untouched")
 #: Files in which a method may have several settings on one split.
 _MANY_SETTINGS = (
-    *("quantile_tuning", "public_tuning", "open_tuning", "search_trials", "ablation", "timing"),
+    *("quantile_tuning", "public_tuning", "open_tuning", *_SEARCHES, "ablation", "timing"),
 )
 
 

@@ -197,6 +197,11 @@ def _milliseconds(model: Predictor, dataset: data.Dataset, test: Tensor) -> floa
     return 1_000 * float(np.median(times))
 
 
+def trials_file(name: str) -> str:
+    """The file of the trials of a data set, of which there are thousands in all."""
+    return f"search_trials_{name}.csv"
+
+
 def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tuple[str, str], str]:
     """The best settings of every method and search of a data set, as JSON.
 
@@ -204,7 +209,7 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
 
     :returns: (method, split) -> settings, the same for all splits where rows are set aside.
     """
-    plan, path = PLANS[name], arguments.output / "search_trials.csv"
+    plan, path = PLANS[name], arguments.output / trials_file(name)
     shared = {"folds": plan.folds, **({"rows": QUICK_ROWS} if arguments.quick else {})}
     stored = _stored(path, name, shared)
     searches = [str(split) for split in splits] if plan.nested else [ASIDE_SPLIT]

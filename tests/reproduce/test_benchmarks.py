@@ -71,8 +71,8 @@ def test_lightgbm_has_what_the_search_chose_for_the_data_set(tmp_path: Path) -> 
         )
     ]
     trials.append(row(method="XGBoost", value=0.1, settings="{}"))
-    pd.DataFrame(trials).to_csv(tmp_path / "search_trials.csv", index=False)
-    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 70, "search_trials.csv")
+    pd.DataFrame(trials).to_csv(tmp_path / "search_trials_adult.csv", index=False)
+    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 70, "search_trials_adult.csv")
     assert members.tuned(tmp_path, "compas")[2] == "no search"
     final = [
         row(method="LightGBM", split=str(at), epochs=trees, settings='{"folds":1,"num_leaves":16}')

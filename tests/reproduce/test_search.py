@@ -187,16 +187,16 @@ def test_an_interrupted_search_chooses_as_one_that_never_stopped(
     monkeypatch.setattr(search, "run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         search.main(asked(resumed, *command))
-    assert len(read_results(resumed / "search_trials.csv")) == min(stop, 24)
+    assert len(read_results(resumed / "search_trials_adult.csv")) == min(stop, 24)
     stop = math.inf
     search.main(asked(resumed, *command))
     assert len(ran) == len(set(ran)) == 24 + 4  # none was run twice
-    for name in ("search_trials.csv", "search.csv"):
+    for name in ("search_trials_adult.csv", "search.csv"):
         one, other = without_seconds(whole, name), without_seconds(resumed, name)
         times = one["metric"].str.contains("seconds")
         one.loc[times, "value"] = other.loc[times, "value"]
         pd.testing.assert_frame_equal(one, other)
-    trials = read_results(whole / "search_trials.csv")
+    trials = read_results(whole / "search_trials_adult.csv")
     for method in ("first", "second"):
         mine = trials[trials["method"] == method]
         assert mine["seed"].tolist() == list(range(12))
@@ -211,14 +211,14 @@ def test_more_trials_go_on_from_those_that_are_there(given, tmp_path):
     for trials in ("3", "10"):
         search.main(asked(tmp_path / "a", "--datasets", "adult", "--trials", trials))
     search.main(asked(tmp_path / "b", "--datasets", "adult", "--trials", "10"))
-    trials = [without_seconds(tmp_path / folder, "search_trials.csv") for folder in "ab"]
+    trials = [without_seconds(tmp_path / folder, "search_trials_adult.csv") for folder in "ab"]
     pd.testing.assert_frame_equal(*trials)
 
 
 def test_every_split_of_a_nested_search_has_its_own_trials(given, tmp_path):
     command = ("--datasets", "auto_mpg", "--trials", "2", "--splits", "3", "--methods", "first")
     search.main(asked(tmp_path, *command))
-    trials = read_results(tmp_path / "search_trials.csv")
+    trials = read_results(tmp_path / "search_trials_auto_mpg.csv")
     assert trials["split"].tolist() == ["100", "100", "101", "101", "102", "102"]
     assert all(json.loads(text)["folds"] == 5 for text in trials["settings"])
     shifts = [json.loads(text)["shift"] for text in trials["settings"]]

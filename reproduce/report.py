@@ -46,14 +46,8 @@ _CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("check
 _CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
 _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
 _SPACES = sum(method.space is not None for method in SEARCHED.values())
-_SEARCHES = {
-    search.trials_file(name).removesuffix(".csv"): (
-        "search",
-        plan.trials * (plan.splits if plan.nested else 1) * _SPACES,
-    )
-    for name, plan in search.PLANS.items()
-}
-_SEARCH_SPLITS = sum(plan.splits for plan in search.PLANS.values())
+_TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
+_FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -72,15 +66,18 @@ FILES = {
     "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
     "timing": ("timing", 0),
     "auctions": ("auctions", 5),
-    **_SEARCHES,
-    "search": ("search", _SEARCH_SPLITS * len(SEARCHED)),
+    **{
+        file: ("search", plan.trials * (plan.splits if plan.nested else 1) * _SPACES)
+        for file, plan in _TRIALS_OF.items()
+    },
+    **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in _FINALS_OF.items()},
     "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
-GROWING = (*_SEARCHES, "search", "untouched")
+GROWING = (*_TRIALS_OF, *_FINALS_OF, "untouched")
 #: Files in which a method may have several settings on one split.
 _MANY_SETTINGS = (
-    *("quantile_tuning", "public_tuning", "open_tuning", *_SEARCHES, "ablation", "timing"),
+    *("quantile_tuning", "public_tuning", "open_tuning", *_TRIALS_OF, "ablation", "timing"),
 )
 
 
@@ -262,6 +259,14 @@ def _standings(results: Results, file: str, before: str, *ours: str) -> str:
     return tables.standings(results[file], results[before], *ours)
 
 
+def _finals(results: Results) -> pd.DataFrame:
+    """The final fits of the search on every data set that has some."""
+    found = [results[file] for file in _FINALS_OF if file in results]
+    if not found:
+        raise NotRun(next(iter(_FINALS_OF)))
+    return pd.concat(found, ignore_index=True)
+
+
 def _score(results: Results, file: str, *of: str) -> str:
     value = tables.score(results[file], *of)
     return NOT_RUN if math.isnan(value) else number(value)
@@ -284,6 +289,8 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "paper": lambda _, name, method: number(tables.paper_table_3()[method, name].mean),
     "ahead": _paper(quoted.ahead),
     "place": _paper(quoted.place),
+    "searched": lambda results, *metrics: search_tables.means(_finals(results), *metrics),
+    "searched_differences": lambda results, *of: search_tables.differences(_finals(results), *of),
 }
 #: The same for functions (table of the file that is the first argument, other arguments) -> text.
 TABLES: dict[str, Callable[..., str]] = {
@@ -308,7 +315,5 @@ TABLES: dict[str, Callable[..., str]] = {
     "faster": timing.faster,
     "auctions": auctions.report,
     "gain_in_errors": auctions.gain_in_errors,
-    "searched": search_tables.means,
-    "searched_differences": search_tables.differences,
     "untouched": untouched.report,
 }

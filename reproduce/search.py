@@ -202,6 +202,11 @@ def trials_file(name: str) -> str:
     return f"search_trials_{name}.csv"
 
 
+def final_file(name: str) -> str:
+    """The file of the final fits of a data set."""
+    return f"search_{name}.csv"
+
+
 def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tuple[str, str], str]:
     """The best settings of every method and search of a data set, as JSON.
 
@@ -290,7 +295,7 @@ def main(arguments: argparse.Namespace) -> None:
         except ImportError as error:
             package = SEARCHED[method].package
             raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error
-    path, tables = arguments.output / "search.csv", []
+    tables = []
     for name in arguments.datasets:
         count = 1 if arguments.quick else arguments.splits or PLANS[name].splits
         splits = range(FIRST_SPLIT, FIRST_SPLIT + count)
@@ -301,9 +306,9 @@ def main(arguments: argparse.Namespace) -> None:
             for method in arguments.methods
             for settings in [best[method, str(split)]]
         ]
-        tables.append(run_fits(path, fits, run, arguments))
+        tables.append(run_fits(arguments.output / final_file(name), fits, run, arguments))
     table, reference = pd.concat(tables), arguments.reference or arguments.methods[0]
     for metrics in (("AUC", "RMSE"), ("log score",)):
         print(f"\n{', '.join(metrics)}\n\n{means(table, *metrics)}\n")
         print(differences(table, reference, *metrics))
-    print(f"\nwritten: {path}")
+    print(f"\nwritten: {arguments.output}")

@@ -24,7 +24,7 @@ from reproduce.benchmarks.paired import paired, show
 from reproduce.methods import Rows, rows_of
 from reproduce.results import RESULTS
 from reproduce.runs import Settings, read_results
-from reproduce.search import trials_file
+from reproduce.search import final_file, trials_file
 from reproduce.spaces import SEARCHED
 
 MEMBERS, BOOSTING = "Members, default", "LightGBM"
@@ -41,10 +41,10 @@ def tuned(folder: Path, name: str) -> tuple[Settings, int, str]:
 
     They are those of the final fits of a search, or where it has none, of its best trial.
     """
-    for file in ("search.csv", trials_file(name)):
+    for file in (final_file(name), trials_file(name)):
         table = read_results(folder / file)
         rows = table[(table["dataset"] == name) & (table["method"] == BOOSTING)]
-        if file != "search.csv":
+        if file == trials_file(name):
             rows = rows.sort_values("value").head(1)
         if len(rows):
             settings: Settings = json.loads(rows["settings"].iloc[0])

@@ -78,5 +78,5 @@ def test_lightgbm_has_what_the_search_chose_for_the_data_set(tmp_path: Path) -> 
         row(method="LightGBM", split=str(at), epochs=trees, settings='{"folds":1,"num_leaves":16}')
         for at, trees in enumerate((200, 260, 240))
     ]
-    pd.DataFrame(final).to_csv(tmp_path / "search.csv", index=False)
-    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 240, "search.csv")
+    pd.DataFrame(final).to_csv(tmp_path / "search_adult.csv", index=False)
+    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 240, "search_adult.csv")

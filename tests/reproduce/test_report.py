@@ -222,7 +222,8 @@ def test_tables_of_a_search_that_is_not_complete_say_what_is_missing(tmp_path):
         for method, name, value, splits in runs
         for split in range(splits)
     ]  # fmt: skip
-    write(tmp_path, "search", rows)
+    for name in ("adult", "auto_mpg"):
+        write(tmp_path, f"search_{name}", [fit for fit in rows if fit["dataset"] == name])
     found = section(text_of(tmp_path), "9. Search of thirty trials")
     means, differences = (part.split("\n\n")[0] for part in found.split("| Method |")[1:3])
     assert means.splitlines() == [
@@ -239,8 +240,8 @@ def test_tables_of_a_search_that_is_not_complete_say_what_is_missing(tmp_path):
     assert "not run |" in differences
     log_scores = found.split("Log score in nats")[1]
     assert log_scores.split("\n\n")[1:3] == ["Not run."] * 2
-    planned = report.FILES["search"][1]
-    assert f"| `search.csv` | `search` | 13 of {planned} | 0 |" in text_of(tmp_path)
+    planned = report.FILES["search_adult"][1]
+    assert f"| `search_adult.csv` | `search` | 10 of {planned} | 0 |" in text_of(tmp_path)
 
 
 def test_an_untouched_data_set_without_fits_is_told(tmp_path):

@@ -191,7 +191,7 @@ def test_an_interrupted_search_chooses_as_one_that_never_stopped(
     stop = math.inf
     search.main(asked(resumed, *command))
     assert len(ran) == len(set(ran)) == 24 + 4  # none was run twice
-    for name in ("search_trials_adult.csv", "search.csv"):
+    for name in ("search_trials_adult.csv", "search_adult.csv"):
         one, other = without_seconds(whole, name), without_seconds(resumed, name)
         times = one["metric"].str.contains("seconds")
         one.loc[times, "value"] = other.loc[times, "value"]
@@ -203,7 +203,7 @@ def test_an_interrupted_search_chooses_as_one_that_never_stopped(
         assert json.loads(mine["settings"].iloc[0])["shift"] == -1.0
         best = json.loads(mine.set_index("settings")["value"].idxmin())
         assert best["shift"] != -1.0
-        final = read_results(whole / "search.csv")
+        final = read_results(whole / "search_adult.csv")
         assert set(final[final["method"] == method]["settings"]) == {as_json(best)}
 
 
@@ -223,7 +223,7 @@ def test_every_split_of_a_nested_search_has_its_own_trials(given, tmp_path):
     assert all(json.loads(text)["folds"] == 5 for text in trials["settings"])
     shifts = [json.loads(text)["shift"] for text in trials["settings"]]
     assert len(set(shifts)) == 4  # the default, and another proposal a split
-    final = read_results(tmp_path / "search.csv")
+    final = read_results(tmp_path / "search_auto_mpg.csv")
     assert final["split"].drop_duplicates().tolist() == ["100", "101", "102"]
 
 

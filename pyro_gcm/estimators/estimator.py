@@ -56,6 +56,9 @@ class MonotoneEstimator(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
     # Fitting
 
     def _learn(self, X: Any, columns: list[Column], y: Tensor, weight: Array | None) -> None:
@@ -106,7 +109,7 @@ class MonotoneEstimator(BaseEstimator):
 
         :raises ValueError: for a column that is missing or unknown.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         names = column_names(X)
         known = getattr(self, "feature_names_in_", None)
         if names is not None and known is not None and sorted(names) == sorted(known):

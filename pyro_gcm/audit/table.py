@@ -145,7 +145,8 @@ class _Table:
 
         frame, series = self.frame[rows.tolist()], []
         for at, place in enumerate(self.places):
-            name, column, levels = self.columns[place], values[:, at], self.levels[at]
+            name, levels = self.columns[place], self.levels[at]
+            column: Any = values[:, at]
             dtype: Any = nw.Float64
             if levels is not None:
                 dtype, last = self.frame[name].dtype, len(levels) - 1

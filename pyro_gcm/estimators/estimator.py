@@ -72,7 +72,7 @@ class MonotoneEstimator(BaseEstimator):
             signs = directions(self.monotonic_cst, len(columns), names)
             chosen = categories(self.categorical_features, columns, names)
             encoding = TableEncoding.learn(columns, signs, chosen)
-        weights = None if weight is None else torch.from_numpy(weight)
+        weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)
         recipe = self._recipe(len(y), x.shape[1], r.shape[1], encoding.ordered)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         distributions,
         encoders,
         inference,
+        io,
         models,
         nets,
         plots,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.diagnostics import compare_assumptions, render_model
     from pyro_gcm.inference import FitResult, fit
+    from pyro_gcm.io import load, save
     from pyro_gcm.members import fit_members
     from pyro_gcm.models import GCM, IGCM
     from pyro_gcm.sampling import PosteriorDraws
@@ -43,11 +45,14 @@ __all__ = [
     "fit",
     "fit_members",
     "inference",
+    "io",
+    "load",
     "models",
     "nets",
     "plots",
     "render_model",
     "sampling",
+    "save",
     "to_arviz",
 ]
 #: The module of each name that is no module itself.
@@ -61,7 +66,9 @@ _HOMES = {
     "compare_assumptions": "diagnostics",
     "fit": "inference",
     "fit_members": "members",
+    "load": "io",
     "render_model": "diagnostics",
+    "save": "io",
     "to_arviz": "arviz_export",
 }
 

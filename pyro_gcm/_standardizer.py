@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import row_blocks
 
 
+@recorded("nets.Standardizer")
 class Standardizer(nn.Module):
     """The map (value - loc) / scale of each column, with loc and scale as buffers.
 

@@ -122,6 +122,11 @@ def resolve_cost_family(family: str | type) -> type:
     return family
 
 
+def name_of_family(distribution: type) -> str | None:
+    """The name by which `resolve_cost_family` finds a class, if it has one."""
+    return next((name for name, cls in _NAMES.items() if cls is distribution), None)
+
+
 def of_same_family(base: Any, loc: Tensor, scale: Tensor) -> Any:
     """A distribution of a location-scale family with other parameters.
 

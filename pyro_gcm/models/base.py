@@ -47,16 +47,18 @@ class OrderEventModel(nn.Module):
     kernel_dims: dict[str, int] = {}
     _objective: Tensor
 
-    def __init__(self, x_dim: int, r_dim: int, z_dim: int, seed: int, name: str | None) -> None:
+    #: How `fit` trained it last (`training.FitResult.summary`), if it did.
+    training_summary: dict[str, Any] | None = None
+
+    def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:
         super().__init__()
+        self._own_name = name
         self.name = name or f"{type(self).__name__.lower()}{next(_names)}"
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim)
         self.z_dim = positive_int("z_dim", z_dim)
-        self.seed = positive_int("seed", seed, minimum=0)
         self.register_buffer("_objective", torch.tensor(0))
         self.is_trained = False
-        self._units_are_settled = False
         self._warned: set[str] = set()
 
     def add_costs(
@@ -102,12 +104,16 @@ class OrderEventModel(nn.Module):
             "x": {"_deterministic": True} if self.reads_x else {},
         }
 
-    def add_units(self, num_samples: int, sampled_dim: int) -> None:
+    def add_units(self, num_samples: int, sampled_dim: int, seed: int) -> None:
         """Build the standardisers and the base samples of `sampled_dim` variables."""
         self.x_standardizer = Standardizer(self.x_dim)
         self.r_standardizer = Standardizer(self.r_dim)
-        num_samples = positive_int("num_samples", num_samples)
-        self.base_samples = BaseSamples(num_samples, sampled_dim, self.seed)
+        self.base_samples = BaseSamples(positive_int("num_samples", num_samples), sampled_dim, seed)
+
+    @property
+    def seed(self) -> int:
+        """Seed of the prediction noise, a part of the state."""
+        return self.base_samples.seed
 
     @property
     def latent_dim(self) -> int:
@@ -170,7 +176,7 @@ class OrderEventModel(nn.Module):
     def objective(self, objective: str) -> None:
         one_of("objective", objective, self.objectives)
         self._objective.fill_(self.objectives.index(objective))
-        self.is_trained = self._units_are_settled = True
+        self.is_trained = True
 
     def training_pair(self, objective: str = "conditional") -> TrainingPair:
         """The program and the guide that one of `objectives` trains.
@@ -211,7 +217,7 @@ class OrderEventModel(nn.Module):
         if self.response.standardizes_revenue:
             self.r_standardizer.learn(r)
         self.response.learn_unit(y)
-        self._units_are_settled = self.is_trained = True
+        self.is_trained = True
 
     def program_inputs(
         self,
@@ -221,10 +227,7 @@ class OrderEventModel(nn.Module):
         c: Tensor | None = None,
         size: int = 1,
     ) -> tuple[Any, Any, Any, int]:
-        """Checked inputs of a program and its number of rows, its parameters announced to Pyro.
-
-        The checks that read values run while Pyro's validation is on.
-        """
+        """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
         if is_validation_enabled():
             data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
             x, r, y = data.get("x"), data.get("r"), data.get("y")
@@ -236,10 +239,9 @@ class OrderEventModel(nn.Module):
 
     def _note_training(self, data: dict[str, Tensor | None]) -> None:
         """A program that runs with y and with gradients is being trained, by SVI say."""
-        self.is_trained = True
-        if self._units_are_settled:
+        if self.is_trained:
             return
-        self._units_are_settled = True
+        self.is_trained = True
         for name, values in data.items():
             if values is None or not (values.double().square().nanmean(0).sqrt() > _LARGE).any():
                 continue
@@ -292,7 +294,17 @@ class OrderEventModel(nn.Module):
 
     def _load_from_state_dict(self, *args: Any) -> None:
         super()._load_from_state_dict(*args)
-        self._units_are_settled = self.is_trained = True
+        self.is_trained = True
+
+    def saved_attributes(self) -> dict[str, Any]:
+        """What `pyro_gcm.save` keeps besides the constructor's arguments and the tensors."""
+        name, training = self._own_name and self.name, self.training_summary
+        return {"is_trained": self.is_trained, "name": name, "training": training}
+
+    def restore_attributes(self, saved: dict[str, Any]) -> None:
+        """Take what `saved_attributes` gave; a name that nobody chose stays unique."""
+        self.is_trained, self.training_summary = saved["is_trained"], saved["training"]
+        self.name = saved["name"] or self.name
 
     def __getstate__(self) -> dict[str, Any]:
         # Pyro's store leaves weak references on parameters, and sets them again when it needs them.

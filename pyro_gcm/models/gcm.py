@@ -9,6 +9,7 @@ import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.distributions import OrderEvent
@@ -27,6 +28,7 @@ from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import coarse, on_grid
 
 
+@recorded("models.GCM")
 class GCM(WithMembers):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
@@ -100,8 +102,7 @@ class GCM(WithMembers):
     :param r_decoder: module that takes (w, x) [..., m + x_dim] to p(r|w, x), standardised.
     :param num_samples: draws of z that a prediction averages over; a power of two is best.
     :param seed: seed of the initial weights and of the prediction noise.
-    :param name: prefix of the parameters in Pyro's store; unique by default, so that two models
-        never share parameters there.
+    :param name: prefix of the parameters in Pyro's store; unique by default.
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
@@ -135,7 +136,7 @@ class GCM(WithMembers):
             encoder = member_parts.member_encoder(prior, x_dim, members, hidden)
             z_dim = z_dim if encoder is None else encoder.members
             prior = member_parts.weights_part(member_weights, x_dim, encoder) or prior
-            super().__init__(x_dim, r_dim, z_dim, seed, name)
+            super().__init__(x_dim, r_dim, z_dim, name)
             self.member_weights = member_weights
             response = member_parts.response_part(response, encoder)
             default = member_parts.defaults(self.r_dim, of_members=encoder is not None)
@@ -165,7 +166,7 @@ class GCM(WithMembers):
                 self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
-        self.add_units(self.encoder.members or num_samples, self.z_dim + others)
+        self.add_units(self.encoder.members or num_samples, self.z_dim + others, int(seed))
         self.costs_have_units = isinstance(self.revenue_map, nn.Identity)
 
     def model(
@@ -179,9 +180,8 @@ class GCM(WithMembers):
     ) -> Tensor:
         """The explicit program; what is not given is drawn.
 
-        :param x: [B, x_dim] in data units; needed with a conditional prior. With prior "standard"
-            NaN is a missing value, here and in r.
-        :param r: [B, r_dim].
+        :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim]. With
+            prior "standard" NaN is a missing value in both.
         :param y: [B]; NaN where it was not observed, if c is given.
         :param c: observed costs, [B, r_dim] in the units of r, NaN for the others: their density is
             site `c_observed`, and site c is drawn given them.

@@ -10,6 +10,7 @@ import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import (
@@ -31,6 +32,7 @@ from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import coarse, in_blocks, on_grid
 
 
+@recorded("models.IGCM")
 class IGCM(Predictions):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
@@ -100,13 +102,13 @@ class IGCM(Predictions):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        super().__init__(x_dim, r_dim, z_dim, seed, name)
-        hidden = build.hidden_widths(hidden)
+        super().__init__(x_dim, r_dim, z_dim, name)
+        hidden, seed = build.hidden_widths(hidden), positive_int("seed", seed, minimum=0)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         self.kernel_dims = {"k": self.k_dim}
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
         parts: Any = {"response": response, "prior": prior, "guide": guide}
-        with build.seeded_weights(self.seed):
+        with build.seeded_weights(seed):
             self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
             if self.response.r_dist() is not None:
                 raise ValueError(
@@ -130,7 +132,7 @@ class IGCM(Predictions):
             self.x_decoder: Any = build.x_decoder_part(
                 x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
             )
-        self.add_units(num_samples, self.z_dim + self.k_dim)
+        self.add_units(num_samples, self.z_dim + self.k_dim, seed)
 
     def _check_kernel(self) -> None:
         """Refuse a prior and a guide of k that do not fit together."""

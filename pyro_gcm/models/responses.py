@@ -16,6 +16,7 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import one_of
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
@@ -87,6 +88,7 @@ class Response(nn.Module):
             cls.reader = Response.reader  # type: ignore[method-assign]
 
 
+@recorded("models.Binary")
 class Binary(Response):
     """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
 
@@ -160,6 +162,7 @@ class _RealResponse(Response):
         return self.standardizer.inverse(raw[..., :1])[..., 0]
 
 
+@recorded("models.Continuous")
 class Continuous(_RealResponse):
     """Gaussian y given z; the event is that y exceeds a Gaussian threshold (paper, appendix D.3).
 
@@ -201,6 +204,7 @@ class Continuous(_RealResponse):
         return ThresholdNormal(event, *self._curve(x), equal_weights=self.equal_weights)
 
 
+@recorded("models.Quantile")
 class Quantile(_RealResponse):
     """The only revenue is a quantile level in (0, 1); the prediction is that quantile of y.
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 
 _MIN_SCALE = 0.05
@@ -59,6 +60,7 @@ def positive(raw: Tensor, at_zero: float = 1.0) -> Tensor:
     return _MIN_SCALE + nn.functional.softplus(raw + shift)
 
 
+@recorded("nets.Conditional")
 class Conditional(nn.Module):
     """A network from a context [..., in_dim] to a distribution with event shape `event_shape`.
 

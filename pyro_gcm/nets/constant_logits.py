@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 
+
+@recorded("nets.ConstantLogits")
 class ConstantLogits(nn.Module):
     """A map from x [..., x_dim] to learned logits [..., *shape] that do not depend on x.
 

@@ -11,10 +11,12 @@ from pyro.contrib.zuko import ZukoToPyro
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import positive_int
 
 
+@recorded("nets.ConditionalFlow")
 class ConditionalFlow(nn.Module):
     """A network from a context [..., in_dim] to zuko's neural spline flow (Durkan et al. 2019).
 

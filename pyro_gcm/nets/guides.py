@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm.nets.conditional import joined, with_missing_indicators
 
 
+@recorded("nets.AmortizedGuide")
 class AmortizedGuide(nn.Module):
     """q(z | x) (paper, section 3.3), which predictions may use since it does not read r or y.
 
@@ -38,6 +40,7 @@ class AmortizedGuide(nn.Module):
         return self.q_z(with_missing_indicators(x) if self.missing_indicators else x)
 
 
+@recorded("nets.PosteriorGuide")
 class PosteriorGuide(AmortizedGuide):
     """q(z | x, r, y), a guide for training only, with a tighter bound than q(z | x).
 
@@ -74,6 +77,7 @@ class PosteriorGuide(AmortizedGuide):
         return self.q_z(torch.cat([columns, y.to(columns.dtype).unsqueeze(-1)], dim=-1))
 
 
+@recorded("nets.RevenueGuide")
 class RevenueGuide(nn.Module):
     """q(k | x, r), the guide of the kernel of IGCM (paper, section 3.4).
 

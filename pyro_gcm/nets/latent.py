@@ -13,11 +13,13 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import positive_int
 from pyro_gcm.nets.conditional import mlp, positive
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
 
 
+@recorded("nets.StandardNormal")
 class StandardNormal(nn.Module):
     """N(0, I), independent of the context."""
 
@@ -34,6 +36,7 @@ class StandardNormal(nn.Module):
         return dist.Normal(self.loc, self.scale).to_event(1)
 
 
+@recorded("nets.ConditionalMultivariateNormal")
 class ConditionalMultivariateNormal(nn.Module):
     """A network from a context [..., in_dim] to a normal with full covariance.
 
@@ -66,6 +69,7 @@ class ConditionalMultivariateNormal(nn.Module):
         return dist.MultivariateNormal(loc, scale_tril=scale_tril)
 
 
+@recorded("nets.ConditionalMixture")
 class ConditionalMixture(nn.Module):
     """A network from a context [..., in_dim] to a mixture of normals with shared components.
 
@@ -102,6 +106,7 @@ class ConditionalMixture(nn.Module):
         )
 
 
+@recorded("nets.ConditionalCategorical")
 class ConditionalCategorical(nn.Module):
     """A network from a context [..., in_dim] to a latent class z, one-hot [..., categories].
 

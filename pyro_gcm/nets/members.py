@@ -11,6 +11,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import positive_int
 from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
@@ -18,6 +19,7 @@ from pyro_gcm.nets.conditional import Conditional
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
 
+@recorded("nets.ConstantCategorical")
 class ConstantCategorical(nn.Module):
     """p(z) for one of K members, one-hot [..., K], whatever the context; 1/K unless learned."""
 
@@ -81,6 +83,7 @@ class PlainCovariates(nn.Module):
         return mapped.unsqueeze(1)
 
 
+@recorded("nets.MemberEncoder")
 class MemberEncoder(nn.Module):
     """e_z(x), the encoding of x by member z, with z itself in its first columns.
 
@@ -178,6 +181,7 @@ class MemberEncoder(nn.Module):
         return mapped
 
 
+@recorded("nets.MemberCosts")
 class MemberCosts(nn.Module):
     """p(c | e_z(x), z): every member has a linear layer of its own from its encoding to its costs.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import positive_int
 from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
@@ -18,6 +19,7 @@ _LONG = 4.0
 _FAR = 1e30
 
 
+@recorded("nets.PiecewiseLinear")
 class PiecewiseLinear(nn.Module):
     """h_gk(r) = sum_m [w_gkm r_m + sum_j v_gkmj ramp_mj(r_m)] with positive weights w and v.
 
@@ -94,6 +96,7 @@ class PiecewiseLinear(nn.Module):
         return squashed.to(r.dtype)
 
 
+@recorded("nets.LearnsLast")
 class LearnsLast(nn.Sequential):
     """Increasing maps after each other, the last of which learns from the rows that reach it."""
 

@@ -8,7 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributions.transforms import Transform
 
+from pyro_gcm._recipe import recorded
 
+
+@recorded("nets.PositiveLinear")
 class PositiveLinear(nn.Module):
     """h_gk(r) = sum_m P(W)_gkm r_m with P(W) = softplus(10 W) / 10 (paper, appendix E.1).
 
@@ -43,6 +46,7 @@ class PositiveLinear(nn.Module):
         return mapped.reshape(*r.shape[:-1], *self.event_shape)
 
 
+@recorded("nets.Probit")
 class Probit(nn.Module):
     """h(r) = Phi^-1(r) for revenues such as quantile levels; 0 and 1 map to -inf and inf."""
 
@@ -51,6 +55,7 @@ class Probit(nn.Module):
         return torch.special.ndtri(r.double()).to(r.dtype)
 
 
+@recorded("nets.Sigmoid")
 class Sigmoid(nn.Module):
     """h(r) = 1 / (1 + exp(-r)), the bounded map of the paper, appendix C.
 
@@ -64,6 +69,7 @@ class Sigmoid(nn.Module):
         return torch.sigmoid(r.double()).to(r.dtype)
 
 
+@recorded("nets.Bijection")
 class Bijection(nn.Module):
     """An increasing bijection of one variable, given as a torch transform, for every revenue.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import positive_int
 from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
@@ -23,6 +24,7 @@ _FAR = 1e6
 _WHOLE = 0.999
 
 
+@recorded("nets.TabularFeatures")
 class TabularFeatures(nn.Module):
     """Features of standardised covariates, learned from the training rows.
 

@@ -24,10 +24,13 @@ from torch.overrides import TorchFunctionMode
 BLOCK_ROWS = 32
 #: Draws of rows that are evaluated at a time, where there are so many.
 PASS = 1 << 15
+_TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 class BaseSamples(nn.Module):
     """Standard normal base samples from a scrambled Sobol sequence, the same at every call.
+
+    Its state has the seed, so that a longer piece is the same after `load_state_dict`, too.
 
     :param num_samples: samples kept in the buffer `samples`, [num_samples, dim]; best a power of 2.
     :param dim: number of variables that a prediction draws.
@@ -39,13 +42,30 @@ class BaseSamples(nn.Module):
     def __init__(self, num_samples: int, dim: int, seed: int = 0) -> None:
         super().__init__()
         self.dim, self.seed = dim, seed
+        #: The type that the sequence is rounded to, whatever the type of the model is later.
+        self.rounded = torch.get_default_dtype()
         self.register_buffer("samples", self._sobol(num_samples))
 
     def _sobol(self, num_samples: int) -> Tensor:
         engine = torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=self.seed)
         uniform = engine.draw(num_samples, dtype=torch.float64)
         smallest = 0.5 / (1 << 30)  # Sobol points are multiples of 2^-30, 0 among them
-        return torch.special.ndtri(uniform + smallest).to(torch.get_default_dtype())
+        return torch.special.ndtri(uniform + smallest).to(self.rounded)
+
+    def get_extra_state(self) -> Tensor:
+        """Seed and number of the type in `_TYPES`, which are no buffers: they stay on the CPU."""
+        seed = self.seed - (1 << 64) if self.seed >> 63 else self.seed
+        return torch.tensor([seed, _TYPES.index(self.rounded)])
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take what `get_extra_state` gave."""
+        seed, number = state.tolist()
+        self.seed, self.rounded = seed % (1 << 64), _TYPES[number]
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        # States from before seeds belonged to them keep the seed that the model has.
+        state_dict.setdefault(f"{prefix}_extra_state", self.get_extra_state())
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def forward(self, num_samples: int | None = None) -> Tensor:
         """The stored samples, or a longer or shorter piece of the same sequence, [N, 1, dim]."""

@@ -50,7 +50,7 @@ def test_other_numbers_of_samples_are_pieces_of_one_sequence() -> None:
 def test_noise_follows_the_type_and_the_state_of_its_module() -> None:
     noise = BaseSamples(64, 3).double()
     assert noise().dtype == noise(128).dtype == torch.float64
-    assert set(noise.state_dict()) == {"samples"}
+    assert set(noise.state_dict()) == {"samples", "_extra_state"}
 
 
 @pytest.mark.parametrize("rows", [1, 31, 32, 33, 200])

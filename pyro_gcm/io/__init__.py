@@ -1,0 +1,34 @@
+"""Models and estimators in a folder: safetensors, JSON and a manifest, nothing pickled.
+
+`save` takes modules of the library, which record the arguments of their constructor, and objects of
+any class that is registered by name and has two methods::
+
+    @pyro_gcm.io.register("estimators.GCMClassifier")
+    class GCMClassifier:
+        def saved_state(self) -> tuple[dict, dict]:
+            data = {"classes": [0, 1], "columns": ["age", "income"]}
+            return data, {"model": self.model_, "centres": self.centres_}
+
+        @classmethod
+        def from_saved_state(cls, data: dict, parts: dict) -> "GCMClassifier":
+            made = cls()
+            made.model_, made.centres_ = parts["model"], parts["centres"]
+            return made
+
+`data` is plain: None, booleans, strings, finite numbers, lists, and dictionaries with strings as
+keys, whose order is kept. Tuples come back as lists, numbers of numpy as those of Python. A part is
+a tensor, a module of the library, bytes, which become a file of their own, or another object with
+these methods; its name has letters, digits, "_" and ".". A part from outside needs a factory under
+its name. Tensors and modules come back on the CPU, in the type that they had.
+
+The name is what the folder keeps, so it must stay. A class is found once its module has been
+imported; `load` imports the packages `encoders`, `estimators`, `models` and `nets` itself. A method
+`to(device)`, if there is one, is called by `load`.
+"""
+
+from pyro_gcm._recipe import register
+from pyro_gcm.io.decoding import MissingPart
+from pyro_gcm.io.folder import DamagedFolder
+from pyro_gcm.io.saving import load, read_card, save
+
+__all__ = ["DamagedFolder", "MissingPart", "load", "read_card", "register", "save"]

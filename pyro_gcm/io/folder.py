@@ -1,0 +1,211 @@
+"""A folder of files with a manifest: written as a whole, and read only if every byte is right."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyro_gcm.io import strict_json
+
+MANIFEST = "manifest.json"
+#: Number of the format of folders that this version writes; it reads all up to it.
+FORMAT = 1
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+#: Bytes above which a manifest is none.
+_LARGEST_MANIFEST = 1 << 22
+
+
+class DamagedFolder(ValueError):
+    """A folder is not what `pyro_gcm.save` wrote: the message names the file and what is wrong."""
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a name stays within its folder."""
+    return _NAME.fullmatch(name) is not None and name != MANIFEST
+
+
+def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: bool) -> Path:
+    """Write files and their manifest into a folder beside it, and rename that.
+
+    :param files: contents by name.
+    :param overwrite: whether a folder that was saved before may be replaced.
+    :returns: the folder.
+    :raises FileExistsError: if there is something else, or something saved without `overwrite`.
+    """
+    target = Path(os.path.realpath(folder))
+    _check_replaceable(target, overwrite)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = f".{target.name}.{secrets.token_hex(4)}"
+    new, old = target.with_name(f"{beside}.partial"), target.with_name(f"{beside}.old")
+    new.mkdir()
+    try:
+        for name, content in {**files, MANIFEST: _manifest(files)}.items():
+            _write(new / name, content)
+        _sync(new)
+        if target.exists():
+            target.rename(old)
+        try:
+            new.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    _sync(target.parent)
+    if old.exists():
+        for name in _saved_names(old):
+            (old / name).unlink(missing_ok=True)
+        old.rmdir()  # it stays if another file came into it
+    return target
+
+
+def _check_replaceable(target: Path, overwrite: bool) -> None:
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise FileExistsError(f"folder must be a folder, but {target} is a file")
+    present = set(os.listdir(target))
+    foreign = sorted(present - _saved_names(target))
+    if foreign:
+        raise FileExistsError(
+            f"folder {target} has files that save did not write, which would be lost: "
+            f"{', '.join(foreign[:5])}"
+        )
+    if present and not overwrite:
+        raise FileExistsError(
+            f"folder {target} exists and is not empty: pass overwrite=True to replace it"
+        )
+
+
+def _saved_names(folder: Path) -> set[str]:
+    """Names of the files that were saved there, as far as the manifest can be read."""
+    names = {MANIFEST}
+    try:
+        listed = strict_json.read((folder / MANIFEST).read_bytes())["files"]
+        return names | {name for name in listed if is_file_name(name)}
+    except (OSError, ValueError, TypeError, KeyError):
+        return names | {"card.json", "weights.safetensors"}
+
+
+def _manifest(files: Mapping[str, bytes]) -> bytes:
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "files": {name: {"size": len(raw), "sha256": _sha256(raw)} for name, raw in files.items()},
+    }
+    return strict_json.written({**content, "sha256": _sha256(strict_json.written(content))})
+
+
+def _write(path: Path, content: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Let the names in a folder reach the disk, where the system can open a folder."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def read_folder(folder: str | Path) -> dict[str, bytes]:
+    """The contents of the files in a folder, by name, without its manifest.
+
+    :raises FileNotFoundError: if there is no such folder.
+    :raises DamagedFolder: if a file is missing, is not the one that was written, or was added.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise FileNotFoundError(f"folder {root} does not exist, or is no folder")
+    listed = _listed(root)
+    for name in sorted(os.listdir(root)):
+        if name not in listed and name != MANIFEST:
+            raise DamagedFolder(f"{root}: {name} is not in the manifest: it was not saved there")
+    for name, entry in listed.items():
+        size = _size(root, name)
+        if size != entry["size"]:
+            raise DamagedFolder(f"{root}: {name} has {size} bytes, but {entry['size']} were saved")
+    contents = {}
+    for name, entry in listed.items():
+        contents[name] = raw = _content(root, name)
+        if len(raw) != entry["size"] or _sha256(raw) != entry["sha256"]:
+            raise DamagedFolder(f"{root}: {name} was changed: its SHA-256 is not that of the save")
+    return contents
+
+
+def _listed(root: Path) -> dict[str, Any]:
+    """The entries of the manifest."""
+    where = f"{root}: {MANIFEST}"
+    if _size(root, MANIFEST) > _LARGEST_MANIFEST:
+        raise DamagedFolder(f"{where} is too large for a manifest")
+    try:
+        manifest = strict_json.read(_content(root, MANIFEST))
+    except ValueError as error:
+        raise DamagedFolder(f"{where} {error}") from error
+    if not isinstance(manifest, dict):
+        raise DamagedFolder(f"{where} is no JSON object")
+    digest = manifest.pop("sha256", None)
+    if digest != _sha256(strict_json.written(manifest)):
+        raise DamagedFolder(f"{where} was changed: its SHA-256 is not that of the save")
+    version = manifest.get("format")
+    if type(version) is not int or version < 1:
+        raise DamagedFolder(f"{where} has the format {version!r}, which is none")
+    if version > FORMAT:
+        raise DamagedFolder(
+            f"{where} has format {version}, and this version of pyro_gcm reads up to {FORMAT}: "
+            "install a newer one"
+        )
+    files = manifest.get("files")
+    if not isinstance(files, dict) or manifest.keys() != {"files", "format"}:
+        raise DamagedFolder(f"{where} lists no files")
+    for name, entry in files.items():
+        if not is_file_name(name):
+            raise DamagedFolder(f"{where} lists {name!r}, which is no name of a saved file")
+        if not isinstance(entry, dict) or entry.keys() != {"sha256", "size"}:
+            raise DamagedFolder(f"{where} must have size and sha256 of {name}")
+        size, digest = entry["size"], entry["sha256"]
+        if type(size) is not int or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise DamagedFolder(f"{where} has no valid size or sha256 of {name}")
+    return files
+
+
+def _size(root: Path, name: str) -> int:
+    """Bytes of a file, which must be a file and no link to one."""
+    try:
+        status = os.lstat(root / name)
+    except OSError as error:
+        raise DamagedFolder(f"{root}: {name} is missing") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise DamagedFolder(f"{root}: {name} is no regular file, but a link or a folder")
+    return status.st_size
+
+
+def _content(root: Path, name: str) -> bytes:
+    """What a file has, opened without following a link."""
+    try:
+        handle = os.open(root / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | _BINARY)
+        with os.fdopen(handle, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise DamagedFolder(f"{root}: {name} cannot be read: {error.strerror}") from error
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def _sha256(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()

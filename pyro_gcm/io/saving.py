@@ -1,0 +1,184 @@
+"""`save` and `load`."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm.io import strict_json
+from pyro_gcm.io.decoding import Decoder, MissingPart
+from pyro_gcm.io.encoding import Encoder
+from pyro_gcm.io.folder import DamagedFolder, read_folder, write_folder
+
+CARD, WEIGHTS = "card.json", "weights.safetensors"
+Factories = Mapping[str, Callable[[], Any]]
+
+
+def save(
+    model_or_estimator: Any,
+    folder: str | Path,
+    *,
+    factories: Factories | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Save a model or an estimator into a folder, without pickle.
+
+    The folder has `weights.safetensors`, `card.json` (what it is, with the arguments it was made
+    with, versions, how it was trained) and `manifest.json` (size and SHA-256 of the others). It is
+    written beside and then renamed, so that there is the old folder or the new one, never half.
+
+    :param factories: functions without arguments for the parts that come from outside of the
+        library, by the argument's name, such as `{"cost_family": make}`, or `"guide.q_z"` for one
+        inside another. `load` needs the same; the weights of what they return are saved.
+    :param metrics: what is known of its quality, kept in the card.
+    :param overwrite: replace what was saved in the folder before.
+    :returns: the folder.
+    :raises TypeError: for parts from outside without a factory, by their argument's name.
+    :raises ValueError: for what could not be loaded again as it is.
+    :raises FileExistsError: if the folder is not empty, unless it holds what was saved and
+        `overwrite` is set.
+
+    >>> import tempfile
+    >>> import torch
+    >>> from pyro_gcm import GCM, load, save
+    >>> model, x, r = GCM(2, 1), torch.zeros(3, 2), torch.zeros(3, 1)
+    >>> with tempfile.TemporaryDirectory() as path:
+    ...     again = load(save(model, f"{path}/model"))
+    >>> torch.equal(again.predict(x, r), model.predict(x, r))
+    True
+    """
+    from safetensors.torch import save as safetensors_of
+
+    factories = dict(factories or {})
+    encoder = Encoder(factories)
+    architecture = encoder.part(model_or_estimator, "")
+    card = {
+        "class": architecture["type"],
+        "versions": _versions(),
+        "metrics": strict_json.plain(metrics or {}, "metrics"),
+        "architecture": architecture,
+    }
+    if encoder.files.keys() & {CARD, WEIGHTS}:
+        raise ValueError(f"a part must not have the name {CARD!r} or {WEIGHTS!r}")
+    again = _decoded(architecture, encoder.tensors, encoder.files, factories)
+    _check_same(model_or_estimator, again)
+    raw = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
+    files = {CARD: strict_json.written(card), WEIGHTS: raw, **encoder.files}
+    return write_folder(folder, files, overwrite=overwrite)
+
+
+def load(
+    folder: str | Path,
+    *,
+    factories: Factories | None = None,
+    device: str | torch.device = "cpu",
+) -> Any:
+    """Load what `save` wrote; its predictions are the same to the last bit on the same machine.
+
+    Every file is compared with the manifest before anything else is read of it. Nothing in the
+    folder is executed, and only classes of the library are made, and what the factories return.
+
+    :param factories: as for `save`.
+    :param device: where models are put.
+    :raises FileNotFoundError: if there is no such folder.
+    :raises DamagedFolder: if anything in the folder is not as it was saved, or fits no more.
+    :raises ValueError: if a factory is missing or makes something else.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load as tensors_of
+
+    contents = read_folder(folder)
+    card = _card(folder, contents)
+    try:
+        stored = tensors_of(contents.pop(WEIGHTS))
+        # Into memory of their own, aligned as torch aligns it.
+        tensors = {name: value.clone() for name, value in stored.items()}
+    except KeyError:
+        raise DamagedFolder(f"{folder}: {WEIGHTS} is missing") from None
+    except (SafetensorError, ValueError, RuntimeError, TypeError) as error:
+        raise DamagedFolder(f"{folder}: {WEIGHTS} is no safetensors file: {error}") from error
+    try:
+        made = _decoded(card["architecture"], tensors, contents, dict(factories or {}))
+    except MissingPart:
+        raise
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        raise DamagedFolder(
+            f"{folder}: {CARD} describes nothing that can be made: {type(error).__name__}: {error}"
+        ) from error
+    if isinstance(made, nn.Module) or hasattr(made, "to"):
+        made.to(torch.device(device))
+    return made
+
+
+def read_card(folder: str | Path) -> dict[str, Any]:
+    """What the card of a folder says: class, versions, metrics, architecture.
+
+    :raises DamagedFolder: if the folder is not as it was saved.
+    """
+    return _card(folder, read_folder(folder))
+
+
+def _card(folder: str | Path, contents: dict[str, bytes]) -> dict[str, Any]:
+    """Takes the card out of the contents of a folder."""
+    if CARD not in contents:
+        raise DamagedFolder(f"{folder}: {CARD} is missing")
+    try:
+        card: dict[str, Any] = strict_json.read(contents.pop(CARD))
+    except ValueError as error:
+        raise DamagedFolder(f"{folder}: {CARD} {error}") from error
+    wanted = {"architecture": dict, "class": str, "metrics": dict, "versions": dict}
+    if not isinstance(card, dict) or card.keys() != wanted.keys():
+        raise DamagedFolder(f"{folder}: {CARD} must have just the keys {', '.join(wanted)}")
+    for key, kind in wanted.items():
+        if not isinstance(card[key], kind):
+            raise DamagedFolder(f"{folder}: {CARD} has {key!r} of a wrong type")
+    if card["class"] != card["architecture"].get("type"):
+        raise DamagedFolder(f"{folder}: {CARD} names another class than its architecture")
+    return card
+
+
+def _decoded(
+    architecture: dict[str, Any],
+    tensors: Mapping[str, Tensor],
+    files: Mapping[str, bytes],
+    factories: Factories,
+) -> Any:
+    """The object of a tree, with no trace in torch's global generator."""
+    with torch.random.fork_rng(devices=[]):
+        return Decoder(tensors, files, factories).whole(architecture)
+
+
+def _check_same(saved: Any, again: Any) -> None:
+    """Refuse a module whose parts were exchanged after it was made."""
+    if not isinstance(saved, nn.Module):
+        return
+    kinds = [{k: type(m) for k, m in part.named_modules()} for part in (saved, again)]
+    for name in kinds[0].keys() | kinds[1].keys():
+        mine, made = (kind.get(name, type(None)) for kind in kinds)
+        if mine is not made:
+            raise ValueError(
+                f"{name} is a {mine.__name__}, but the arguments that the {type(saved).__name__} "
+                f"was made with give a {made.__name__}: pass the part to its constructor"
+            )
+
+
+def _versions() -> dict[str, str]:
+    """Of what predictions depend on."""
+    import pyro
+
+    import pyro_gcm
+
+    return {
+        "pyro_gcm": pyro_gcm.__version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "pyro": str(pyro.__version__),
+        "safetensors": version("safetensors"),
+    }

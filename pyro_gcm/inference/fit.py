@@ -99,6 +99,9 @@ def fit(
         y) for it beside the others, with c where c is given; the weights of the epoch with the
         lowest loss on them are kept.
     :param patience: epochs without improvement after which training stops; needs `validation`.
+        The weights that are validated and kept are then averages over the steps of the last epoch,
+        since those of a single step predict too much or too little on the whole while the learning
+        rate is high.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param progress: show a progress bar with the loss.
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on

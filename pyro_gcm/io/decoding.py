@@ -106,6 +106,8 @@ class Decoder:
     def _stateful(self, node: dict[str, Any], path: str) -> Any:
         beyond = path and f"{path}."
         cls: Any = _class(node["type"], path)
+        if not hasattr(cls, "from_saved_state"):
+            raise ValueError(f"{path or 'the whole'} is a {cls.__name__}, without from_saved_state")
         parts = {k: self.part(v, beyond + k) for k, v in _dict(node["parts"]).items()}
         return cls.from_saved_state(_dict(node["data"]), parts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,9 +22,7 @@ def _dump_lightgbm(estimator: Any) -> bytes:
 
 
 def _parse_lightgbm(raw: bytes) -> Any:
-    import lightgbm
-
-    return lightgbm.Booster(model_str=raw.decode())
+    return import_module("lightgbm").Booster(model_str=raw.decode())
 
 
 def _dump_xgboost(estimator: Any) -> bytes:
@@ -31,9 +30,7 @@ def _dump_xgboost(estimator: Any) -> bytes:
 
 
 def _parse_xgboost(raw: bytes) -> Any:
-    import xgboost
-
-    model = xgboost.XGBModel()
+    model = import_module("xgboost").XGBModel()
     model.load_model(bytearray(raw))
     return model
 
@@ -46,12 +43,10 @@ def _dump_catboost(estimator: Any) -> bytes:
 
 
 def _parse_catboost(raw: bytes) -> Any:
-    import catboost
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.cbm"
         path.write_bytes(raw)
-        return catboost.CatBoost().load_model(str(path), format="cbm")
+        return import_module("catboost").CatBoost().load_model(str(path), format="cbm")
 
 
 _FORMATS = {

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
 
+from pyro_gcm.sampling.one_thread import one_thread
+
 #: Rows of x, or of revenues, that make a block; shorter blocks are padded. A multiple of what a
 #: processor's widest vectors hold, so that no number is computed by itself at the end of a tensor.
 BLOCK_ROWS = 32
@@ -198,12 +200,8 @@ class BatchInvariantProducts(TorchFunctionMode):
         """Takes products of rows and a matrix apart; passes everything else on."""
         if func not in _PRODUCTS:
             return func(*args, **(kwargs or {}))
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        with one_thread():
             return _product(func, args, kwargs or {})
-        finally:
-            torch.set_num_threads(threads)
 
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__}

@@ -109,6 +109,8 @@ def _of_series(series: Any, label: str) -> Column:
     if kind == nw.Enum:
         levels = tuple(_label(level, label) for level in kind.categories)
         return Column(label, labels=_labels(series, label), categorical=True, levels=levels)
+    if kind == nw.String and series.is_null().all():  # what it would have is not known
+        return Column(label, np.full(len(series), np.nan))
     if kind in (nw.Categorical, nw.String):
         return Column(label, labels=_labels(series, label), categorical=True)
     if type(kind).__name__ in _TIMES:

@@ -64,7 +64,11 @@ def plot_feature_curve(
     if rows is not None:
         bottom -= _HISTOGRAM / (1.0 - _HISTOGRAM) * room
         _histogram(ax, rows, at, list(values) if levels else None)
-    ax.set_ylim(bottom - 0.04 * room, top + 0.04 * room)
+    bottom, top = bottom - 0.04 * room, top + 0.04 * room
+    siblings = [other for other in ax.get_shared_y_axes().get_siblings(ax) if other is not ax]
+    if any(other.lines for other in siblings):
+        bottom, top = min(bottom, ax.get_ylim()[0]), max(top, ax.get_ylim()[1])
+    ax.set_ylim(bottom, top)
     if levels:
         ax.set_xticks(at, [str(value) for value in values])
     ax.set_xlabel(feature_name or feature)

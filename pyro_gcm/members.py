@@ -10,6 +10,7 @@ import torch
 
 from pyro_gcm._validation import ArrayLike, as_tensor, one_of
 from pyro_gcm.inference import FitResult, fit
+from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import GCM
 from pyro_gcm.models.build import seeded_weights
 from pyro_gcm.models.member_parts import member_map
@@ -18,9 +19,9 @@ from pyro_gcm.models.responses import RESPONSES, Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 #: Fewest and most rows for which the number of epochs is looked for on a part of them.
-_SEARCHED_ROWS = range(100, 20_001)
+SEARCHED_ROWS = range(100, 20_001)
 #: Share of the rows that is kept for that.
-_VALIDATION = 0.15
+VALIDATION = 0.15
 
 
 class FittedMembers(NamedTuple):
@@ -92,6 +93,7 @@ def fit_members(
     r: ArrayLike,
     y: ArrayLike,
     *,
+    sample_weight: ArrayLike | None = None,
     response: str = "binary",
     settings: MemberSettings | None = None,
     early_stopping: bool | str = "auto",
@@ -103,6 +105,7 @@ def fit_members(
     """Build and train a GCM of members on rows (x, r, y) in the units of the data.
 
     :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
+    :param sample_weight: how much each row counts, [n], as in `fit`; rows of weight 0 are left out.
     :param response: "binary", "continuous" or "quantile".
     :param settings: by default those of `MemberSettings.for_table`.
     :param early_stopping: whether a model is first trained on 85 % of the rows, so that the others
@@ -123,6 +126,8 @@ def fit_members(
         raise ValueError(f'early_stopping must be "auto", True or False, got {early_stopping!r}')
     one_of("response", response, list(RESPONSES))
     (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
+    if sample_weight is not None:
+        rows = int(checked_weights(sample_weight, rows).count_nonzero())
     settings = settings or MemberSettings.for_table(rows, x_dim, r_dim)
     options: Any = {"seed": seed, "device": device, "progress": progress, "elbo": settings.bound}
     parts: Any = {"response": response, "ordered": ordered, "seed": seed}
@@ -130,11 +135,11 @@ def fit_members(
     def train(settings: MemberSettings, **more: Any) -> tuple[GCM, FitResult]:
         model = build_members(settings, x_dim, r_dim, **parts)
         chosen = {**settings.training(model)._asdict(), **options, **more}
-        return model, fit(model, x, r, y, **chosen)
+        return model, fit(model, x, r, y, sample_weight=sample_weight, **chosen)
 
     search = None
-    if early_stopping is True or (early_stopping == "auto" and rows in _SEARCHED_ROWS):
-        _, search = train(settings, validation=_VALIDATION)
+    if early_stopping is True or (early_stopping == "auto" and rows in SEARCHED_ROWS):
+        _, search = train(settings, validation=VALIDATION)
         settings = replace(settings, epochs=best_epoch(search))
     model, result = train(settings)
     return FittedMembers(model, settings, result, search)

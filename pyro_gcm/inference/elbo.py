@@ -137,10 +137,19 @@ class ImportanceWeightedELBO(ELBO):
 
         :raises ValueError: if a site of the guide cannot be reparametrised.
         """
+        bound, scale = self._row_bounds(model, guide, args, kwargs)
+        return -scale * bound.sum() / (1.0 - self.alpha)
+
+    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
+        bound, scale = self._row_bounds(model, guide, args, kwargs)
+        return -scale * bound / (1.0 - self.alpha)
+
+    def _row_bounds(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Tensor, float]:
+        """1 - alpha times the bound of every datum, and the scale of the common plates."""
         log_w, scale = self._log_weights(model, guide, args, kwargs, reparametrized=True)
         power = 1.0 - self.alpha
-        bound = torch.logsumexp(power * log_w, 0) - math.log(self.num_particles)
-        return -scale * bound.sum() / power
+        return torch.logsumexp(power * log_w, 0) - math.log(self.num_particles), scale
 
     @torch.no_grad()
     def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:

@@ -18,8 +18,10 @@ from torch.optim import Optimizer
 from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column, one_of, row_blocks
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
+from pyro_gcm.inference.row_weights import in_parts, weighable, weighed
 from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
 from pyro_gcm.training import FitResult, TrainingDefaults, TrainingOptions, described, selected
+from pyro_gcm.training.checkpoint import checksum
 
 
 def fit(
@@ -29,6 +31,7 @@ def fit(
     y: ArrayLike,
     c: ArrayLike | None = None,
     *,
+    sample_weight: ArrayLike | None = None,
     objective: str | None = None,
     elbo: str | ELBO | None = None,
     num_particles: int = 32,
@@ -63,6 +66,12 @@ def fit(
         with a binary response and one cost for each revenue; y may then be NaN where the outcome
         was not observed: a row contributes log p(y, c_observed | x, r). If a value of r is
         missing, its cost or y must be missing too.
+    :param sample_weight: how much each row counts, [n], at least 0; only ratios matter. The loss is
+        the weighted mean, so that a weight of 2 counts as two equal rows; rows of weight 0 are left
+        out before anything else. The units of the data are learned from the other rows, each
+        counted once. A share kept for validation has the weights of its rows; rows given for
+        validation count equally. Any bound that `elbo` names will do, and one with a method
+        `row_losses(program, guide, *data)`, the losses of the rows [B].
     :param objective: "conditional", log p(y | x, r), the default; "members", the mean over the
         members of log p(y | z, x, r), the default where z is a member; "joint", log p(x, r, y),
         needs prior "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper",
@@ -90,6 +99,9 @@ def fit(
         y) for it beside the others, with c where c is given; the weights of the epoch with the
         lowest loss on them are kept.
     :param patience: epochs without improvement after which training stops; needs `validation`.
+        The weights that are validated and kept are then averages over the steps of the last epoch,
+        since those of a single step predict too much or too little on the whole while the learning
+        rate is high.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param progress: show a progress bar with the loss.
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
@@ -116,6 +128,9 @@ def fit(
     one_of("engine", engine, ["auto", "pyro"])
     cpu = torch.device("cpu")
     columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
+    columns, weights = weighed(columns, sample_weight)
+    if weights is not None:
+        bound = weighable(bound)
     default, held_out = model.training_defaults(len(columns["x"])), 0
     for name in ("x", "r"):
         no_empty_column(name, columns[name])
@@ -184,6 +199,10 @@ def fit(
             "particles": particles,
             "engine": engine,
         }
+        if weights is not None:
+            dtype = next(iter(parameters.values())).dtype
+            data.append(in_parts(weights, parts, dtype))
+            identity["checksum of sample_weight"] = options.checkpoint and checksum(data[-1:])
         noise = None
         if particles == "qmc":
             if not is_vectorized(bound):
@@ -197,7 +216,8 @@ def fit(
             noise = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
         why_not = "engine='pyro' was asked for" if engine == "pyro" else _needs_pyro(columns)
         trainer = ProgramTrainer(
-            pair, bound, noise, why_not, model, parameters, options, data, parts, order, identity
+            *(pair, bound, noise, why_not, weights is not None),
+            *(model, parameters, options, data, parts, order, identity),
         )
         if standardize:
             model.learn_units(*selected(data[:3], parts[0]))

@@ -42,6 +42,10 @@ class PaperLoss(ELBO):
 
     def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """The loss summed over the rows, as a tensor to differentiate."""
+        return self.row_losses(model, guide, *args, **kwargs).sum()
+
+    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """The loss of every row, [B]."""
         ((program, q),) = self._get_traces(model, guide, args, kwargs)
         kernel = q.nodes["k"]
         response: Any = program.nodes["y"]["fn"]
@@ -59,7 +63,7 @@ class PaperLoss(ELBO):
         return self.combined(log_y, log_r, kernel["fn"], program.nodes["k"]["fn"])
 
     def combined(self, log_y: Tensor, log_r: Tensor, q_k: Any, p_k: Any) -> Tensor:
-        """The loss of its parts.
+        """The loss of every row, [B], from its parts.
 
         :param log_y: log of E_k[Pr(y | z_n, k)] p(z_n) / q(z_n|x), [N, B], or [B] for N = 1.
         :param log_r: log p(r | k_m, x), likewise.
@@ -68,7 +72,7 @@ class PaperLoss(ELBO):
         divergence = _kl(q_k, p_k)
         if divergence.dim() > 1:  # of a guide that was run in a plate of particles
             divergence = divergence.mean(0)
-        return (divergence - self._log_mean(log_y) - self._log_mean(log_r)).sum()
+        return divergence - self._log_mean(log_y) - self._log_mean(log_r)
 
     def _log_mean(self, log_p: Tensor) -> Tensor:
         """Over the particles, [N, B] or, of a single one, [B]."""

@@ -139,15 +139,23 @@ BOUNDS = (
 
 
 def plain_loss(
-    terms: Terms, bound: Any, noise: Noise, temperature: float, batch: list[Tensor]
+    terms: Terms,
+    bound: Any,
+    noise: Noise,
+    temperature: float,
+    batch: list[Tensor],
+    row_weights: Tensor | None = None,
 ) -> Tensor:
     """Minus the bound of a batch (x, r, y), summed over its rows.
 
+    :param row_weights: factor on the bound of every row, [B].
     :raises NotImplementedError: for a guide without reparametrised draws.
     """
     x, r, y = batch
     weights = LogWeights(bound, noise, len(x), temperature)
     found = terms(weights, x, r, y)
     if isinstance(bound, PaperLoss):
-        return bound.combined(*found)
-    return -bound_of(bound, weights, found, y).sum()
+        losses = bound.combined(*found)
+    else:
+        losses = -bound_of(bound, weights, found, y)
+    return losses.sum() if row_weights is None else (row_weights * losses).sum()

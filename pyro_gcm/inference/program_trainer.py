@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_gcm.inference.noise import DrivenSites, Noise
 from pyro_gcm.inference.plain_step import BOUNDS, plain_loss
+from pyro_gcm.inference.row_weights import weighted_loss
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.training import FitResult, Trainer
@@ -31,6 +32,7 @@ class ProgramTrainer(Trainer):
     :param bound: an ELBO, whose losses are not in its base class.
     :param noise: what drives the draws of the guide.
     :param why_not: why the plain step cannot be used; empty where it can.
+    :param weighted: whether the last column of the data is a factor on the bound of each row.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class ProgramTrainer(Trainer):
         bound: Any,
         noise: Noise | None,
         why_not: str,
+        weighted: bool,
         *args: Any,
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
         self.bound, self.pair, self.noise = bound, pair, noise or Noise()
+        self.weighted = weighted
         self.is_vectorized = is_vectorized(bound)  # a run of the bound may change that
         self.program, self.guide = pair.program, pair.guide
         if noise is not None:
@@ -73,17 +77,24 @@ class ProgramTrainer(Trainer):
         return self._through_pyro(batch, check=self.step == 0)
 
     def _plain(self, batch: list[Tensor]) -> Tensor:
-        assert self.pair.plain is not None
         with pyro.validation_enabled(False):
-            parts = self.pair.plain, self.bound, self.noise, self.pair.temperature
-            loss = plain_loss(*parts, batch[:3])
+            loss = self._plain_loss(batch)
         (loss / len(batch[0])).backward()
         return loss.detach()
+
+    def _plain_loss(self, batch: list[Tensor]) -> Tensor:
+        assert self.pair.plain is not None
+        parts = self.pair.plain, self.bound, self.noise, self.pair.temperature
+        return plain_loss(*parts, batch[:3], batch[-1] if self.weighted else None)
 
     def _through_pyro(self, batch: list[Tensor], check: bool) -> Tensor:
         """Through the programs, which Pyro checks if asked to."""
         with pyro.validation_enabled(check):
-            if self.differentiates:
+            if self.weighted:
+                parts = self.bound, self.program, self.guide
+                loss = weighted_loss(*parts, batch[:-1], batch[-1])
+                (loss / len(batch[0])).backward()
+            elif self.differentiates:
                 loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
                 (loss / len(batch[0])).backward()
             else:
@@ -157,10 +168,11 @@ class ProgramTrainer(Trainer):
         """As `Trainer.held_out_loss`."""
         self.noise.new_batch(len(batch[0]))
         if self.engine == "plain":
-            assert self.pair.plain is not None
-            parts = self.pair.plain, self.bound, self.noise, self.pair.temperature
-            return float(plain_loss(*parts, batch[:3]))
+            return float(self._plain_loss(batch))
         with pyro.validation_enabled(False), unannounced():
+            if self.weighted:
+                parts = self.bound, self.program, self.guide
+                return float(weighted_loss(*parts, batch[:-1], batch[-1]))
             return float(self.bound.loss(self.program, self.guide, *batch))
 
 

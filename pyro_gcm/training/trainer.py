@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import batches
 from pyro_gcm.training.checkpoint import Checkpoint, checksum
 from pyro_gcm.training.clipping import clip_gradients
@@ -100,6 +102,7 @@ class Trainer(ABC):
             "optimizer": type(self.optimizer).__name__,
             "scheduler": type(self.scheduler).__name__,
             "clip_norm": options.clip_norm,
+            "averaged weights": options.patience is not None,
             **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
         }
         self.saved = Checkpoint(options.checkpoint)
@@ -110,6 +113,11 @@ class Trainer(ABC):
         self.rows: list[dict[str, float]] = []
         self.best_loss, self.best_epoch = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
+        #: What is validated and kept with patience, in the place of the weights of one step.
+        self.average: AveragedWeights | None = None
+        if options.patience is not None:
+            steps_of_epoch = total_steps // options.epochs
+            self.average = AveragedWeights(parameters.values(), steps_of_epoch)
 
     #: What makes the steps, and why; see `FitResult`.
     engine, engine_reason = "plain", "a baseline is trained by torch alone"
@@ -175,10 +183,11 @@ class Trainer(ABC):
         self.epoch += 1
         row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": rate}
         if len(self.validation):
-            row["validation_loss"] = self._validation_loss()
-            if row["validation_loss"] < self.best_loss:
-                self.best_loss, self.best_epoch = row["validation_loss"], self.epoch
-                self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
+            with nullcontext() if self.average is None else self.average.in_place():
+                row["validation_loss"] = self._validation_loss()
+                if row["validation_loss"] < self.best_loss:
+                    self.best_loss, self.best_epoch = row["validation_loss"], self.epoch
+                    self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
         row["seconds"] = time.perf_counter() - start
         self.rows.append(row)
         return row
@@ -196,6 +205,8 @@ class Trainer(ABC):
         if self.scheduler is not None:
             self.scheduler.step()
         self.step += 1
+        if self.average is not None:
+            self.average.update(self.step)
         return loss.detach()
 
     def _check_gradients(self) -> None:
@@ -228,6 +239,7 @@ class Trainer(ABC):
             "epoch": self.epoch,
             "rows": self.rows,
             "best": (self.best_loss, self.best_epoch, self.best_weights),
+            "average": self.average and self.average.mean,
             "order": self.order.get_state(),
             "rng": torch.get_rng_state(),
             "cuda_rng": torch.cuda.get_rng_state(self.train.device) if cuda else None,
@@ -241,6 +253,9 @@ class Trainer(ABC):
             self.scheduler.load_state_dict(state["scheduler"])
         self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
+        if self.average is not None:
+            for mean, value in zip(self.average.mean, state["average"], strict=True):
+                mean.copy_(value)
         self.order.set_state(state["order"].cpu())
         torch.set_rng_state(state["rng"].cpu())
         if state["cuda_rng"] is not None:

@@ -1,0 +1,308 @@
+"""Rows with weights: those of repeated rows, whatever is trained, under every bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyro.poutine as poutine
+import pytest
+import torch
+from pyro.infer import RenyiELBO, Trace_ELBO
+from torch import Tensor
+from toy_rows import QUICK, Rows, same, weights
+
+from pyro_gcm import GCM, IGCM, fit, fit_members
+from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
+from pyro_gcm.inference.noise import DrivenSites, Noise
+from pyro_gcm.inference.plain_step import BOUNDS, plain_loss
+from pyro_gcm.inference.row_weights import weighable, weighted_loss
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.sampling.base_samples import driven_draws
+
+
+def renyi() -> RenyiELBO:
+    return RenyiELBO(0.5, 4, max_plate_nesting=1, vectorize_particles=True)
+
+
+CASES: dict[str, tuple[Any, dict[str, Any], str, Any]] = {
+    "iwae": (GCM, {}, "conditional", "iwae"),
+    "alternatives": (GCM, {"alternatives": 2, "guide": "posterior"}, "conditional", "iwae"),
+    "dreg": (GCM, {"guide": "posterior"}, "conditional", "dreg"),
+    "elbo": (GCM, {"guide": "amortised"}, "conditional", "elbo"),
+    "mean field": (GCM, {"guide": "amortised"}, "conditional", "mean_field"),
+    "renyi": (GCM, {"guide": "amortised"}, "conditional", renyi()),
+    "alpha": (GCM, {}, "conditional", ImportanceWeightedELBO(4, 0.5, max_plate_nesting=1)),
+    "continuous": (GCM, {"response": "continuous"}, "conditional", "iwae"),
+    "joint": (GCM, {"prior": "standard"}, "joint", "iwae"),
+    "joint, mean field": (GCM, {"prior": "standard"}, "joint", "mean_field"),
+    "categorical": (GCM, {"prior": "categorical"}, "conditional", "enum"),
+    "members": (GCM, {"prior": "members", "members": 3}, "members", "enum"),
+    "members, pooled": (GCM, {"prior": "members", "members": 3}, "members", PooledELBO(0.3)),
+    "members, evidence": (GCM, {"prior": "members", "members": 3}, "conditional", "enum"),
+    "implicit": (IGCM, {}, "conditional", "iwae"),
+    "implicit, revenue": (IGCM, {}, "response_revenue", "iwae"),
+    "implicit, joint": (IGCM, {"prior": "standard"}, "joint", "elbo"),
+    "implicit, categorical": (IGCM, {"prior": "categorical"}, "response_revenue", "enum"),
+    "implicit, paper": (IGCM, {"kernel_guide": "amortised"}, "paper", None),
+}
+
+
+class OfRows(Noise):
+    """The same draws for a row wherever it stands."""
+
+    def __init__(self, base: Tensor, rows: Tensor) -> None:
+        super().__init__()
+        self.base, self.rows, self.used = base, rows, 0
+
+    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
+        first, self.used = self.used, self.used + q.event_shape.numel()
+        return driven_draws(q, self.base[: shape[0], self.rows, first : self.used], seed=0)
+
+
+def loss_and_gradient(model: Any, loss: Tensor) -> tuple[Tensor, Tensor]:
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return loss.detach(), torch.cat([g.flatten() for g in found if g is not None])
+
+
+@pytest.fixture
+def float64() -> Any:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.parametrize("engine", ["plain", "pyro"])
+@pytest.mark.parametrize("case", CASES)
+def test_weights_are_repetitions(case: str, engine: str, toy: Rows, float64: None) -> None:
+    kind, options, objective, elbo = CASES[case]
+    model = kind(3, 2, **options).double().eval()
+    count = torch.arange(6) % 3 + 1
+    data = [column[:6].double() for column in toy]
+    if options.get("response") == "continuous":
+        data[2] = data[2] + data[0][:, 0]
+    model.learn_units(*data)
+    pair = model.training_pair(objective)
+    bound = pair.bound(elbo, 4)
+    assert type(weighable(bound)) in BOUNDS
+    base = torch.randn(4, 6, 12, generator=torch.Generator().manual_seed(1))
+    once, often = torch.arange(6), torch.arange(6).repeat_interleave(count)
+
+    def plain(rows: Tensor, row_weights: Tensor | None) -> Tensor:
+        assert pair.plain is not None
+        columns = [column[rows] for column in data]
+        noise = OfRows(base, rows)
+        return plain_loss(pair.plain, weighable(bound), noise, 1.0, columns, row_weights)
+
+    def through_pyro(rows: Tensor, row_weights: Tensor | None) -> Tensor:
+        columns = [column[rows] for column in data]
+        noise = OfRows(base, rows)
+        parts = pair.program, DrivenSites(noise, bound.num_particles)(pair.guide)
+        if row_weights is not None:
+            return weighted_loss(weighable(bound), *parts, columns, row_weights)
+        return weighable(bound).differentiable_loss(*parts, *columns)
+
+    run = plain if engine == "plain" else through_pyro
+    value, gradient = loss_and_gradient(model, run(once, count.double()))
+    wanted, of_repeated = loss_and_gradient(model, run(often, None))
+    assert torch.allclose(value, wanted, rtol=1e-12)
+    assert (gradient - of_repeated).norm() < 1e-10 * of_repeated.norm()
+    # ... which is not the gradient without weights
+    assert (loss_and_gradient(model, run(once, None))[1] - gradient).norm() > 0.01 * gradient.norm()
+
+
+def test_renyi_with_equal_factors_is_that_of_pyro(toy: Rows, float64: None) -> None:
+    model = GCM(3, 2, guide="amortised").double()
+    data = [column[:20].double() for column in toy]
+    model.learn_units(*data)
+    bound = renyi()
+    losses = []
+    for factor in (None, torch.ones(20), torch.full((20,), 3.0)):
+        torch.manual_seed(0)
+        pair = model.training_pair("conditional")
+        parts = pair.program, pair.guide
+        if factor is None:
+            losses.append(torch.as_tensor(renyi().loss(*parts, *data)))
+        else:
+            losses.append(weighted_loss(weighable(bound), *parts, data, factor))
+    assert torch.allclose(losses[0], losses[1], rtol=1e-12)
+    assert torch.allclose(3.0 * losses[0], losses[2], rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_engines_train_the_same_weighted_model(case: str, toy: Rows, float64: None) -> None:
+    kind, options, objective, elbo = CASES[case]
+    x, r, y = (column[:60].double() for column in toy)
+    if options.get("response") == "continuous":
+        y = y + x[:, 0]
+    weight = torch.rand(60, generator=torch.Generator().manual_seed(4)) * 5.0
+    found = []
+    for engine in ("auto", "pyro"):
+        model = kind(3, 2, **options).double()
+        training = {"objective": objective, "elbo": elbo, "engine": engine, "validation": 0.2}
+        steps = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False}
+        result = fit(
+            model,
+            x,
+            r,
+            y,
+            sample_weight=weight,
+            callback=lambda step: torch.manual_seed(step),
+            **training,
+            **steps,
+        )
+        found.append((result, model))
+    assert found[0][0].engine == "plain", found[0][0].engine_reason
+    for column in ("loss", "validation_loss"):
+        ours, theirs = (result.history[column].to_numpy() for result, _ in found)
+        assert abs(ours - theirs).max() < 1e-9 * max(1.0, abs(theirs).max())
+
+
+def test_rows_of_weight_0_are_left_out_and_equal_weights_change_nothing(toy: Rows) -> None:
+    x, r, y = toy
+    kept = torch.arange(200) % 3 > 0
+    models = [GCM(3, 2) for _ in range(4)]
+    junk = torch.where(kept[:, None], x, 1e6)
+    fit(models[0], x[kept], r[kept], y[kept], validation=0.2, **QUICK)
+    fit(models[1], junk, r, y, sample_weight=kept, validation=0.2, **QUICK)
+    assert same(weights(models[0]), weights(models[1]))
+    half = kept.double().numpy() * 0.5
+    fit(models[2], junk, r, y, sample_weight=half[:, None], validation=0.2, **QUICK)
+    assert same(weights(models[0]), weights(models[2]))
+    rising = torch.linspace(0.1, 2.0, 133)
+    fit(models[3], x[kept], r[kept], y[kept], sample_weight=rising, validation=0.2, **QUICK)
+    assert not same(weights(models[0]), weights(models[3]))
+
+
+@pytest.mark.parametrize("scale", [4.0, 2.0**-900, 2.0**900])
+def test_only_ratios_of_weights_matter(scale: float, toy: Rows) -> None:
+    weight = torch.linspace(0.0, 2.0, 200, dtype=torch.float64)
+    models = [GCM(3, 2, prior="categorical") for _ in range(2)]
+    for model, factor in zip(models, (1.0, scale), strict=True):
+        fit(model, *toy, sample_weight=weight * factor, **QUICK)
+    assert same(weights(models[0]), weights(models[1]))
+
+
+def test_a_tiny_weight_is_no_error(toy: Rows) -> None:
+    weight = torch.ones(200, dtype=torch.float64)
+    weight[:50] = 1e-300
+    result = fit(GCM(3, 2, guide="amortised"), *toy, sample_weight=weight, elbo="elbo", **QUICK)
+    assert result.history["loss"].notna().all()
+
+
+def test_losses_are_weighted_means(toy: Rows) -> None:
+    """With a learning rate of almost 0 all rows are seen by one model, whose terms are exact."""
+    x, r, y = toy
+    model = GCM(3, 2, prior="categorical")
+    weight = torch.linspace(0.5, 2.0, 200)
+    options = QUICK | {"epochs": 1, "learning_rate": 1e-12}
+    beside = x[:50], r[:50], y[:50]
+    result = fit(model, *toy, sample_weight=weight, validation=beside, **options)
+    p = model.predict(x, r)
+    losses = -torch.where(y == 1, p, 1.0 - p).log()
+    row = result.rows[0]
+    assert row["loss"] == pytest.approx(float((weight * losses).sum() / weight.sum()), rel=1e-4)
+    assert row["validation_loss"] == pytest.approx(float(losses[:50].mean()), rel=1e-4)
+    again = GCM(3, 2, prior="categorical")
+    result = fit(again, *toy, sample_weight=weight, validation=0.25, **options)
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0))[:50]
+    p = again.predict(x[order], r[order])
+    losses, own = -torch.where(y[order] == 1, p, 1.0 - p).log(), weight[order]
+    wanted = float((own * losses).sum() / own.sum())
+    assert result.rows[0]["validation_loss"] == pytest.approx(wanted, rel=1e-4)
+
+
+def test_members_follow_the_heavy_rows(toy: Rows) -> None:
+    x, r, _ = toy
+    y = (torch.arange(200) % 4 == 0).double()
+    weight = torch.where(y == 1, 4.0, 1.0)
+    options: Any = {"early_stopping": False, "progress": False}
+    options["settings"] = MemberSettings(epochs=5, batch_size=32)
+    plain = fit_members(x, r, y, **options).model.predict(x, r)
+    heavy = fit_members(x, r, y, sample_weight=weight, **options).model.predict(x, r)
+    rate = float((weight * y).sum() / weight.sum())
+    assert float(heavy.mean()) > float(plain.mean()) + 0.1
+    assert float((weight * heavy).sum() / weight.sum()) == pytest.approx(rate, abs=0.1)
+    kept, options["settings"] = torch.arange(200) % 2 == 0, None
+    dropped = fit_members(x, r, y, sample_weight=kept.double(), **options)
+    alone = fit_members(x[kept], r[kept], y[kept], **options)
+    assert dropped.settings == alone.settings
+    assert torch.equal(dropped.model.predict(x, r), alone.model.predict(x, r))
+
+
+def test_missing_values_and_observed_costs_have_weights(toy: Rows) -> None:
+    x, r, y = (column.clone() for column in toy)
+    x[::5, 0] = float("nan")
+    weight = torch.linspace(0.0, 2.0, 200)
+    result = fit(
+        GCM(3, 2, prior="standard"), x, r, y, objective="joint", sample_weight=weight, **QUICK
+    )
+    assert result.engine == "pyro"
+    x, r, y = toy
+    c = torch.where(y[:, None] == 1, r - 1.0, float("nan"))
+    result = fit(GCM(3, 2), x, r, y, c, sample_weight=weight, **QUICK)
+    assert result.engine_reason == "costs were observed"
+
+
+class Own(Trace_ELBO):
+    pass
+
+
+class Rowwise(Own):
+    def row_losses(self, program: Any, guide: Any, *data: Tensor) -> Tensor:
+        trace = poutine.trace(program).get_trace(*data)
+        trace.compute_log_prob()
+        return -trace.nodes["y"]["log_prob"]
+
+
+def test_own_bounds_need_the_losses_of_rows(toy: Rows) -> None:
+    weight = torch.linspace(0.0, 2.0, 200)
+    own: Any = {"max_plate_nesting": 1}
+    with pytest.raises(ValueError, match=r"elbo=Own.*sample_weight.*row_losses"):
+        fit(GCM(3, 2), *toy, sample_weight=weight, elbo=Own(**own), **QUICK)
+    fit(GCM(3, 2), *toy, sample_weight=torch.ones(200), elbo=Own(**own), **QUICK)
+    result = fit(GCM(3, 2), *toy, sample_weight=weight, elbo=Rowwise(**own), **QUICK)
+    assert result.engine == "pyro"
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.ones(199), "200.*199"),
+        (-torch.ones(200), "at least 0, got -1 in row 0"),
+        (torch.zeros(200), "above 0"),
+        (torch.full((200,), float("inf")), "finite"),
+        (torch.full((200,), float("nan")), "finite"),
+        (torch.ones(200, 2), "shape"),
+    ],
+    ids=["length", "negative", "zero", "inf", "nan", "matrix"],
+)
+def test_bad_weights_are_refused_first(weight: Tensor, message: str, toy: Rows) -> None:
+    model = GCM(3, 2)
+    before = weights(model)
+    with pytest.raises(ValueError, match=f"sample_weight.*{message}"):
+        fit(model, *toy, sample_weight=weight, **QUICK)
+    assert same(before, weights(model))
+    with pytest.raises(ValueError, match=f"sample_weight.*{message}"):
+        fit_members(*toy, sample_weight=weight, progress=False)
+
+
+def test_checkpoints_know_the_weights(toy: Rows, tmp_path: Path) -> None:
+    path = tmp_path / "run.pt"
+
+    def stop(step: int) -> None:
+        if step == 5:
+            raise KeyboardInterrupt
+
+    weight = torch.linspace(0.1, 2.0, 200)
+    whole = GCM(3, 2)
+    fit(whole, *toy, sample_weight=weight, **QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        fit(GCM(3, 2), *toy, sample_weight=weight, checkpoint=path, callback=stop, **QUICK)
+    for other in (None, weight.flip(0)):
+        with pytest.raises(ValueError, match=r"another run.*checksum of sample_weight"):
+            fit(GCM(3, 2), *toy, sample_weight=other, checkpoint=path, **QUICK)
+    resumed = GCM(3, 2)
+    fit(resumed, *toy, sample_weight=weight, checkpoint=path, **QUICK)
+    assert same(weights(whole), weights(resumed))

@@ -1,0 +1,132 @@
+"""Averaged weights, and early stopping that keeps the mean prediction at the rate of y."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, data, fit, fit_members
+from pyro_gcm.training.averaging import AveragedWeights
+
+
+def test_average_of_all_steps_at_first_and_of_an_epoch_later() -> None:
+    weight = nn.Parameter(torch.zeros(2))
+    average = AveragedWeights([weight], steps=40)
+    for step in range(1, 41):
+        weight.data.fill_(float(step))
+        average.update(step)
+    assert torch.allclose(average.mean[0], torch.full((2,), 20.5))
+    weight.data.fill_(0.0)
+    average.update(41)
+    assert torch.allclose(average.mean[0], torch.full((2,), 20.5 * 39.0 / 40.0))
+
+
+def test_the_weights_come_back() -> None:
+    weight = nn.Parameter(torch.zeros(2))
+    average = AveragedWeights([weight], steps=40)
+    weight.data.fill_(3.0)
+
+    def fail() -> None:
+        assert weight.tolist() == [0.0, 0.0]
+        raise KeyError
+
+    with pytest.raises(KeyError), average.in_place():
+        fail()
+    assert weight.tolist() == [3.0, 3.0]
+
+
+def simulated(rows: int) -> tuple[Tensor, Tensor, Tensor]:
+    g = torch.Generator().manual_seed(0)
+    x, r = torch.randn(rows, 6, generator=g), torch.randn(rows, 3, generator=g)
+    score = 1.2 * x[:, 0] + x[:, 1] * x[:, 2] + torch.logaddexp(r[:, 0], 1.5 * r[:, 1]) - 4.0
+    return x, r, (torch.rand(rows, generator=g) < (score + 0.5 * r[:, 2]).sigmoid()).float()
+
+
+def loans(rows: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Loans with the share of defaults that loans have: of the balanced table, some of them."""
+    table = data.load("loan_psds")
+    order = torch.randperm(len(table.y), generator=torch.Generator().manual_seed(1))
+    defaults = round(0.1425 * rows)
+    bad, good = order[table.y[order] == 1], order[table.y[order] == 0]
+    chosen = torch.cat([bad[:defaults], good[: rows - defaults]])
+    chosen = chosen[torch.randperm(rows, generator=torch.Generator().manual_seed(2))]
+    return table.x[chosen], table.r[chosen], table.y[chosen]
+
+
+def rows_of(name: str, rows: int = 8000) -> tuple[Tensor, Tensor, Tensor]:
+    if name == "simulated":
+        return simulated(rows)
+    if not os.environ.get("PYRO_GCM_DATA"):
+        pytest.skip("PYRO_GCM_DATA is not set")
+    if name == "loan_psds":
+        return loans(rows)
+    table = data.load(name)
+    chosen = torch.randperm(len(table.y), generator=torch.Generator().manual_seed(1))[:rows]
+    return table.x[chosen], table.r[chosen], table.y[chosen]
+
+
+def off_in_standard_errors(model: Any, x: Tensor, r: Tensor, y: Tensor) -> float:
+    """The mean prediction less the rate of y, in standard errors of that rate."""
+    rate = float(y.double().mean())
+    error = (rate * (1.0 - rate) / len(y)) ** 0.5
+    return (float(model.predict(x, r).double().mean()) - rate) / error
+
+
+def stopped_early(rows: tuple[Tensor, Tensor, Tensor], seed: int, **options: Any) -> float:
+    x, r, y = rows
+    model = GCM(x.shape[1], r.shape[1], alternatives=3, costs=3, seed=seed)
+    result = fit(model, x, r, y, validation=0.15, patience=5, seed=seed, progress=False, **options)
+    assert result.stopped_early
+    kept = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    train = kept[round(0.15 * len(y)) :]
+    return off_in_standard_errors(model, x[train], r[train], y[train])
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_mean_prediction_after_early_stopping_is_the_rate(seed: int) -> None:
+    """With the weights of single steps it is off by 3.0 and 5.6 standard errors."""
+    options = {"num_particles": 4, "learning_rate": 0.03, "epochs": 60, "schedule": None}
+    assert abs(stopped_early(simulated(3000), seed, **options)) < 2.0
+
+
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ["adult", "compas", "diabetes", "loan_psds", "simulated"])
+def test_mean_prediction_is_the_rate_on_five_data_sets(name: str, seed: int) -> None:
+    assert abs(stopped_early(rows_of(name), seed)) < 2.0
+
+
+@pytest.mark.long(keep=0)
+@pytest.mark.parametrize("name", ["adult", "compas", "diabetes", "loan_psds", "simulated"])
+def test_members_predict_the_rate(name: str) -> None:
+    rows = rows_of(name)
+    fitted = fit_members(*rows, progress=False)
+    assert fitted.search is not None
+    assert abs(off_in_standard_errors(fitted.model, *rows)) < 2.0
+
+
+def test_resumed_run_goes_on_with_its_average(tmp_path: Path) -> None:
+    rows, path = simulated(300), tmp_path / "run.pt"
+    options: Any = {"validation": 0.3, "patience": 4, "epochs": 6, "learning_rate": 0.1}
+    options |= {"num_particles": 4, "batch_size": 64, "progress": False}
+
+    def stop(step: int) -> None:
+        if step == 11:
+            raise KeyboardInterrupt
+
+    whole, resumed = GCM(6, 3), GCM(6, 3)
+    wanted = fit(whole, *rows, **options)
+    with pytest.raises(KeyboardInterrupt):
+        fit(GCM(6, 3), *rows, **options, checkpoint=path, callback=stop)
+    with pytest.raises(ValueError, match="averaged weights"):
+        fit(GCM(6, 3), *rows, **{**options, "patience": None}, checkpoint=path)
+    got = fit(resumed, *rows, **options, checkpoint=path)
+    columns = ["loss", "validation_loss"]
+    assert got.history[columns].equals(wanted.history[columns])
+    ours, theirs = resumed.state_dict(), whole.state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

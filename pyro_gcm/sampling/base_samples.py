@@ -60,9 +60,9 @@ class BaseSamples(nn.Module):
         return torch.special.ndtri(uniform + smallest).to(self.rounded)
 
     def get_extra_state(self) -> Tensor:
-        """Seed and number of the type in `_TYPES`, which are no buffers: they stay on the CPU."""
+        """Seed and number of the type in `_TYPES`, which as a buffer would have to be read back."""
         seed = self.seed - (1 << 64) if self.seed >> 63 else self.seed
-        return torch.tensor([seed, _TYPES.index(self.rounded)])
+        return torch.tensor([seed, _TYPES.index(self.rounded)], device=self.samples.device)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take what `get_extra_state` gave."""

@@ -19,9 +19,9 @@ from pyro_gcm.models.responses import RESPONSES, Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 #: Fewest and most rows for which the number of epochs is looked for on a part of them.
-_SEARCHED_ROWS = range(100, 20_001)
+SEARCHED_ROWS = range(100, 20_001)
 #: Share of the rows that is kept for that.
-_VALIDATION = 0.15
+VALIDATION = 0.15
 
 
 class FittedMembers(NamedTuple):
@@ -138,8 +138,8 @@ def fit_members(
         return model, fit(model, x, r, y, sample_weight=sample_weight, **chosen)
 
     search = None
-    if early_stopping is True or (early_stopping == "auto" and rows in _SEARCHED_ROWS):
-        _, search = train(settings, validation=_VALIDATION)
+    if early_stopping is True or (early_stopping == "auto" and rows in SEARCHED_ROWS):
+        _, search = train(settings, validation=VALIDATION)
         settings = replace(settings, epochs=best_epoch(search))
     model, result = train(settings)
     return FittedMembers(model, settings, result, search)

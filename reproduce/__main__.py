@@ -11,6 +11,7 @@ from reproduce import (
     checks,
     datasets,
     implicit,
+    loans,
     members_ablation,
     open_track,
     particles,
@@ -46,6 +47,7 @@ def main() -> None:
         "search": search,
         "untouched": untouched,
         "members_ablation": members_ablation,
+        "loans": loans,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

@@ -52,9 +52,9 @@ def test_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_examples("README.md")
     model, loaded = shown["model"], shown["loaded"]
     assert (model.surface(shown["x"][:4], shown["bids"]).diff(dim=1) >= 0).all()
-    assert torch.equal(
-        loaded.predict(shown["x"], shown["r"]), model.predict(shown["x"], shown["r"])
-    )
+    risk, test = shown["risk"], shown["test"]
+    assert (loaded.predict_proba(test) == risk.predict_proba(test)).all()
+    assert (shown["late"].mean() - risk.predict_proba(shown["X"])[:, 1].mean()) ** 2 < 0.03**2
     assert "[100, 4, 2]" in capsys.readouterr().out
 
 

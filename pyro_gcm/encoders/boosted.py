@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._recipe import register
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.encoders.boosted_score import BoostedScore
 
@@ -16,6 +17,7 @@ from pyro_gcm.encoders.boosted_score import BoostedScore
 _PAIRS = 1 << 17
 
 
+@register("encoders.Boosted")
 class Boosted:
     """A model of the columns that `BoostedScore.columns` makes, as a model of x and r.
 
@@ -46,6 +48,15 @@ class Boosted:
                 )
         self.model, self.score = model, score
         self.x_dim, self.r_dim = score.x_dim, score.r_dim
+
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What `pyro_gcm.save` keeps; see `pyro_gcm.io`."""
+        return {}, {"model": self.model, "score": self.score}
+
+    @classmethod
+    def from_saved_state(cls, data: dict[str, Any], parts: dict[str, Any]) -> Boosted:
+        """The two that were saved."""
+        return cls(**parts)
 
     def predict(self, x: ArrayLike, r: ArrayLike, **options: Any) -> Tensor:
         """Prediction for every row, [B]; x [B, x_dim] and r [B, r_dim] in data units."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pyro_gcm._recipe import register
 from pyro_gcm._validation import (
     ArrayLike,
     as_tensor,
@@ -20,9 +21,11 @@ from pyro_gcm._validation import (
 )
 from pyro_gcm.baselines.baseline import device_of
 from pyro_gcm.baselines.boosting import MonotoneBoosting
+from pyro_gcm.encoders.booster_files import booster_file, dumped, parsed
 from pyro_gcm.encoders.raw_scores import RawScore
 
 
+@register("encoders.BoostedScore")
 class BoostedScore:
     """A score of boosted trees that a model reads beside x and r, as a stacked generalisation.
 
@@ -166,6 +169,34 @@ class BoostedScore:
         if self.role == "covariate":
             return _appended("x", x, column), r
         return x, _appended("r", r, column)
+
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What `pyro_gcm.save` keeps; see `pyro_gcm.io`.
+
+        :raises TypeError: for library "sklearn", whose trees only pickle can hold.
+        """
+        self.check_fitted()
+        names = "role", "library", "response", "folds", "seed", "select_trees"
+        data = {
+            "arguments": {name: getattr(self, name) for name in names} | self.options,
+            "sizes": [self.x_dim, self.r_dim, self.trees],
+            "offsets": [booster.offset for booster in self.boosters],
+        }
+        return data, {
+            booster_file(self.library, number): dumped(self.library, booster.estimator)
+            for number, booster in enumerate(self.boosters)
+        }
+
+    @classmethod
+    def from_saved_state(cls, data: dict[str, Any], parts: dict[str, bytes]) -> BoostedScore:
+        """The score that was saved."""
+        made = cls(**data["arguments"])
+        made.x_dim, made.r_dim, made.trees = data["sizes"]
+        made.boosters = [
+            RawScore(made.library, parsed(made.library, raw), offset)
+            for raw, offset in zip(parts.values(), data["offsets"], strict=True)
+        ]
+        return made
 
     def check_fitted(self) -> None:
         """Check that there are boosters.

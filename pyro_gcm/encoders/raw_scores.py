@@ -32,7 +32,8 @@ _LIBRARIES = {
         ),
     ),
     "lightgbm": _Library(
-        lambda estimator: estimator.booster_.num_trees(),
+        # The estimator of scikit-learn's kind, or the booster in it, which a file holds.
+        lambda estimator: getattr(estimator, "booster_", estimator).num_trees(),
         lambda estimator, inputs, trees: estimator.predict(
             inputs, raw_score=True, num_iteration=trees
         ),

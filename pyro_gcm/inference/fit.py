@@ -223,7 +223,18 @@ def fit(
             model.learn_units(*selected(data[:3], parts[0]))
         model.objective = objective
         model.train()
-        return trainer.run()
+        result = trainer.run()
+    model.training_summary = {
+        "rows": len(parts[0]),
+        "validation_rows": len(parts[1]),
+        "objective": objective,
+        "loss": result.rows[-1]["loss"],
+        "epochs": len(result.rows),
+        "best_epoch": result.best_epoch,
+        "seed": options.seed,
+        "engine": result.engine,
+    }
+    return result
 
 
 def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
@@ -247,6 +258,7 @@ class Fittable(Protocol):
     reads_x: bool
     response: Any
     objective: Any  # what it was trained for last
+    training_summary: Any  # and how, in plain data
 
     @property
     def latent_dim(self) -> int:

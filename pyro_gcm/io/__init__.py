@@ -19,11 +19,11 @@ any class that is registered by name and has two methods::
 keys, whose order is kept. Tuples come back as lists, numbers of numpy as those of Python. A part is
 a tensor, a module of the library, bytes, which become a file of their own, or another object with
 these methods; its name has letters, digits, "_" and ".". A part from outside needs a factory under
-its name. Tensors and modules come back on the CPU, in the type that they had.
+its name. Both come back in the type that they had, tensors on the CPU and modules on the device
+that `load` was given.
 
 The name is what the folder keeps, so it must stay. A class is found once its module has been
-imported; `load` imports the packages `encoders`, `estimators`, `models` and `nets` itself. A method
-`to(device)`, if there is one, is called by `load`.
+imported; `load` imports the packages `encoders`, `estimators`, `models` and `nets` itself.
 """
 
 from pyro_gcm._recipe import register

@@ -23,6 +23,7 @@ class Decoder:
     :param tensors: by name; every one of them must be asked for.
     :param files: contents by name, likewise.
     :param factories: functions that return a module from outside, by the name of its argument.
+    :param device: where modules are put.
     """
 
     def __init__(
@@ -30,8 +31,10 @@ class Decoder:
         tensors: Mapping[str, Tensor],
         files: Mapping[str, bytes],
         factories: Mapping[str, Callable[[], Any]],
+        device: torch.device,
     ) -> None:
         self._tensors, self._files, self._factories = dict(tensors), dict(files), factories
+        self._device = device
         self._made: dict[str, Any] = {}
         self._called: set[str] = set()
 
@@ -69,7 +72,7 @@ class Decoder:
         for name in _list(node.get("frozen", [])):
             made.get_parameter(_text(name)).requires_grad_(False)
         self._restore_attributes(node, path)
-        return made
+        return made.to(self._device)
 
     def argument(self, node: Any, path: str) -> Any:
         """An argument of a constructor."""
@@ -90,8 +93,10 @@ class Decoder:
         if kinds == {"factory", "class"}:
             made = self._from_factory(path, node["class"])
         elif kinds == {"type", "arguments"}:
-            arguments = _dict(node["arguments"]).items()
-            passed = {k: self.argument(v, beyond + k) for k, v in arguments}
+            arguments = _dict(node["arguments"])
+            passed = {k: self.argument(v, beyond + k) for k, v in arguments.items()}
+            if isinstance(arguments.get("cost_family"), str):
+                _cost_family(arguments["cost_family"])
             made = made_again(_class(node["type"], path), passed)
         else:
             raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(kinds)}")
@@ -101,6 +106,8 @@ class Decoder:
     def _stateful(self, node: dict[str, Any], path: str) -> Any:
         beyond = path and f"{path}."
         cls: Any = _class(node["type"], path)
+        if not hasattr(cls, "from_saved_state"):
+            raise ValueError(f"{path or 'the whole'} is a {cls.__name__}, without from_saved_state")
         parts = {k: self.part(v, beyond + k) for k, v in _dict(node["parts"]).items()}
         return cls.from_saved_state(_dict(node["data"]), parts)
 

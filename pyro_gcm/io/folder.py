@@ -52,13 +52,10 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
         _sync(new)
         if target.exists():
             target.rename(old)
-        try:
-            new.rename(target)
-        except OSError:
-            if old.exists():
-                old.rename(target)
-            raise
+        new.rename(target)
     except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
         shutil.rmtree(new, ignore_errors=True)
         raise
     _sync(target.parent)

@@ -67,7 +67,7 @@ def save(
     }
     if encoder.files.keys() & {CARD, WEIGHTS}:
         raise ValueError(f"a part must not have the name {CARD!r} or {WEIGHTS!r}")
-    again = _decoded(architecture, encoder.tensors, encoder.files, factories)
+    again = _decoded(architecture, encoder.tensors, encoder.files, factories, torch.device("cpu"))
     _check_same(model_or_estimator, again)
     raw = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
     files = {CARD: strict_json.written(card), WEIGHTS: raw, **encoder.files}
@@ -94,6 +94,10 @@ def load(
     from safetensors import SafetensorError
     from safetensors.torch import load as tensors_of
 
+    try:
+        target = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(f"device={device!r} is not a device of torch: {error}") from error
     contents = read_folder(folder)
     card = _card(folder, contents)
     try:
@@ -105,16 +109,13 @@ def load(
     except (SafetensorError, ValueError, RuntimeError, TypeError) as error:
         raise DamagedFolder(f"{folder}: {WEIGHTS} is no safetensors file: {error}") from error
     try:
-        made = _decoded(card["architecture"], tensors, contents, dict(factories or {}))
+        return _decoded(card["architecture"], tensors, contents, dict(factories or {}), target)
     except MissingPart:
         raise
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise DamagedFolder(
-            f"{folder}: {CARD} describes nothing that can be made: {type(error).__name__}: {error}"
+            f"{folder}: {CARD} and {WEIGHTS} do not fit together: {error or type(error).__name__}"
         ) from error
-    if isinstance(made, nn.Module) or hasattr(made, "to"):
-        made.to(torch.device(device))
-    return made
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -149,10 +150,11 @@ def _decoded(
     tensors: Mapping[str, Tensor],
     files: Mapping[str, bytes],
     factories: Factories,
+    device: torch.device,
 ) -> Any:
     """The object of a tree, with no trace in torch's global generator."""
     with torch.random.fork_rng(devices=[]):
-        return Decoder(tensors, files, factories).whole(architecture)
+        return Decoder(tensors, files, factories, device).whole(architecture)
 
 
 def _check_same(saved: Any, again: Any) -> None:

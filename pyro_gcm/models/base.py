@@ -47,7 +47,7 @@ class OrderEventModel(nn.Module):
     kernel_dims: dict[str, int] = {}
     _objective: Tensor
 
-    #: How `fit` trained it last (`training.FitResult.summary`), if it did.
+    #: How `fit` trained it last, in plain data, if it did.
     training_summary: dict[str, Any] | None = None
 
     def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:

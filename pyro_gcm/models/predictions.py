@@ -41,6 +41,23 @@ class Predictions(Posteriors):
         return found
 
     @prediction
+    def predict_draws(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """The predictions behind `predict` given each draw of z: of each member, if there are.
+
+        :param x: [B, x_dim] in data units.
+        :param r: [B, r_dim]. Every draw of a `GCM` rises in it, with the promise of `predict`.
+        :returns: [N, B]; their mean is the prediction, weighted after joint training.
+        """
+        with elementwise():
+            rows, base = self.rows(x, r), self.base(num_samples)
+        found = base.new_empty(len(base), len(rows.x))
+        for place, values, _ in row_predictions(self.trained_objective, rows.x, rows.r, base):
+            found[:, place] = values.to(found.dtype)
+        return found
+
+    @prediction
     def surface(
         self,
         x: ArrayLike,

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
 
+from pyro_gcm.sampling.one_thread import one_thread
+
 #: Rows of x, or of revenues, that make a block; shorter blocks are padded. A multiple of what a
 #: processor's widest vectors hold, so that no number is computed by itself at the end of a tensor.
 BLOCK_ROWS = 32
@@ -47,15 +49,20 @@ class BaseSamples(nn.Module):
         self.register_buffer("samples", self._sobol(num_samples))
 
     def _sobol(self, num_samples: int) -> Tensor:
-        engine = torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=self.seed)
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(self.rounded)  # in which the engine holds its first point
+        try:
+            engine = torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=self.seed)
+        finally:
+            torch.set_default_dtype(default)
         uniform = engine.draw(num_samples, dtype=torch.float64)
         smallest = 0.5 / (1 << 30)  # Sobol points are multiples of 2^-30, 0 among them
         return torch.special.ndtri(uniform + smallest).to(self.rounded)
 
     def get_extra_state(self) -> Tensor:
-        """Seed and number of the type in `_TYPES`, which are no buffers: they stay on the CPU."""
+        """Seed and number of the type in `_TYPES`, which as a buffer would have to be read back."""
         seed = self.seed - (1 << 64) if self.seed >> 63 else self.seed
-        return torch.tensor([seed, _TYPES.index(self.rounded)])
+        return torch.tensor([seed, _TYPES.index(self.rounded)], device=self.samples.device)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take what `get_extra_state` gave."""
@@ -184,24 +191,33 @@ class BatchInvariantProducts(TorchFunctionMode):
     than the rows between, and round differently; columns of zeros put the rows of
     `torch.nn.functional.linear` 64-byte steps apart. The kernel may depend on the number of rows as
     well, so that without gradients the blocks of `linear` and `matmul` are multiplied one by one.
+    It depends on the number of threads, too: products, and they alone, run on one.
     """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         """Takes products of rows and a matrix apart; passes everything else on."""
-        if func is linear:
-            return _linear(*args, **(kwargs or {}))
-        if func is torch.baddbmm:
-            bias, rows, matrices = args
-            parts = zip(bias.squeeze(1), rows, matrices, strict=True)
-            return torch.stack([_linear(part, matrix.T, row) for row, part, matrix in parts])
-        if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
-            return _by_blocks(args[0], args[1])
-        return func(*args, **(kwargs or {}))
+        if func not in _PRODUCTS:
+            return func(*args, **(kwargs or {}))
+        with one_thread():
+            return _product(func, args, kwargs or {})
 
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
+_PRODUCTS = {linear, torch.baddbmm, *_MATMUL}
+
+
+def _product(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    if func is linear:
+        return _linear(*args, **kwargs)
+    if func is torch.baddbmm:
+        bias, rows, matrices = args
+        parts = zip(bias.squeeze(1), rows, matrices, strict=True)
+        return torch.stack([_linear(part, matrix.T, row) for row, part, matrix in parts])
+    if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
+        return _by_blocks(args[0], args[1])
+    return func(*args, **kwargs)
 
 
 def elementwise() -> AbstractContextManager[None]:

@@ -103,7 +103,7 @@ def test_a_part_from_outside_comes_from_a_factory(tmp_path: Path) -> None:
 def test_a_class_must_be_registered_under_a_name_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="Scaled, whose class is not registered"):
         pyro_gcm.save(Scaled({}, {}), tmp_path / "saved")
-    with pytest.raises(ValueError, match="belongs to pyro_gcm.models.gcm.GCM"):
+    with pytest.raises(ValueError, match=r"belongs to pyro_gcm\.models\.gcm\.GCM"):
         register("models.GCM")(Scaled)
     register("tests.Scaled")(Scaled)
     register("tests.Scaled")(Scaled)  # as a module that is reloaded does

@@ -1,0 +1,178 @@
+"""The audit of a predictor of tables: columns of any kind, directions by name, missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_gcm.audit.audit import audit_monotonicity
+from pyro_gcm.audit.result import MonotonicityAudit
+
+Array = npt.NDArray[np.float64]
+
+
+def audit_table(
+    predictor: Any,
+    X: Any,
+    directions: Mapping[str, int] | Sequence[int] | None = None,
+    **options: Any,
+) -> MonotonicityAudit:
+    """Search for pairs of rows between which a prediction moves against a declared direction.
+
+    A pair differs from a row of X in constrained columns alone. A value that is missing stays
+    missing: nothing is promised between a missing value and another one.
+
+    :param predictor: an estimator of scikit-learn, a Pipeline, or anything with `predict_proba`,
+        whose second column is audited, or `predict`, of one table; or a function of a table.
+    :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns], as the predictor
+        takes it. Constrained columns have numbers, booleans, or categories with an order.
+    :param directions: +1 or -1 for columns by name, or +1, -1 or 0 for each; by default those of
+        the predictor's `monotonic_cst`.
+    :param options: of `audit_monotonicity`: pairs, searches, margin, tolerance, batch_size, seed,
+        progress.
+    :raises TypeError: for a predictor that cannot be called.
+    :raises ValueError: for columns that X does not have, or that cannot be constrained.
+
+    >>> X = np.linspace(0.0, 1.0, 60).reshape(20, 3)
+    >>> audit = audit_table(lambda X: X[:, 0] - X[:, 2], X, [1, 0, 1], pairs=600)
+    >>> audit.passed
+    False
+    """
+    table = _Table(X, predictor, directions)
+    predict = _prediction(predictor)
+
+    def function(rows: Array, values: Array) -> Any:
+        return predict(table.with_values(rows[:, 0].astype(np.int64), values))
+
+    import pandas as pd
+
+    rows = pd.DataFrame({"row": np.arange(table.rows, dtype=np.float64)})
+    values = pd.DataFrame(table.values, columns=table.names)
+    options = {"increasing": table.signs, "adapter": "call(x, r)", "dtype": "float64", **options}
+    return audit_monotonicity(function, rows, values, **options)
+
+
+def _prediction(predictor: Any) -> Any:
+    """A function of a table to one number a row."""
+    if callable(getattr(predictor, "predict_proba", None)):
+
+        def probability(table: Any) -> Any:
+            found = np.asarray(predictor.predict_proba(table))
+            if found.ndim != 2 or found.shape[1] != 2:
+                raise ValueError(f"predict_proba must return two columns, got shape {found.shape}")
+            return found[:, 1]
+
+        return probability
+    if callable(getattr(predictor, "predict", None)):
+        return predictor.predict
+    if callable(predictor):
+        return predictor
+    raise TypeError(
+        f"predictor must be callable or have a method predict, got {type(predictor).__name__}"
+    )
+
+
+class _Table:
+    """A table whose constrained columns are numbers beside it.
+
+    `values` [n, m] has the numbers, with the median in the place of a missing one.
+    """
+
+    def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
+        import narwhals as nw
+
+        self.frame: Any = None
+        try:
+            self.frame = nw.from_native(X, eager_only=True)
+            columns = list(self.frame.columns)
+        except TypeError:
+            self.array = np.asarray(X)
+            if self.array.ndim != 2:
+                raise ValueError(f"X must be a table, got shape {self.array.shape}") from None
+            columns = list(range(self.array.shape[1]))
+        self.rows = len(X)
+        if not self.rows:
+            raise ValueError("X must have at least one row")
+        if directions is None:
+            directions = getattr(predictor, "monotonic_cst", None)
+        self.places, self.signs = _moving(directions, columns)
+        self.names = [str(columns[place]) for place in self.places]
+        self.columns = columns
+        self.levels: list[list[Any] | None] = []
+        read = [self._numbers(place) for place in self.places]
+        values = np.stack(read, 1)
+        self.missing = np.isnan(values)
+        with np.errstate(all="ignore"):
+            medians = np.nan_to_num(np.nanmedian(values, 0)) if self.rows else values
+        self.values = np.where(self.missing, medians, values)
+
+    def _numbers(self, place: int) -> Array:
+        """A column as numbers, NaN where missing; positions of levels of an ordered category."""
+        import narwhals as nw
+
+        name = self.columns[place]
+        self.levels.append(None)
+        if self.frame is None:
+            try:
+                return np.asarray(self.array[:, place], dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"column {name} of X must have numbers: {error}") from error
+        series = self.frame[name]
+        if series.dtype == nw.Enum:
+            levels = list(series.dtype.categories)
+            self.levels[-1] = levels
+            known = {level: float(at) for at, level in enumerate(levels)}
+            return np.array([known.get(value, np.nan) for value in series.to_list()])
+        if not (series.dtype == nw.Boolean or series.dtype.is_numeric()):
+            raise ValueError(
+                f"column {name!r} of X must have numbers or categories with an order, got "
+                f"{series.dtype}"
+            )
+        numbers = series.cast(nw.Float64).to_numpy()
+        return np.where(series.is_null().to_numpy(), np.nan, numbers).astype(np.float64)
+
+    def with_values(self, rows: npt.NDArray[np.int64], values: Array) -> Any:
+        """The table with these rows and these values of its constrained columns."""
+        values = np.where(self.missing[rows], np.nan, values)
+        if self.frame is None:
+            found = self.array[rows].astype(np.result_type(self.array.dtype, np.float64))
+            found[:, self.places] = values
+            return found
+        import narwhals as nw
+
+        frame, series = self.frame[rows.tolist()], []
+        for at, place in enumerate(self.places):
+            name, levels = self.columns[place], self.levels[at]
+            column: Any = values[:, at]
+            dtype: Any = nw.Float64
+            if levels is not None:
+                dtype, last = self.frame[name].dtype, len(levels) - 1
+                near = [None if np.isnan(v) else min(max(round(v), 0), last) for v in column]
+                column = [None if v is None else levels[v] for v in near]
+            backend = nw.get_native_namespace(frame)
+            series.append(nw.new_series(name, column, dtype, backend=backend))
+        return frame.with_columns(*series).to_native()
+
+
+def _moving(directions: Any, columns: list[Any]) -> tuple[list[int], list[int]]:
+    """Positions of the constrained columns, and their directions."""
+    if directions is None:
+        raise ValueError("directions must be given: the predictor has no monotonic_cst")
+    if isinstance(directions, Mapping):
+        unknown = [name for name in directions if name not in columns]
+        if unknown:
+            raise ValueError(f"directions names {unknown}, X has the columns {columns}")
+        entries = [directions.get(name, 0) for name in columns]
+    else:
+        entries = list(directions)
+    if len(entries) != len(columns) or any(entry not in (-1, 0, 1) for entry in entries):
+        raise ValueError(
+            f"directions must have -1, 0 or 1 for each of the {len(columns)} columns, got {entries}"
+        )
+    places = [place for place, entry in enumerate(entries) if entry]
+    if not places:
+        raise ValueError("directions must have +1 or -1 for one column at least, got only 0")
+    return places, [int(entries[place]) for place in places]

@@ -1,0 +1,221 @@
+"""What a monotone estimator can be asked beside its predictions: values, costs and curves."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_gcm.estimators.bands import bands_of, check_level
+from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.moving import MovingColumn, index_of
+from pyro_gcm.estimators.thresholds import OfRows, first_between, first_reaching, last_below
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+
+
+class Answers(MonotoneEstimator):
+    """Questions to a model that is strictly monotone, answered in the units of the columns."""
+
+    def required(
+        self,
+        X: Any,
+        feature: str | int,
+        probability: float,
+        *,
+        below: bool = False,
+        level: float = 0.9,
+    ) -> pd.DataFrame:
+        """The value of one constrained column at which the prediction reaches a level.
+
+        The value that comes back does what was asked for: with it in place `predict_proba`, or
+        `predict` of a regressor, is at least `probability`, or below it with `below=True`. Of all
+        values that do, it is the one next to those that do not. Infinite means that there is no
+        such value, or no other one.
+
+        :param X: a table of n rows; what it has in `feature` does not matter.
+        :param feature: name or index of the column, whose direction is in `monotonic_cst`.
+        :param probability: of the second class, in (0, 1); for a regressor a mean of y.
+        :param level: of the band, see `predict_bands`; it has no ends where there are no bands.
+        :returns: a row for each of X: "required"; "lower" and "upper", the same asked of members or
+            bootstrap models; and "beyond", whether it is beyond the training rows, of which a
+            warning tells.
+        """
+        import pandas as pd
+
+        moving, level = self._moving(X, feature), check_level("level", level)
+        if self.response == "binary" and not 0.0 < probability < 1.0:
+            raise ValueError(f"probability must be in (0, 1), got {probability!r}")
+        if not np.isfinite(probability):
+            raise ValueError(f"probability must be finite, got {probability!r}")
+        find = last_below if below else first_reaching
+
+        def values(predict: OfRows, repeats: int = 1) -> Array:
+            levels = np.full(repeats * len(moving), float(probability))
+            return find(moving.function(predict, repeats), levels, moving.code)
+
+        found = {"required": values(self._of_rows)}
+        draws = self._each_draw(values, len(moving))
+        if draws is not None:
+            ends = bands_of(draws, "", level)
+            found |= {"lower": ends.lower, "upper": ends.upper}
+        code = moving.code
+        if code.kind != "number":
+            found = {name: code.next_level(value, below) for name, value in found.items()}
+        beyond = (found["required"] < code.low) | (found["required"] > code.high)
+        if beyond.any():
+            warnings.warn(
+                f"{code.label}: {beyond.sum()} of {len(beyond)} required values are beyond the "
+                f"training rows, which go from {code.value_at(code.low)} to "
+                f"{code.value_at(code.high)}",
+                stacklevel=2,
+            )
+        found = {name: code.values_at(value) for name, value in found.items()}
+        return pd.DataFrame({**found, "beyond": beyond}, index=getattr(X, "index", None))
+
+    def explain(self, X: Any, *, above: float | None = None, level: float = 0.9) -> pd.DataFrame:
+        """Which constrained column stands in the way of the event, and what it would have cost.
+
+        The model says that the event happens where a latent cost stays below the columns. For one
+        column, with all others as they are, that cost is a value of the column: the one from which
+        on the event happens. Its distribution given the more probable outcome follows from the
+        predictions alone::
+
+            Pr(cost <= t | no event at v) = (p(t) - p(v)) / (1 - p(v)),   t beyond v
+            Pr(cost <= t | event at v)    = p(t) / p(v),                  t short of v
+
+        in the order in which p rises. This is what the model says of the same row with another
+        value; whether changing the value has that effect is another question.
+
+        :param X: a table of n rows.
+        :param above: for a regressor, the number that y has to exceed: that is the event then.
+        :param level: of the interval of the cost.
+        :returns: a row for each row of X and each constrained column: "row", "feature", "value",
+            "probability" of the event and the "outcome" taken as given (the event or not);
+            "binding", the probability that another value of this column among the training rows
+            would have turned the outcome; "cost", its median in units of the column, and "lower"
+            and "upper". They are infinite where it is beyond the values of the training rows.
+        """
+        import pandas as pd
+
+        level = check_level("level", level)
+        event = self._event_of(above)
+        columns = self._columns(X)
+        p = event(*self.encoding_(columns))
+        happens = p >= 0.5
+        names = getattr(self, "feature_names_in_", range(len(columns)))
+        parts = []
+        for at in self.encoding_.revenues:
+            moving = MovingColumn(self.encoding_, columns, at)
+            code, given = moving.code, ~np.isnan(moving.values)
+            best, worst = (code.high, code.low)[:: code.sign]
+            turned = np.where(happens, worst, best)
+            at_turned = event(*moving.rows(turned))
+            share = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
+            found = {
+                "row": np.arange(len(p)),
+                "feature": names[at],
+                "value": code.values_at(moving.values),
+                "probability": p,
+                "outcome": happens,
+                "binding": np.where(given, np.clip(share, 0.0, 1.0), np.nan),
+            }
+            tail = 0.5 * (1.0 - level)
+            # In the order in which p rises: the quantiles of a column that falls turn round.
+            shares = np.array([tail, 0.5, 1.0 - tail])[:: code.sign, None]
+            levels = np.where(happens, shares * p, p + shares * (1.0 - p))
+            costs = first_between(moving.function(event, 3), levels.ravel(), code)
+            costs = np.where(given, costs.reshape(levels.shape), np.nan)
+            if code.kind != "number":
+                costs = np.ceil(code.sign * costs) * code.sign
+            for name, cost in zip(("lower", "cost", "upper"), costs, strict=True):
+                found[name] = code.values_at(cost)
+            parts.append(pd.DataFrame(found))
+        if not parts:
+            raise ValueError("explain needs a column with a direction in monotonic_cst")
+        table = pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
+        order = ["row", "feature", "value", "probability", "outcome", "binding"]
+        return table[[*order, "cost", "lower", "upper"]]
+
+    def _event_of(self, above: float | None) -> OfRows:
+        """The probability of the event that is explained, as a function of x and r."""
+        if self.response == "binary":
+            if above is not None:
+                raise ValueError("above is for regressors; a classifier explains its second class")
+            return self._of_rows
+        if above is None or not np.isfinite(above):
+            raise ValueError(f"above must be the number that y has to exceed, got {above!r}")
+
+        def exceeds(x: Any, r: Any) -> Array:
+            cdf = self.model_.cdf(x, r, np.full(len(x), float(above)))
+            return 1.0 - cdf.double().cpu().numpy()
+
+        return exceeds
+
+    def response_curve(
+        self, X: Any, feature: str | int, values: Any = None, *, level: float = 0.9
+    ) -> pd.DataFrame:
+        """The mean prediction over the rows of X as one constrained column moves for all of them.
+
+        :param X: a table of n rows.
+        :param feature: name or index of the column.
+        :param values: of the column, in its units; by default 41 between the 1st and the 99th
+            percentile of X, or all levels of a category.
+        :param level: of the band, see `predict_bands`.
+        :returns: a row for each value, with "prediction", and "lower" and "upper" of the means of
+            members or bootstrap models, where there are any.
+        """
+        import pandas as pd
+
+        moving, level = self._moving(X, feature), check_level("level", level)
+        code = moving.code
+        grid = code.positions(_grid(moving) if values is None else values)
+        means, bands = [], []
+        for value in grid:
+            x, r = moving.rows(np.full(len(moving), value))
+            means.append(self._of_rows(x, r).mean())
+            if self.bootstrap_models_ or self.model_.encoder.members:
+                bands.append(self._draws(x, r)[0].mean(1))
+        found = {str(feature): code.values_at(grid), "prediction": np.array(means)}
+        if bands:
+            ends_of = bands_of(np.stack(bands, 1), "", level)
+            found |= {"lower": ends_of.lower, "upper": ends_of.upper}
+        return pd.DataFrame(found)
+
+    def _moving(self, X: Any, feature: str | int) -> MovingColumn:
+        """The rows of a table with one of their columns free to move."""
+        columns = self._columns(X)
+        at = index_of(feature, self.encoding_, getattr(self, "feature_names_in_", None))
+        return MovingColumn(self.encoding_, columns, at)
+
+    def _each_draw(self, values: Callable[..., Array], rows: int) -> Array | None:
+        """`values` of each bootstrap model or member, [S, n]; None without them."""
+        if self.bootstrap_models_:
+            models = self.bootstrap_models_
+            return np.stack([values(partial(self._of_rows, model=model)) for model in models])
+        count = self.model_.encoder.members
+        if not count:
+            return None
+        own = np.repeat(np.arange(count), rows)
+
+        def of_member(x: Any, r: Any) -> Array:
+            draws, _ = self._draws(x, r)
+            return draws[own, np.arange(len(own))]
+
+        return values(of_member, count).reshape(count, rows)
+
+
+def _grid(moving: MovingColumn) -> Any:
+    """Values for a curve: all levels, or those between the outer percentiles."""
+    if moving.code.kind != "number":
+        return moving.code.levels
+    given = moving.values[~np.isnan(moving.values)]
+    low, high = np.quantile(given, [0.01, 0.99]) if len(given) else [moving.code.loc] * 2
+    return np.unique(np.linspace(float(low), float(high), 41))

@@ -1,0 +1,100 @@
+"""Directions of columns, and which columns are categories: from options to one entry a column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyro_gcm.estimators.table import Column
+
+
+def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:
+    """+1, -1 or 0 for each column, as `HistGradientBoostingClassifier` reads `monotonic_cst`.
+
+    :param monotonic_cst: None, an entry a column, or a mapping from names of columns.
+    :param names: of the columns, if they have any.
+    :raises ValueError: for other entries, another number of them, and unknown names.
+    """
+    if monotonic_cst is None:
+        return [0] * count
+    if isinstance(monotonic_cst, Mapping):
+        if names is None:
+            raise ValueError(
+                "monotonic_cst names columns, but X has no names: pass a DataFrame whose names are "
+                "strings, or an entry for each column"
+            )
+        unknown = sorted(set(map(str, monotonic_cst)) - set(names))
+        if unknown:
+            raise ValueError(
+                f"monotonic_cst names columns that X does not have: {unknown}; it has {list(names)}"
+            )
+        entries = [monotonic_cst.get(name, 0) for name in names]
+    else:
+        entries = list(np.asarray(monotonic_cst, dtype=object).ravel())
+        if len(entries) != count:
+            raise ValueError(
+                f"monotonic_cst must have an entry for each of the {count} columns of X, got "
+                f"{len(entries)}"
+            )
+    for entry in entries:
+        if isinstance(entry, bool | str) or entry not in (-1, 0, 1):
+            raise ValueError(f"monotonic_cst must have the entries -1, 0 and 1, got {entry!r}")
+    return [int(entry) for entry in entries]
+
+
+def categories(
+    categorical_features: Any, columns: Sequence[Column], names: Sequence[str] | None
+) -> list[bool]:
+    """Whether each column is a category.
+
+    :param categorical_features: "from_dtype", None, a mask, indices, or names of columns.
+    :raises ValueError: for what names no column, and for text in a column that is no category.
+    """
+    if isinstance(categorical_features, str):
+        if categorical_features != "from_dtype":
+            raise ValueError(
+                "categorical_features must be 'from_dtype', None, a mask, indices or names, got "
+                f"{categorical_features!r}"
+            )
+        # An array has one type, which says nothing of a column.
+        chosen = [column.categorical and names is not None for column in columns]
+    else:
+        chosen = _chosen(categorical_features, len(columns), names)
+    for column, is_category in zip(columns, chosen, strict=True):
+        if column.labels is not None and not is_category:
+            example = next(label for label in column.labels if label is not None)
+            raise ValueError(
+                f"{column.label} of X has text or categories, such as {example!r}: name it in "
+                "categorical_features, pass a DataFrame with categorical_features='from_dtype', or "
+                "make it numbers"
+            )
+    return chosen
+
+
+def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
+    if wanted is None:
+        return [False] * count
+    entries = list(np.asarray(wanted, dtype=object).ravel())
+    if entries and all(isinstance(entry, bool | np.bool_) for entry in entries):
+        if len(entries) != count:
+            raise ValueError(
+                f"categorical_features must have an entry for each of the {count} columns of X if "
+                f"it is a mask, got {len(entries)}"
+            )
+        return [bool(entry) for entry in entries]
+    found = [False] * count
+    for entry in entries:
+        if isinstance(entry, str) and names is not None and entry in names:
+            found[list(names).index(entry)] = True
+        elif isinstance(entry, int | np.integer) and not isinstance(entry, bool):
+            if not 0 <= entry < count:
+                raise ValueError(
+                    f"categorical_features has the index {entry}, and X has {count} columns"
+                )
+            found[int(entry)] = True
+        else:
+            known = "no names" if names is None else f"the columns {list(names)}"
+            raise ValueError(f"categorical_features has {entry!r}, and X has {known}")
+    return found

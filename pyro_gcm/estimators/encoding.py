@@ -1,0 +1,262 @@
+"""What a model reads of each column of a table, learned from the training rows.
+
+A constrained column is a revenue. Where its value is missing the training median stands in, and an
+indicator among the covariates says so, from which the model learns a level for missing values. The
+prediction is then monotone in every other column, for any fixed set of missing columns. Nothing is
+promised between a value that is missing and one that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pyro_gcm.estimators.table import Column
+
+#: Levels of a category with fewer training rows than this share one level with unseen ones.
+_FEWEST_ROWS = 5
+#: Levels of a category, at most; the rarest share one level.
+_MOST_LEVELS = 254
+#: Range to which scaled numbers are clipped, so that float32 holds their squares.
+_FAR = 1e6
+#: A normal distribution has its quartiles this many standard deviations apart.
+_QUARTILES = 1.349
+
+Features = npt.NDArray[np.float32]
+
+
+@dataclass
+class ColumnEncoding:
+    """How one column is read.
+
+    :param label: how messages name it.
+    :param sign: +1 or -1 if the prediction is to rise or to fall in it, otherwise 0.
+    :param kind: "number", "category", or "ordered", a category whose levels have an order.
+    :param loc, scale: of a number, or of the position of a level of a constrained category.
+    :param low, high: range of the training rows.
+    :param levels: the levels of a category that have a column of their own.
+    :param shares: of the training rows, in the same order, and then of those after them.
+    :param rare: whether rare levels share one, which unseen ones have as well.
+    :param missing: whether training rows lack a value.
+    """
+
+    label: str
+    sign: int
+    kind: str
+    loc: float = 0.0
+    scale: float = 1.0
+    low: float = 0.0
+    high: float = 0.0
+    levels: list[str | float] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
+    rare: bool = False
+    missing: bool = False
+
+    @classmethod
+    def learn(cls, column: Column, sign: int, categorical: bool) -> ColumnEncoding:
+        """Learn from the training rows.
+
+        :raises ValueError: for a constraint on a category without an order.
+        """
+        found = cls(column.label, sign, "number", missing=bool(column.is_missing.any()))
+        if categorical:
+            found._learn_levels(column)
+        if found.is_revenue or not categorical:
+            found._learn_scale(found.numbers(column))
+        return found
+
+    @property
+    def is_revenue(self) -> bool:
+        """Whether the column is constrained."""
+        return self.sign != 0
+
+    @property
+    def width(self) -> int:
+        """Number of covariates that stand for it."""
+        if self.is_revenue:
+            return int(self.missing)
+        if self.kind == "number":
+            return 1 + self.missing
+        return len(self.levels) + self.rare + self.missing
+
+    def _learn_levels(self, column: Column) -> None:
+        labels = column.as_labels()
+        there, counts = np.unique([v for v in labels if v is not None], return_counts=True)
+        found = dict(zip(there.tolist(), counts.tolist(), strict=True))
+        self.kind = "category" if column.levels is None else "ordered"
+        if self.is_revenue:
+            if column.levels is None:
+                raise ValueError(
+                    f"monotonic_cst: {column.label} has categories without an order, and cannot be "
+                    "constrained; make its type ordered, or its constraint 0"
+                )
+            self.levels = list(column.levels)
+            return
+        order = list(found) if column.levels is None else list(column.levels)
+        frequent = sorted(found, key=lambda level: -found[level])[:_MOST_LEVELS]
+        kept = {level for level in frequent if found[level] >= _FEWEST_ROWS}
+        self.levels = [level for level in order if level in kept]
+        self.rare = len(kept) < len(found)
+        counted = [found[level] for level in self.levels]
+        rest = [sum(found.values()) - sum(counted)] if self.rare else []
+        absent = [int(column.is_missing.sum())] if self.missing else []
+        self.shares = [count / len(labels) for count in (*counted, *rest, *absent)]
+
+    def _learn_scale(self, numbers: npt.NDArray[np.float64]) -> None:
+        given = np.sort(numbers[~np.isnan(numbers)])
+        if not len(given):
+            return
+        self.low, self.high = float(given[0]), float(given[-1])
+        # A power of two divides exactly, and the squares of what is left are finite.
+        most = max(abs(self.low), abs(self.high))
+        unit = 2.0 ** np.clip(np.frexp(most)[1], -1000, 1000) if most else 1.0
+        lower, self.loc, upper = (
+            float(given[round(place * (len(given) - 1))]) for place in (0.25, 0.5, 0.75)
+        )
+        spread = (upper / unit - lower / unit) / _QUARTILES
+        if spread <= 0.0:
+            spread = float(np.std(given / unit - self.loc / unit))
+        # Below the smallest spread all values are one, as far as float64 can tell.
+        self.scale = max(spread * unit, 1e-300) if spread > 0.0 else 1.0
+
+    def numbers(self, column: Column) -> npt.NDArray[np.float64]:
+        """The values in units of the data, or the positions of levels, NaN where missing."""
+        if self.kind == "number":
+            if column.numbers is None:
+                if column.is_missing.all():
+                    return np.full(len(column.is_missing), np.nan)
+                raise ValueError(f"{self.label} of X had numbers in fit, got text or categories")
+            return column.numbers
+        place = {level: float(at) for at, level in enumerate(self.levels)}
+        labels = self._checked_labels(column)
+        return np.array([place.get(label, np.nan) for label in labels], dtype=np.float64)
+
+    def positions(self, values: Any) -> npt.NDArray[np.float64]:
+        """Values of the column, which are its levels if it is a category, as numbers.
+
+        :raises ValueError: for a level that it does not have.
+        """
+        if self.kind == "number":
+            return np.asarray(values, dtype=np.float64)
+        unknown = [value for value in values if value not in self.levels]
+        if unknown:
+            raise ValueError(f"{self.label} has the levels {self.levels}, got {unknown}")
+        return np.array([self.levels.index(value) for value in values], dtype=np.float64)
+
+    def next_level(
+        self, positions: npt.NDArray[np.float64], below: bool
+    ) -> npt.NDArray[np.float64]:
+        """The position of the next level where predictions are higher, or lower with `below`."""
+        last = len(self.levels) - 1.0
+        if (self.sign > 0) == below:
+            return np.minimum(np.floor(positions), last)
+        return np.maximum(np.ceil(positions), 0.0)
+
+    def value_at(self, position: float) -> Any:
+        """A number as a value of the column."""
+        return self.values_at(np.array([position]))[0]
+
+    def values_at(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+        """Numbers as values of the column; None where a category has no such level."""
+        if self.kind == "number":
+            return positions
+        last = len(self.levels) - 1
+        found = [self.levels[int(at)] if 0 <= at <= last else None for at in positions]
+        return np.array(found, dtype=object)
+
+    def _checked_labels(self, column: Column) -> npt.NDArray[np.object_]:
+        labels = column.as_labels()
+        kinds = {type(level) for level in self.levels}
+        strange = next((v for v in labels if v is not None and type(v) not in kinds), None)
+        if kinds and strange is not None:
+            wanted = "text" if str in kinds else "numbers"
+            raise ValueError(f"{self.label} of X had {wanted} in fit, got {strange!r}")
+        return labels
+
+    def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:
+        """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
+        with np.errstate(over="ignore"):
+            z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
+        z = np.clip(np.nan_to_num(z, nan=0.0), -_FAR, _FAR)
+        return (z * (self.sign or 1)).astype(np.float32)
+
+    def covariates(self, column: Column) -> Features:
+        """What a network reads of it, [n, width]."""
+        absent = column.is_missing
+        if self.kind == "number" and not self.is_revenue:
+            parts = [self.scaled(self.numbers(column))]
+            return np.stack(parts + [absent.astype(np.float32)] * self.missing, 1)
+        if self.is_revenue:
+            absent = np.isnan(self.numbers(column))
+            return np.stack([absent], 1).astype(np.float32)[:, : int(self.missing)]
+        labels = self._checked_labels(column)
+        place = {level: at for at, level in enumerate(self.levels)}
+        count = len(self.levels)
+        other = count if self.rare else -1
+        gone = count + self.rare if self.missing else -1
+        at = np.array([gone if v is None else place.get(v, other) for v in labels], dtype=np.int64)
+        # A level that no training row has stands for the average row.
+        found = np.tile(np.array(self.shares, dtype=np.float32), (len(labels), 1))
+        known = np.flatnonzero(at >= 0)
+        found[known] = 0.0
+        found[known, at[known]] = 1.0
+        return found
+
+
+class TableEncoding:
+    """Covariates and revenues of a table, for a model; of constants where it has none of them.
+
+    :param columns: how each column is read.
+    """
+
+    def __init__(self, columns: Sequence[ColumnEncoding]) -> None:
+        self.columns = list(columns)
+
+    @classmethod
+    def learn(
+        cls, columns: Sequence[Column], signs: Sequence[int], categorical: Sequence[bool]
+    ) -> TableEncoding:
+        """Learn from the columns of the training rows."""
+        return cls(
+            [ColumnEncoding.learn(*each) for each in zip(columns, signs, categorical, strict=True)]
+        )
+
+    @property
+    def revenues(self) -> list[int]:
+        """Indices of the constrained columns."""
+        return [j for j, column in enumerate(self.columns) if column.is_revenue]
+
+    @property
+    def ordered(self) -> list[list[int]]:
+        """Covariates that stand for the levels of a free ordered category, for each of those."""
+        groups, at = [], 0
+        for column in self.columns:
+            if column.kind == "ordered" and not column.is_revenue and len(column.levels) > 1:
+                groups.append(list(range(at, at + len(column.levels))))
+            at += column.width
+        return groups
+
+    def __call__(self, columns: Sequence[Column]) -> tuple[Tensor, Tensor]:
+        """Covariates [n, d] and revenues [n, m], float32; d and m are at least 1."""
+        rows = len(columns[0].is_missing)
+        pairs = list(zip(self.columns, columns, strict=True))
+        x = [code.covariates(column) for code, column in pairs if code.width]
+        r = [code.scaled(code.numbers(column)) for code, column in pairs if code.is_revenue]
+        nothing = np.zeros((rows, 1), dtype=np.float32)
+        joined = np.concatenate(x, 1) if x else nothing
+        return torch.from_numpy(joined), torch.from_numpy(np.stack(r, 1) if r else nothing)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """What `from_json` takes."""
+        return [asdict(column) for column in self.columns]
+
+    @classmethod
+    def from_json(cls, columns: Sequence[dict[str, Any]]) -> TableEncoding:
+        """The encoding that `as_json` describes."""
+        return cls([ColumnEncoding(**column) for column in columns])

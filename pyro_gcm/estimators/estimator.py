@@ -1,0 +1,162 @@
+"""What the estimators have in common: from a table to a fitted model and its predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from pyro_gcm._validation import positive_int
+from pyro_gcm.estimators.bands import Bands, bands_of, check_level
+from pyro_gcm.estimators.constraints import categories, directions
+from pyro_gcm.estimators.encoding import TableEncoding
+from pyro_gcm.estimators.table import Column, as_frame, column_names, read_table
+from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
+
+Array = npt.NDArray[np.float64]
+
+
+class MonotoneEstimator(BaseEstimator):
+    """A model of one kind behind the interface of scikit-learn.
+
+    A subclass names its options, says how a model is made of them (`_recipe`), and what y is.
+    """
+
+    response: str
+    monotonic_cst: Any
+    categorical_features: Any
+    bootstrap: int
+    warm_start: bool
+    random_state: Any
+    device: Any
+    verbose: Any
+    encoding_: TableEncoding
+    model_: Any
+    bootstrap_models_: list[Any]
+    n_iter_: int
+
+    def _recipe(
+        self, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
+    ) -> Recipe:
+        """How the model is made and trained."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    # Fitting
+
+    def _learn(self, X: Any, columns: list[Column], y: Tensor, weight: Array | None) -> None:
+        """Learn the encoding of the columns and train the model."""
+        count = positive_int("bootstrap", self.bootstrap, minimum=0)
+        goes_on = self.warm_start and hasattr(self, "model_")
+        if goes_on:
+            encoding = self.encoding_
+        else:
+            names = column_names(X)
+            signs = directions(self.monotonic_cst, len(columns), names)
+            chosen = categories(self.categorical_features, columns, names)
+            encoding = TableEncoding.learn(columns, signs, chosen)
+        weights = None if weight is None else torch.tensor(weight)
+        x, r = encoding(columns)
+        rows = TrainingRows(x, r, y, weights)
+        recipe = self._recipe(len(y), x.shape[1], r.shape[1], encoding.ordered)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        common: Any = {"device": self.device, "progress": bool(self.verbose)}
+        before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
+        model, result = trained(recipe, rows, seed=seed, before=before[0], **common)
+        epochs = len(result.rows)
+        self.bootstrap_models_ = [
+            trained(
+                recipe,
+                rows.resampled(seed + number),
+                seed=seed + number,
+                epochs=epochs,
+                before=earlier,
+                **common,
+            )[0]
+            for number, earlier in enumerate(before[1:], 1)
+        ]
+        self.encoding_, self.model_, self.n_iter_ = encoding, model, epochs
+
+    def _columns_to_fit(self, X: Any) -> list[Column]:
+        """The columns of the training rows; their names are kept, or compared in a warm start."""
+        if self.warm_start and hasattr(self, "model_"):
+            return self._columns(X)
+        columns = read_table(X, self)
+        validate_data(self, X, reset=True, skip_check_array=True)
+        return columns
+
+    # Predicting
+
+    def _columns(self, X: Any) -> list[Column]:
+        """The columns of a table in the order of the training rows, found by name.
+
+        :raises ValueError: for a column that is missing or unknown.
+        """
+        self._check_fitted()
+        names = column_names(X)
+        known = getattr(self, "feature_names_in_", None)
+        if names is not None and known is not None and sorted(names) == sorted(known):
+            X = as_frame(X)[list(known)].to_native()
+        columns = read_table(X, self)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        return columns
+
+    def _rows(self, X: Any) -> tuple[Tensor, Tensor]:
+        columns = self._columns(X)
+        x, r = self.encoding_(columns)
+        return x, r
+
+    def _predict(self, X: Any) -> Array:
+        return self._of_rows(*self._rows(X))
+
+    def _of_rows(self, x: Tensor, r: Tensor, model: Any = None) -> Array:
+        """Predictions [n] of the model, or of another one."""
+        return _numbers((self.model_ if model is None else model).predict(x, r))
+
+    def predict_bands(self, X: Any, level: float = 0.9) -> Bands:
+        """Bands around the predictions: Pr(y = 1), or the mean of y.
+
+        They show how far the members of the model disagree, or, with `bootstrap`, how far models
+        differ that were fitted on bootstrap samples. Both are uncertainty about the prediction
+        itself: a band holds no share of the outcomes.
+
+        :param X: a table of n rows.
+        :param level: share of the members or models between the ends of a band.
+        :raises ValueError: for a model of neither kind.
+        """
+        level = check_level("level", level)
+        draws, kind = self._draws(*self._rows(X))
+        return bands_of(draws, kind, level)
+
+    def _draws(self, x: Tensor, r: Tensor) -> tuple[Array, str]:
+        """Predictions [S, n] of models or members, and which of them they are."""
+        if self.bootstrap_models_:
+            of_models = [self._of_rows(x, r, model) for model in self.bootstrap_models_]
+            return np.stack(of_models), "bootstrap"
+        if self.model_.encoder.members:
+            return _numbers(self.model_.predict_draws(x, r)), "members"
+        raise ValueError(
+            "bands need prior='members', whose members disagree, or bootstrap= a number of models "
+            "to be fitted on bootstrap samples"
+        )
+
+
+def _numbers(values: Tensor) -> Array:
+    return values.double().cpu().numpy()

@@ -1,0 +1,184 @@
+"""`IGCMClassifier` and `IGCMRegressor`: monotone in a latent kernel revenue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyro_gcm._recipe import register
+from pyro_gcm.estimators.outcomes import BinaryOutcome, RealOutcome
+from pyro_gcm.estimators.recipes import igcm_recipe
+from pyro_gcm.estimators.state import Saved
+from pyro_gcm.estimators.training import Recipe
+
+
+class IGCMOptions(Saved):
+    """The options of both."""
+
+    def __init__(
+        self,
+        *,
+        monotonic_cst: Any = None,
+        categorical_features: Any = "from_dtype",
+        hidden: int | None = None,
+        alternatives: int | None = None,
+        costs: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        early_stopping: bool | str = "auto",
+        bootstrap: int = 0,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.monotonic_cst = monotonic_cst
+        self.categorical_features = categorical_features
+        self.hidden = hidden
+        self.alternatives = alternatives
+        self.costs = costs
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.early_stopping = early_stopping
+        self.bootstrap = bootstrap
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def _recipe(
+        self, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
+    ) -> Recipe:
+        return igcm_recipe(self, rows, x_dim, r_dim)
+
+
+@register("estimators.IGCMRegressor")
+class IGCMRegressor(RealOutcome, IGCMOptions):
+    """A regressor in which y and the constrained columns rise with a latent revenue.
+
+    The model is a `pyro_gcm.IGCM`; its predictions may fall in a constrained column.
+
+    Columns of X may be numbers, booleans, text and categories, with missing values, in a DataFrame
+    of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and
+    kept in `encoding_`. DataFrames are matched by the names of their columns, in any order. A level
+    that was not there in `fit`, or that was rare, has a level of its own with the other rare ones;
+    without rare ones it counts as the average row.
+
+    A value that is missing has a level of its own in every column where training rows lack one, and
+    otherwise counts as the median or the average row.
+
+    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
+        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
+        Booleans and ordered categories may be constrained too.
+    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
+        categories; a mask, indices or names say which columns are; None for none.
+    :param hidden: width of the hidden layers.
+    :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
+    :param epochs: passes over the rows; 100 by default.
+    :param batch_size: rows of a step; 256 by default.
+    :param learning_rate: of the optimiser; 0.01 by default.
+    :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
+        for another one of all rows; "auto" does not.
+    :param bootstrap: models that are fitted on bootstrap samples, for bands.
+    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
+    :param random_state: seed, or a generator of numpy.
+    :param device: "auto" (CUDA where there is one), or a torch device.
+    :param verbose: whether training shows its progress.
+
+    After `fit`: `model_`, a `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
+    that are text.
+
+    >>> import pandas as pd
+    >>> from pyro_gcm.estimators import IGCMRegressor
+    >>> X = pd.DataFrame({"income": range(40), "job": ["a", "b"] * 20})
+    >>> model = IGCMRegressor(monotonic_cst={"income": 1}, epochs=2)
+    >>> model.fit(X, [0.5 * i for i in range(40)]).predict(X).shape
+    (40,)
+    """
+
+
+@register("estimators.IGCMClassifier")
+class IGCMClassifier(BinaryOutcome, IGCMOptions):
+    """A classifier in which y and the constrained columns rise with a latent revenue.
+
+    The model is a `pyro_gcm.IGCM`; its probabilities may fall in a constrained column.
+
+    Columns of X may be numbers, booleans, text and categories, with missing values, in a DataFrame
+    of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and
+    kept in `encoding_`. DataFrames are matched by the names of their columns, in any order. A level
+    that was not there in `fit`, or that was rare, has a level of its own with the other rare ones;
+    without rare ones it counts as the average row.
+
+    A value that is missing has a level of its own in every column where training rows lack one, and
+    otherwise counts as the median or the average row.
+
+    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
+        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
+        Booleans and ordered categories may be constrained too.
+    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
+        categories; a mask, indices or names say which columns are; None for none.
+    :param hidden: width of the hidden layers.
+    :param alternatives, costs: numbers of latent costs, see `pyro_gcm.IGCM`.
+    :param epochs: passes over the rows; 100 by default.
+    :param batch_size: rows of a step; 256 by default.
+    :param learning_rate: of the optimiser; 0.01 by default.
+    :param early_stopping: whether a first model, of 85 % of the rows, says how many epochs are best
+        for another one of all rows; "auto" does not.
+    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
+    :param bootstrap: models that are fitted on bootstrap samples, for bands.
+    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
+    :param random_state: seed, or a generator of numpy.
+    :param device: "auto" (CUDA where there is one), or a torch device.
+    :param verbose: whether training shows its progress.
+
+    After `fit`: `model_`, a `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
+    that are text; `classes_`.
+
+    >>> import pandas as pd
+    >>> from pyro_gcm.estimators import IGCMClassifier
+    >>> X = pd.DataFrame({"income": range(40), "job": ["a", "b"] * 20})
+    >>> model = IGCMClassifier(monotonic_cst={"income": -1}, epochs=2)
+    >>> model.fit(X, ["yes"] * 20 + ["no"] * 20).predict_proba(X).shape
+    (40, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        monotonic_cst: Any = None,
+        categorical_features: Any = "from_dtype",
+        hidden: int | None = None,
+        alternatives: int | None = None,
+        costs: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        early_stopping: bool | str = "auto",
+        class_weight: Any = None,
+        bootstrap: int = 0,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            monotonic_cst=monotonic_cst,
+            categorical_features=categorical_features,
+            hidden=hidden,
+            alternatives=alternatives,
+            costs=costs,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            early_stopping=early_stopping,
+            bootstrap=bootstrap,
+            warm_start=warm_start,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight

@@ -1,0 +1,165 @@
+"""Classes and numbers as outcomes: what a classifier and a regressor do with y."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    column_or_1d,
+)
+from torch import Tensor
+
+from pyro_gcm.estimators.bands import check_level
+from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.table import Column
+from pyro_gcm.sampling.bisection import smallest_reaching
+
+Array = npt.NDArray[np.float64]
+
+
+class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
+    """A classifier of two classes; the second one is the event whose probability is monotone."""
+
+    response = "binary"
+    class_weight: Any
+    classes_: npt.NDArray[Any]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit to a table X of n rows and two classes y.
+
+        :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
+        :param y: the classes, [n]; in sorted order the second is the event.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :raises TypeError: for columns that are neither numbers, text nor categories.
+        :raises ValueError: for wrong shapes, values or options, and other than two classes.
+        """
+        columns = self._columns_to_fit(X)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(columns[0].is_missing, y)
+        _refuse_missing(y)
+        check_classification_targets(y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        weight = _weights(sample_weight, columns)
+        classes, at = np.unique(y, return_inverse=True)
+        there = np.unique(at if weight is None else at[weight > 0])
+        if len(there) < 2:
+            raise ValueError(
+                f"y must have two classes, got one class, {classes[there[0]].item()!r}, in "
+                f"{len(y)} rows of positive weight"
+            )
+        if self.warm_start and hasattr(self, "classes_") and list(classes) != list(self.classes_):
+            raise ValueError(
+                f"y must have the classes of the first fit, {list(self.classes_)}, in a warm "
+                f"start, got {list(classes)}"
+            )
+        if self.class_weight is not None:
+            of_class = compute_sample_weight(self.class_weight, y)
+            weight = of_class if weight is None else weight * of_class
+        self._learn(X, columns, torch.from_numpy(at.astype(np.float32)), weight)
+        self.classes_ = classes
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the two classes, [n, 2], in the order of `classes_`."""
+        event = self._predict(X)
+        return np.stack([1.0 - event, event], 1)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The more probable class of each row, [n]."""
+        event = self._predict(X)
+        found: npt.NDArray[Any] = self.classes_[(event > 0.5).astype(int)]
+        return found
+
+
+class RealOutcome(RegressorMixin, MonotoneEstimator):
+    """A regressor; the mean of y is monotone."""
+
+    response = "continuous"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit to a table X of n rows and numbers y.
+
+        :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
+        :param y: numbers, [n].
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :raises TypeError: for columns that are neither numbers, text nor categories.
+        :raises ValueError: for wrong shapes, values or options.
+        """
+        columns = self._columns_to_fit(X)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(columns[0].is_missing, y)
+        _refuse_missing(y)
+        try:
+            y = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"y must be numbers, got {y.dtype}: {error}") from error
+        if len(y) < 2:
+            raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
+        self._learn(X, columns, torch.tensor(y), _weights(sample_weight, columns))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean of y for each row, [n]."""
+        return self._predict(X)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> Array:
+        """The central interval of y itself, which holds a share `level` of the outcomes, [n, 2].
+
+        Its ends are quantiles of the predictive distribution, noise of y included; compare
+        `predict_bands`.
+
+        :param X: a table of n rows.
+        """
+        tail = 0.5 * (1.0 - check_level("level", level))
+        x, r = self._rows(X)
+
+        def cdf(y: Tensor) -> Tensor:
+            found: Tensor = self.model_.cdf(x, r, y)
+            return found.double()
+
+        loc = torch.from_numpy(self._of_rows(x, r))
+        scale = self.model_.response.standardizer.scale.double().cpu().expand_as(loc)
+        ends = [smallest_reaching(cdf, share, loc, scale) for share in (tail, 1.0 - tail)]
+        return torch.stack(ends, 1).numpy()
+
+
+def _weights(sample_weight: Any, columns: list[Column]) -> Array | None:
+    """Checked weights, [n]; None where all are equal."""
+    if sample_weight is None:
+        return None
+    given = _check_sample_weight(
+        sample_weight, columns[0].is_missing, dtype=np.float64, ensure_non_negative=True
+    )
+    if not (given > 0).any():
+        raise ValueError("sample_weight must have a positive weight, got only zeros")
+    return None if (given == given[0]).all() else given
+
+
+def _refuse_missing(y: npt.NDArray[Any]) -> None:
+    import pandas as pd
+
+    missing = np.flatnonzero(pd.isna(y))
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError(f"Input y contains infinity, in row {np.flatnonzero(np.isinf(y))[0]}")
+    if len(missing):
+        raise ValueError(
+            f"Input y contains NaN: {len(missing)} values are missing, the first in row "
+            f"{missing[0]}"
+        )

@@ -1,0 +1,100 @@
+"""Models of the estimators, and how they are trained, from the options of an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pyro_gcm._validation import positive, positive_int
+from pyro_gcm.estimators.training import Recipe
+from pyro_gcm.members import SEARCHED_ROWS, build_members
+from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.models.member_settings import MemberSettings
+
+#: Options of the training, whose names are those of `fit`.
+_OF_TRAINING = ("epochs", "batch_size", "learning_rate")
+
+
+def gcm_recipe(
+    options: Any, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
+) -> Recipe:
+    """A GCM, of members or with another prior, as the options of an estimator have it."""
+    training = _training(options)
+    if options.prior != "members":
+        sizes = {"alternatives": options.alternatives, "costs": options.costs}
+        chosen = _given(hidden=options.hidden, **sizes)
+
+        def build(seed: int) -> GCM:
+            return GCM(
+                x_dim,
+                r_dim,
+                response=options.response,
+                prior=options.prior,
+                seed=seed,
+                **chosen,
+            )
+
+        return _plain(build, rows, training, options.early_stopping)
+    settings = replace(
+        MemberSettings.for_table(rows, x_dim, r_dim),
+        members=positive_int("members", options.members),
+        **_given(
+            width=options.hidden,
+            dropout=options.dropout,
+            alternatives=options.alternatives,
+            costs=options.costs,
+            **training,
+        ),
+    )
+
+    def members(seed: int) -> GCM:
+        sizes = x_dim, r_dim
+        return build_members(
+            settings, *sizes, response=options.response, ordered=ordered, seed=seed
+        )
+
+    def of_members(model: Any) -> dict[str, Any]:
+        return {**settings.training(model)._asdict(), "elbo": settings.bound}
+
+    automatic = options.early_stopping == "auto"
+    # A number of epochs that was asked for is not looked for.
+    stops = options.epochs is None and rows in SEARCHED_ROWS if automatic else None
+    return Recipe(members, of_members, bool(options.early_stopping) if stops is None else stops)
+
+
+def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:
+    """An IGCM, as the options of an estimator have it."""
+    chosen = _given(hidden=options.hidden, alternatives=options.alternatives, costs=options.costs)
+
+    def build(seed: int) -> IGCM:
+        return IGCM(x_dim, r_dim, response=options.response, seed=seed, **chosen)
+
+    return _plain(build, rows, _training(options), options.early_stopping)
+
+
+def _plain(build: Any, rows: int, training: dict[str, Any], early_stopping: Any) -> Recipe:
+    """A model that is trained with the defaults of `fit`, but for the options that are given."""
+
+    def of_training(model: Any) -> dict[str, Any]:
+        return {**model.training_defaults(rows)._asdict(), **training}
+
+    return Recipe(build, of_training, early_stopping is True)
+
+
+def _training(options: Any) -> dict[str, Any]:
+    if not isinstance(options.early_stopping, bool) and options.early_stopping != "auto":
+        raise ValueError(
+            f'early_stopping must be "auto", True or False, got {options.early_stopping!r}'
+        )
+    found = _given(**{name: getattr(options, name) for name in _OF_TRAINING})
+    for name in ("epochs", "batch_size"):
+        if name in found:
+            found[name] = positive_int(name, found[name])
+    if "learning_rate" in found:
+        found["learning_rate"] = positive("learning_rate", found["learning_rate"])
+    return found
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}

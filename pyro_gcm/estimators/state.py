@@ -1,0 +1,75 @@
+"""A fitted estimator as plain data and models, as `pyro_gcm.save` takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyro_gcm.estimators.encoding import TableEncoding
+from pyro_gcm.estimators.estimator import MonotoneEstimator
+
+
+class Saved(MonotoneEstimator):
+    """An estimator that `pyro_gcm.save` saves and `pyro_gcm.load` returns."""
+
+    def saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options and what was learned, as plain data, and the models.
+
+        :raises sklearn.exceptions.NotFittedError: before `fit`.
+        :raises TypeError: for an option that is no plain data.
+        """
+        self._check_fitted()
+        data = {
+            "options": {
+                name: _plain(name, value) for name, value in self.get_params(deep=False).items()
+            },
+            "columns": self.encoding_.as_json(),
+            "features": int(self.n_features_in_),
+            "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
+            "iterations": int(self.n_iter_),
+        }
+        if hasattr(self, "classes_"):
+            data["classes"] = [self.classes_.dtype.str, self.classes_.tolist()]
+        models = {"model": self.model_}
+        for number, model in enumerate(self.bootstrap_models_):
+            models[f"bootstrap_{number}"] = model
+        return data, models
+
+    @classmethod
+    def from_saved_state(cls, data: dict[str, Any], parts: dict[str, Any]) -> Any:
+        """The estimator that `saved_state` describes."""
+        made = cls(**{name: _option(value) for name, value in data["options"].items()})
+        made.encoding_ = TableEncoding.from_json(data["columns"])
+        made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
+        if data["names"]:
+            made.feature_names_in_ = np.array(data["names"], dtype=object)
+        if "classes" in data:
+            kind, values = data["classes"]
+            made.classes_ = np.array(values, dtype=np.dtype(kind))
+        made.model_ = parts["model"]
+        made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
+        return made
+
+
+def _plain(name: str, value: Any) -> Any:
+    """An option as plain data; a mapping, whose keys may be numbers, as pairs."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {"pairs": [[_plain(name, key), _plain(name, entry)] for key, entry in value.items()]}
+    if isinstance(value, list | tuple):
+        return [_plain(name, entry) for entry in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(
+        f"{name} must be None, a number, text, or a list or mapping of those for the estimator to "
+        f"be saved, got {type(value).__name__}"
+    )
+
+
+def _option(value: Any) -> Any:
+    """What `_plain` was made of, but for the kind of a sequence."""
+    if isinstance(value, dict):
+        return {_option(key): _option(entry) for key, entry in value["pairs"]}
+    return [_option(entry) for entry in value] if isinstance(value, list) else value

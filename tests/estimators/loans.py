@@ -1,0 +1,26 @@
+"""Simulated loans with columns of every kind and missing values."""
+
+import numpy as np
+import pandas as pd
+
+
+def loans(rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Columns income and debt (with missing values), years, job (text) and grade (ordered); y."""
+    rng = np.random.default_rng(seed)
+    grades = pd.CategoricalDtype(["A", "B", "C"], ordered=True)
+    table = pd.DataFrame(
+        {
+            "income": rng.lognormal(10, 1, rows),
+            "debt": rng.uniform(0, 50, rows),
+            "years": rng.integers(0, 30, rows),
+            "job": rng.choice(["clerk", "farmer", "smith"], rows),
+            "grade": pd.Series(rng.choice(["A", "B", "C"], rows)).astype(grades),
+        }
+    )
+    score = 0.05 * table["debt"] - 0.8 * np.log(table["income"]) + 5.5
+    score += 1.0 * (table["job"] == "smith") + 0.7 * table["grade"].cat.codes
+    y = np.where(score + rng.logistic(size=rows) > 0, "yes", "no")
+    table.loc[::7, "income"] = np.nan
+    table.loc[::11, "job"] = None
+    table.loc[::13, "debt"] = np.nan
+    return table, y

@@ -1,0 +1,184 @@
+"""Bands, required values, explanations and curves of monotone estimators."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from loans import loans
+
+from pyro_gcm.audit import audit_table
+from pyro_gcm.estimators import GCMClassifier, GCMRegressor
+
+DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
+OPTIONS = {"monotonic_cst": DIRECTIONS, "epochs": 8, "hidden": 16, "members": 4}
+
+
+@pytest.fixture(scope="module")
+def table():
+    return loans(400)
+
+
+@pytest.fixture(scope="module")
+def classifier(table):
+    return GCMClassifier(**OPTIONS).fit(*table)
+
+
+@pytest.fixture(scope="module")
+def regressor(table):
+    X, y = table
+    noise = np.random.default_rng(1).normal(size=len(X))
+    return GCMRegressor(**OPTIONS).fit(X, 3.0 * (y == "yes") + noise)
+
+
+@pytest.mark.filterwarnings("ignore:.*beyond the training rows")
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("feature", ["income", "debt", "grade"])
+@pytest.mark.parametrize("probability", [0.1, 0.5])
+def test_required_values_do_what_was_asked(classifier, table, feature, below, probability):
+    X = table[0][:60].reset_index(drop=True)
+    found = classifier.required(X, feature, probability, below=below)
+    value = found["required"]
+    there = value.notna() if feature == "grade" else np.isfinite(value)
+    assert there.sum() > 3
+    asked = X[there].assign(**{feature: value[there]})
+    if feature == "grade":
+        asked["grade"] = asked["grade"].astype(X["grade"].dtype)
+    p = classifier.predict_proba(asked)[:, 1]
+    assert ((p < probability) if below else (p >= probability)).all()
+    if feature != "grade":  # and a hair further it does not
+        side = np.inf * DIRECTIONS[feature] * (1 if below else -1)
+        other = np.nextafter(value[there].astype(np.float32), np.float32(side)).astype(float)
+        p = classifier.predict_proba(asked.assign(**{feature: other}))[:, 1]
+        assert ((p >= probability) if below else (p < probability)).mean() > 0.5
+        assert (found["lower"] <= found["upper"]).all()
+        assert (found["lower"] <= value).mean() > 0.8
+
+
+def test_required_values_beyond_the_training_rows_are_told(classifier, table):
+    X = table[0][:30]
+    with pytest.warns(UserWarning, match="column 'debt': .* of 30 required values are beyond"):
+        found = classifier.required(X, "debt", 0.999)
+    assert found["beyond"].any()
+    assert list(found.index) == list(X.index)
+
+
+@pytest.mark.parametrize("kind", ["members", "bootstrap"])
+def test_every_draw_of_a_band_is_monotone(kind, table, classifier):
+    X, y = table
+    model = classifier
+    if kind == "bootstrap":
+        model = GCMClassifier(**{**OPTIONS, "epochs": 2}, bootstrap=3).fit(X, y)
+    row = X[X["debt"].notna() & X["income"].notna()][:1]
+    for feature, sign in (("debt", 1), ("income", -1)):
+        grid = np.sort(X[feature].dropna())
+        rows = pd.concat([row] * len(grid)).assign(**{feature: grid})
+        bands = model.predict_bands(rows, level=0.8)
+        assert bands.kind == kind
+        for line in (*bands.draws, bands.lower, bands.upper):
+            assert (sign * np.diff(line) >= 0).all()
+        assert (bands.lower <= bands.upper).all()
+        assert bands.draws[:, 0].std() > 0.0
+    if kind == "members":
+        assert np.allclose(bands.draws.mean(0), model.predict_proba(rows)[:, 1], atol=1e-7)
+
+
+def test_an_explanation_is_bayes_rule_for_the_cost_of_a_column(classifier, table):
+    X = table[0].dropna()[:8]
+    found = classifier.explain(X, level=0.8)
+    assert len(found) == 8 * 3
+    p = classifier.predict_proba(X)[:, 1]
+    for row in range(8):
+        mine = found[(found["row"] == row) & (found["feature"] == "debt")].iloc[0]
+        assert mine["probability"] == p[row]
+        assert mine["outcome"] == (p[row] >= 0.5)
+        at = X.iloc[[row]]
+        ends = [X["debt"].min(), mine["value"], X["debt"].max()]
+        assert ends[0] <= mine["value"] <= ends[2]
+        if not np.isfinite(mine["cost"]):
+            continue
+        at_cost = classifier.predict_proba(at.assign(debt=mine["cost"]))[0, 1]
+        median = at_cost / p[row] if mine["outcome"] else (at_cost - p[row]) / (1 - p[row])
+        assert median == pytest.approx(0.5, abs=0.02)
+        assert mine["lower"] <= mine["cost"] <= mine["upper"]
+    assert found["binding"].between(0, 1).all()
+
+
+def test_the_cost_of_a_column_is_what_a_simulation_finds():
+    """With one revenue the event is c < h(r), and its cost a truncated logistic, say."""
+    rng = np.random.default_rng(0)
+    r = rng.uniform(0, 10, 4000)
+    cost = 5 + rng.logistic(size=4000)
+    X, y = pd.DataFrame({"r": r}), (cost < r).astype(int)
+    model = GCMClassifier(monotonic_cst=[1], epochs=20).fit(X, y)
+    found = model.explain(pd.DataFrame({"r": [4.0, 6.0]}), level=0.5)
+    above = cost[(r < 4.2) & (r > 3.8) & (y == 0)]
+    below = cost[(r < 6.2) & (r > 5.8) & (y == 1)]
+    for row, costs in ((0, above), (1, below)):
+        lower, middle, upper = np.quantile(costs, [0.25, 0.5, 0.75])
+        mine = found.iloc[row]
+        assert mine["lower"] == pytest.approx(lower, abs=0.4)
+        assert mine["cost"] == pytest.approx(middle, abs=0.4)
+        assert mine["upper"] == pytest.approx(upper, abs=0.4)
+
+
+def test_curves_rise_in_units_of_the_column(classifier, table):
+    X = table[0]
+    curve = classifier.response_curve(X, "income")
+    assert list(curve) == ["income", "prediction", "lower", "upper"]
+    assert (curve["prediction"].diff().dropna() <= 0).all()
+    assert curve["income"].between(X["income"].min(), X["income"].max()).all()
+    assert curve["lower"].le(curve["prediction"]).all()
+    grades = classifier.response_curve(X, "grade")
+    assert grades["grade"].tolist() == ["A", "B", "C"]
+    assert grades["prediction"].is_monotonic_increasing
+    value = classifier.predict_proba(X.assign(debt=20.0))[:, 1].mean()
+    assert classifier.response_curve(X, "debt", [20.0])["prediction"][0] == pytest.approx(value)
+
+
+def test_intervals_of_a_regressor_hold_the_outcomes(regressor, table):
+    X, y = table
+    noise = np.random.default_rng(1).normal(size=len(X))
+    outcome = 3.0 * (y == "yes") + noise
+    for level in (0.5, 0.9):
+        low, high = regressor.predict_interval(X, level).T
+        assert ((low <= outcome) & (outcome <= high)).mean() == pytest.approx(level, abs=0.08)
+    cdf = regressor.model_.cdf(*regressor.encoding_(regressor._columns(X)), low)
+    assert np.allclose(cdf, 0.05, atol=1e-5)
+
+
+def test_a_regressor_explains_that_y_exceeds_a_number(regressor, table):
+    X = table[0].dropna()[:5]
+    found = regressor.explain(X, above=1.0)
+    assert found["probability"].between(0, 1).all()
+    assert np.isfinite(found.loc[found["feature"] == "debt", "cost"].astype(float)).any()
+    with pytest.raises(ValueError, match="above must be the number that y has to exceed"):
+        regressor.explain(X)
+
+
+@pytest.mark.parametrize("estimator", ["classifier", "regressor"])
+def test_no_fall_with_missing_and_unseen_values(estimator, table, request):
+    model = request.getfixturevalue(estimator)
+    X = table[0].copy()
+    X.loc[::3, "job"] = "unseen"
+    X.loc[::5, "years"] = np.nan
+    X.loc[::6, ["income", "debt"]] = np.nan
+    for search in ("random", "grid"):
+        audit = audit_table(model, X, DIRECTIONS, pairs=1500, searches=[search], tolerance=0.0)
+        assert audit.passed, audit.summary()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_no_fall_in_many_pairs(classifier, table, seed, dtype):
+    X = table[0].copy()
+    X[["income", "debt"]] = X[["income", "debt"]].astype(dtype)
+    options = {"pairs": 25_000, "searches": ["random", "grid"], "seed": seed, "tolerance": 0.0}
+    assert audit_table(classifier, X, DIRECTIONS, **options, progress=False).passed
+
+
+def test_a_fall_is_found_at_once(classifier, table):
+    class Broken:
+        def predict(self, X):
+            return -classifier.predict_proba(X)[:, 1]
+
+    assert not audit_table(Broken(), table[0], DIRECTIONS, pairs=300, progress=False).passed

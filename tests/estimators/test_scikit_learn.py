@@ -1,0 +1,150 @@
+"""The conventions of scikit-learn: its own checks, and the tools that estimators work in."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from loans import loans
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.impute import SimpleImputer
+from sklearn.inspection import partial_dependence, permutation_importance
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier, IGCMRegressor
+
+ESTIMATORS = [GCMClassifier, GCMRegressor, IGCMClassifier, IGCMRegressor]
+#: Checks that are expected to fail, with the reason.
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "a weight scales the loss of a row, and a "
+    "repeated row comes into more mini-batches, with other draws of dropout: the objective is the "
+    "same, the path of the optimiser is not"
+}
+#: Runs where the environment has SCIPY_ARRAY_API alone.
+ARRAY_API = "check_array_api_input"
+
+
+def checks() -> list:
+    found = []
+    for estimator in ESTIMATORS:
+        for made, check in estimator_checks_generator(estimator(), mark=None):
+            name = check.func.__name__
+            if name != ARRAY_API:
+                marks = (
+                    [pytest.mark.xfail(reason=EXPECTED[name], strict=True)]
+                    if name in EXPECTED
+                    else []
+                )
+                label = f"{estimator.__name__}-{name}"
+                found.append(pytest.param(made, check, id=label, marks=marks))
+    return found
+
+
+@pytest.mark.long(keep=12)
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize(("estimator", "check"), checks())
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+def test_scikit_learns_check_of_the_array_api():
+    program = (
+        "from sklearn.utils.estimator_checks import check_array_api_input as check\n"
+        "from pyro_gcm.estimators import GCMClassifier, IGCMRegressor\n"
+        "for estimator in (GCMClassifier(epochs=2), IGCMRegressor(epochs=2)):\n"
+        "    check(type(estimator).__name__, estimator, 'numpy')\n"
+    )
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return loans(240)
+
+
+SMALL = {"monotonic_cst": {"income": -1, "debt": 1}, "epochs": 2, "hidden": 8, "members": 2}
+
+
+def test_a_grid_search_clones_fits_and_scores_in_processes(table):
+    X, y = table
+    search = GridSearchCV(GCMClassifier(**SMALL), {"hidden": [4, 8]}, cv=2, n_jobs=2)
+    search.fit(X, y)
+    assert search.best_estimator_.model_.encoder.out_dim == 2 + search.best_params_["hidden"]
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_a_pipeline_of_data_frames(table):
+    X, y = table
+    encode = ColumnTransformer(
+        [
+            ("text", OneHotEncoder(sparse_output=False), make_column_selector(dtype_include="str")),
+            ("numbers", SimpleImputer(), ["income", "debt", "years"]),
+        ],
+        verbose_feature_names_out=False,
+    ).set_output(transform="pandas")
+    X = X.drop(columns=["grade"]).astype({"job": "str"})
+    pipeline = make_pipeline(encode, GCMClassifier(**SMALL)).fit(X, y)
+    assert "income" in pipeline[-1].feature_names_in_
+    assert pipeline.predict_proba(X).shape == (240, 2)
+    out_of_fold = cross_val_predict(pipeline, X, y, cv=2, method="predict_proba")
+    assert np.allclose(out_of_fold.sum(1), 1.0)
+
+
+def test_calibration_importance_and_partial_dependence(table):
+    X, y = table
+    calibrated = CalibratedClassifierCV(GCMClassifier(**SMALL), cv=2).fit(X, y)
+    assert calibrated.predict_proba(X).shape == (240, 2)
+    longer = {**SMALL, "epochs": 10}
+    model = GCMClassifier(**longer).fit(X, y)
+    importance = permutation_importance(model, X, y, n_repeats=1, random_state=0)
+    assert importance.importances_mean.shape == (X.shape[1],)
+    curve = partial_dependence(model, X.dropna(), ["debt"], grid_resolution=9)["average"][0]
+    assert (np.diff(curve) >= 0).all()
+    assert curve[-1] > curve[0]
+    regressor = GCMRegressor(**longer).fit(X, X["debt"].fillna(0.0))
+    curve = partial_dependence(regressor, X.dropna(), ["income"], grid_resolution=9)["average"][0]
+    assert (np.diff(curve) <= 0).all()
+
+
+def test_clones_have_the_options_and_the_same_fit(table):
+    X, y = table
+    model = GCMClassifier(**SMALL)
+    first, second = (clone(model).fit(X, y).predict_proba(X) for _ in range(2))
+    assert np.array_equal(first, second)
+    other = clone(model).set_params(random_state=1).fit(X, y).predict_proba(X)
+    assert not np.allclose(first, other)
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_class_weights_are_weights_of_rows(table):
+    X, y = table
+    weights = {"no": 1.0, "yes": 3.0}
+    one = GCMClassifier(**SMALL, class_weight=weights).fit(X, y)
+    other = GCMClassifier(**SMALL).fit(X, y, sample_weight=pd.Series(y).map(weights))
+    assert np.array_equal(one.predict_proba(X), other.predict_proba(X))
+    plain = GCMClassifier(**SMALL).fit(X, y)
+    assert one.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.02
+
+
+@pytest.mark.parametrize("estimator", [GCMClassifier, IGCMClassifier])
+def test_a_warm_start_goes_on_with_the_columns_it_has(estimator, table):
+    X, y = table
+    options = {"monotonic_cst": SMALL["monotonic_cst"], "epochs": 2, "hidden": 8}
+    model = estimator(**options, warm_start=True, bootstrap=1).fit(X, y)
+    first, columns = model.predict_proba(X), model.encoding_
+    part = X[::2].assign(job="unseen")
+    model.fit(part, y[::2])
+    assert model.encoding_ is columns
+    assert len(model.bootstrap_models_) == 1
+    moved = np.abs(model.predict_proba(X) - first).max()
+    assert 0.0 < moved < 0.5
+    with pytest.raises(ValueError, match="classes of the first fit"):
+        model.fit(X, np.where(y == "yes", "a", "b"))

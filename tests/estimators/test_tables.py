@@ -1,0 +1,211 @@
+"""Tables of every kind: what is read of them, and the errors for what cannot be."""
+
+import datetime
+import re
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from loans import loans
+from sklearn.exceptions import NotFittedError
+
+from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier
+from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
+from pyro_gcm.estimators.table import Column, read_table
+
+OPTIONS = {"monotonic_cst": {"income": -1, "debt": 1, "grade": 1}, "epochs": 2, "hidden": 8}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = loans(200)
+    return GCMClassifier(**OPTIONS, members=2).fit(X, y), X, y
+
+
+def test_columns_are_found_by_name(fitted):
+    model, X, _ = fitted
+    expected = model.predict_proba(X)
+    assert np.array_equal(model.predict_proba(X[X.columns[::-1]]), expected)
+    with pytest.raises(ValueError, match="yet now missing:\n- income"):
+        model.predict(X.drop(columns="income"))
+    with pytest.raises(ValueError, match="unseen at fit time:\n- salary"):
+        model.predict(X.rename(columns={"income": "salary"}))
+
+
+def test_rows_do_not_depend_on_the_kind_of_frame(fitted):
+    polars, model, X = pytest.importorskip("polars"), fitted[0], fitted[1]
+    expected = model.predict_proba(X)
+    frame = polars.from_pandas(X).with_columns(polars.col("grade").cast(polars.String))
+    assert np.array_equal(model.predict_proba(frame), expected)
+    arrow = pytest.importorskip("pyarrow").Table.from_pandas(X)
+    assert np.array_equal(model.predict_proba(arrow), expected)
+    nullable = X.convert_dtypes()
+    assert str(nullable["income"].dtype) == "Float64"
+    assert np.array_equal(model.predict_proba(nullable), expected)
+
+
+def test_polars_frames_are_trained_on_as_they_are():
+    polars = pytest.importorskip("polars")
+    X, y = loans(120)
+    levels = polars.Enum(["A", "B", "C"])
+    frame = polars.from_pandas(X).with_columns(polars.col("grade").cast(polars.String).cast(levels))
+    one = GCMClassifier(**OPTIONS, members=2).fit(X, y)
+    other = GCMClassifier(**OPTIONS, members=2).fit(frame, y)
+    assert np.array_equal(one.predict_proba(X), other.predict_proba(frame))
+
+
+def test_what_a_network_reads_of_each_kind_of_column():
+    levels = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    table = pd.DataFrame(
+        {
+            "number": [1.0, 3.0, np.nan, 5.0, 7.0] * 3,
+            "flag": [True, False, True, True, False] * 3,
+            "text": ["a", "b", "a", "b", None] * 3,
+            "rare": ["a"] * 13 + ["b", "c"],
+            "order": pd.Series(["low", "high", "mid", "low", "low"] * 3, dtype=levels),
+            "up": [10, 20, 30, 40, 50] * 3,
+            "down": [1.0, np.nan, 3.0, 4.0, 5.0] * 3,
+            "decimal": [Decimal(n) for n in range(15)],
+        }
+    )
+    columns = read_table(table)
+    signs = [0, 0, 0, 0, 0, 1, -1, 0]
+    encoding = TableEncoding.learn(columns, signs, [c.categorical for c in columns])
+    assert [code.width for code in encoding.columns] == [2, 1, 3, 2, 2, 0, 1, 1]
+    x, r = encoding(columns)
+    assert x.shape == (15, 12)
+    assert r.shape == (15, 2)
+    assert x[:5, 1].tolist() == [0, 0, 1, 0, 0]  # where the number is missing
+    assert x[:5, 3:6].tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    assert x[:, 6:8].tolist() == [[1, 0]] * 13 + [[0, 1]] * 2  # the rare levels share one
+    assert encoding.ordered == []  # "low" alone has enough rows
+    assert (r[:5, 0].diff() > 0).all()
+    assert r[1, 1] == 0
+    assert (r[2:5, 1].diff() < 0).all()
+    new = table.assign(text="unseen", rare="unseen")
+    x, _ = encoding(read_table(new))
+    assert np.allclose(x[:, 3:6], [0.4, 0.4, 0.2])  # the average row
+    assert x[:, 6:8].tolist() == [[0, 1]] * 15
+
+
+def test_an_encoding_survives_json():
+    X, _ = loans(100)
+    columns = read_table(X)
+    categorical = [column.categorical for column in columns]
+    encoding = TableEncoding.learn(columns, [-1, 1, 0, 0, 1], categorical)
+    again = TableEncoding.from_json(encoding.as_json())
+    for one, other in zip(encoding(columns), again(columns), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1.0, 1e30, 1e290])
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_scaled_numbers_rise_whatever_their_size_and_offset(scale, offset):
+    values = scale * (offset + np.random.default_rng(0).lognormal(0, 1, 500))
+    code = ColumnEncoding.learn(Column("a", values), 1, False)
+    z = code.scaled(np.sort(values))
+    assert (np.diff(z) >= 0).all()
+    # The columns of 1e-300 are so narrow that float64 itself has no more digits of them.
+    assert len(np.unique(z)) > 450
+    assert np.abs(z).max() < 30
+    far = code.scaled(np.array([-1.7e308, 1.7e308]))
+    assert np.isfinite(far).all()
+    assert far[0] <= z[0] < z[-1] <= far[1]
+
+
+def cases():
+    X, y = loans(60)
+    text = X.assign(note=["x", 1] * 30)
+    today = datetime.date(2024, 1, 1)
+    return {
+        "column 'when' of X has dates or times": (X.assign(when=pd.Timestamp(today)), y, {}),
+        "column 'wait' of X has dates or times": (X.assign(wait=pd.Timedelta(days=1)), y, {}),
+        "column 'note' of X mixes text and int": (text, y, {}),
+        "column 'job' of X has text or categories, such as 'clerk'": (
+            X,
+            y,
+            {"categorical_features": None},
+        ),
+        "column 3 of X has text or categories, such as": (X.to_numpy(), y, {"monotonic_cst": None}),
+        "infinity in row 0 of column 'debt'": (X.assign(debt=np.inf), y, {}),
+        "monotonic_cst names columns that X does not have: ['incom']": (
+            X,
+            y,
+            {"monotonic_cst": {"incom": 1}},
+        ),
+        "monotonic_cst must have an entry for each of the 5 columns of X, got 2": (
+            X,
+            y,
+            {"monotonic_cst": [1, 0]},
+        ),
+        "entries -1, 0 and 1, got 2": (X, y, {"monotonic_cst": {"debt": 2}}),
+        "entries -1, 0 and 1, got 'up'": (X, y, {"monotonic_cst": {"debt": "up"}}),
+        "column 'job' has categories without an order": (X, y, {"monotonic_cst": {"job": 1}}),
+        "categorical_features has 'jobs', and X has the columns": (
+            X,
+            y,
+            {"categorical_features": ["jobs"]},
+        ),
+        "categorical_features must be 'from_dtype'": (X, y, {"categorical_features": "auto"}),
+        "categorical_features has the index 9": (X, y, {"categorical_features": [9]}),
+        "Only binary classification is supported. The type of the target is multiclass": (
+            X,
+            ["a", "b", "c"] * 20,
+            {},
+        ),
+        "y must have two classes, got one class, 'no'": (X, ["no"] * 60, {}),
+        "Input y contains NaN": (X, [None, *y[1:]], {}),
+        "early_stopping must be": (X, y, {"early_stopping": "yes"}),
+        "epochs must be an integer of at least 1, got 0": (X, y, {"epochs": 0}),
+        "bootstrap must be an integer of at least 0, got -1": (X, y, {"bootstrap": -1}),
+        "inconsistent numbers of samples: [60, 3]": (X, y[:3], {}),
+    }
+
+
+@pytest.mark.parametrize("message", list(cases()))
+def test_bad_tables_and_options_are_refused_by_name(message):
+    X, y, options = cases()[message]
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        GCMClassifier(**{**OPTIONS, **options}).fit(X, y)
+
+
+def test_tables_that_cannot_be_predicted_are_refused_by_name(fitted):
+    model, X, _ = fitted
+    with pytest.raises(ValueError, match="column 'years' of X had numbers in fit, got text"):
+        model.predict(X.assign(years="ten"))
+    with pytest.raises(ValueError, match=r"column 'job' of X had text in fit, got 3\.0"):
+        model.predict(X.assign(job=3.0))
+    with pytest.raises(ValueError, match="feature must be a column with a direction"):
+        model.required(X, "job", 0.5)
+    with pytest.raises(ValueError, match=r"probability must be in \(0, 1\), got 2"):
+        model.required(X, "debt", 2.0)
+    with pytest.raises(ValueError, match=r"level must be a number in \(0, 1\), got 1"):
+        model.predict_bands(X, level=1)
+    for method in ("predict", "predict_proba", "predict_bands", "saved_state"):
+        arguments = [] if method == "saved_state" else [X]
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(GCMClassifier(), method)(*arguments)
+
+
+def test_a_regressor_refuses_text_and_single_rows():
+    X, _ = loans(60)
+    with pytest.raises(ValueError, match="y must be numbers"):
+        GCMRegressor().fit(X, ["a"] * 60)
+    with pytest.raises(ValueError, match="n_samples=1"):
+        GCMRegressor().fit(X[:1], [1.0])
+    with pytest.raises(ValueError, match="Input y contains infinity, in row 3"):
+        GCMRegressor().fit(X, [0.0] * 3 + [np.inf] * 57)
+    model = IGCMClassifier(epochs=1).fit(X, ["a", "b"] * 30)
+    with pytest.raises(ValueError, match="bands need prior='members'"):
+        model.predict_bands(X)
+
+
+def test_missing_columns_that_training_rows_had_are_the_median(fitted):
+    model, X, _ = fitted
+    assert not X["years"].isna().any()
+    median = X["years"].sort_values().iloc[round(0.5 * (len(X) - 1))]
+    missing, at_median = X.assign(years=np.nan), X.assign(years=median)
+    assert np.array_equal(model.predict_proba(missing), model.predict_proba(at_median))
+    absent = X.assign(income=None)
+    assert np.array_equal(model.predict_proba(absent), model.predict_proba(X.assign(income=pd.NA)))

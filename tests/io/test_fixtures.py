@@ -1,0 +1,37 @@
+"""What earlier versions saved is loaded, and predicts what it did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from fixture_folders import FIXTURES, computed
+from safetensors.torch import load_file
+
+import pyro_gcm
+from pyro_gcm.io import read_card
+
+FOLDERS = sorted(path.parent for path in FIXTURES.glob("*/*/manifest.json"))
+
+
+def test_there_is_one_folder_of_each_kind_and_they_are_small() -> None:
+    assert [path.name for path in FOLDERS if path.parent.name == "0.1.0"] == [
+        "gcm",
+        "igcm",
+        "members",
+    ]
+    assert sum(path.stat().st_size for path in FIXTURES.rglob("*") if path.is_file()) < 200_000
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name} {path.name}")
+def test_a_folder_of_an_earlier_version_predicts_what_it_did(folder: Path) -> None:
+    wanted = load_file(folder.parent / "computed.safetensors")
+    model = pyro_gcm.load(folder)
+    assert read_card(folder)["versions"]["pyro_gcm"] == folder.parent.name
+    for key, values in computed(model, wanted["x"], wanted["r"]).items():
+        stored = wanted[f"{folder.name}: {key}"]
+        assert values.dtype == stored.dtype
+        # On another machine products and special functions round otherwise.
+        within = 1e-12 if stored.dtype == torch.float64 else 5e-7
+        torch.testing.assert_close(values, stored, rtol=within, atol=within)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pyro_gcm._validation import positive_int
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
+from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.table import Column, as_frame, column_names, read_table
@@ -80,18 +81,14 @@ class MonotoneEstimator(BaseEstimator):
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
         model, result = trained(recipe, rows, seed=seed, before=before[0], **common)
-        epochs = len(result.rows)
-        self.bootstrap_models_ = [
-            trained(
-                recipe,
-                rows.resampled(seed + number),
-                seed=seed + number,
-                epochs=epochs,
-                before=earlier,
-                **common,
-            )[0]
-            for number, earlier in enumerate(before[1:], 1)
-        ]
+        epochs, samples = len(result.rows), []
+        for number, earlier in enumerate(before[1:], 1):
+            drawn, own = rows.resampled(seed + number), {"seed": seed + number, "epochs": epochs}
+            samples.append((trained(recipe, drawn, **own, before=earlier, **common)[0], drawn))
+        if self.response == "binary":
+            for fitted, seen in [(model, rows), *samples]:
+                match_base_rate(fitted, seen)
+        self.bootstrap_models_ = [fitted for fitted, _ in samples]
         self.encoding_, self.model_, self.n_iter_ = encoding, model, epochs
 
     def _columns_to_fit(self, X: Any) -> list[Column]:

@@ -87,6 +87,14 @@ class Conditional(nn.Module):
         parameters = len(self.family.arg_constraints)
         self.net = mlp(in_dim, parameters * math.prod(self.event_shape), hidden)
 
+    @property
+    def loc_bias(self) -> Tensor:
+        """What is added to the parameter `loc`, a view [1, size of the event]."""
+        wanted = list(self.family.arg_constraints)
+        last: Any = self.net[-1]
+        part: Tensor = last.bias.view(len(wanted), -1)[wanted.index("loc")]
+        return part[None]
+
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]`."""
         # Read from the class, because a copied model would copy the constraints.

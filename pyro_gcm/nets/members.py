@@ -210,6 +210,11 @@ class MemberCosts(nn.Module):
         with torch.no_grad():
             self.layer.bias[:, :size] = torch.randn(members, size)
 
+    @property
+    def loc_bias(self) -> Tensor:
+        """What is added to the locations of the costs of every member, a view [K, (G) C]."""
+        return self.layer.bias[:, : math.prod(self.event_shape)]
+
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
         z, own = covariates[..., : self.members], covariates[..., self.members :]

@@ -16,6 +16,7 @@ from reproduce import (
     auctions,
     datasets,
     implicit,
+    loans,
     quantile,
     quoted,
     search,
@@ -72,6 +73,7 @@ FILES = {
     },
     **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in _FINALS_OF.items()},
     "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
+    "loans": ("loans", 5 * len(loans.METHODS)),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
 GROWING = (*_TRIALS_OF, *_FINALS_OF, "untouched")
@@ -316,4 +318,5 @@ TABLES: dict[str, Callable[..., str]] = {
     "auctions": auctions.report,
     "gain_in_errors": auctions.gain_in_errors,
     "untouched": untouched.report,
+    "loans": loans.report,
 }

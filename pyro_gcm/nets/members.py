@@ -213,9 +213,13 @@ class MemberCosts(nn.Module):
     def forward(self, covariates: Tensor) -> Any:
         """The costs for [..., B, K + H], with batch shape [..., B]."""
         z, own = covariates[..., : self.members], covariates[..., self.members :]
-        loc, raw = _by_member(self.layer, z, own).chunk(2, -1)
+        return self.of_outputs(_by_member(self.layer, z, own))
+
+    def of_outputs(self, outputs: Tensor) -> Any:
+        """The costs from the outputs [..., B, 2 (G) K] of the layer of a member."""
+        loc, raw = outputs.chunk(2, -1)
         scale = 1.0 / (nn.functional.softplus(raw + self._SHIFT) + self._LEAST)
-        shape = (*covariates.shape[:-1], *self.event_shape)
+        shape = (*outputs.shape[:-1], *self.event_shape)
         costs = self.family(loc.reshape(shape), scale.reshape(shape))
         return costs.to_event(len(self.event_shape))
 

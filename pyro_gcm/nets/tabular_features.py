@@ -162,11 +162,23 @@ class TabularFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Features [..., A] of standardised columns [..., d]."""
+        return self.chosen(x, *self.choice())
+
+    def choice(self) -> tuple[Tensor, Tensor]:
+        """Indices of the numeric columns, and of the features among all that `chosen` computes."""
+        numeric = self.numeric.nonzero()[:, 0]
+        kept = self.kept[: len(self.loc)]
+        if len(numeric) and self.bins:
+            rest = self.kept[len(self.loc) :].view_as(self.ramp_loc)[:, numeric]
+            kept = torch.cat([kept, rest.flatten()])
+        return numeric, kept.nonzero()[:, 0]
+
+    def chosen(self, x: Tensor, numeric: Tensor, index: Tensor) -> Tensor:
+        """As `forward`, for what `choice` returns."""
         if self.sums.shape[1]:
             x = torch.cat([x, nn.functional.linear(x, self.sums.T)], -1)
         z = (x - self.loc) / self.scale
-        numeric = self.numeric.nonzero()[:, 0]
-        parts, chosen = [z], self.kept[: len(self.loc)]
+        parts = [z]
         if len(numeric):
             clipped = z[..., numeric].clamp(-_FAR, _FAR)
             clipped = clipped / (1.0 + (clipped / _CLIP).square()).sqrt()
@@ -177,10 +189,8 @@ class TabularFeatures(nn.Module):
             for kind, values in enumerate(self._with_steps(ramp)):
                 factor = sizes[kind] / self.ramp_scale[kind, numeric]
                 parts.append(((values - self.ramp_loc[kind, numeric]) * factor).flatten(-2))
-            rest = self.kept[len(self.loc) :].view_as(self.ramp_loc)[:, numeric]
-            chosen = torch.cat([chosen, rest.flatten()])
         whole = torch.cat(parts, -1)
-        return whole if bool(chosen.all()) else whole[..., chosen.nonzero()[:, 0]]
+        return whole if len(index) == whole.shape[-1] else whole[..., index]
 
 
 def _quartiles(column: Tensor) -> Tensor:

@@ -1,0 +1,318 @@
+"""The predictor of a trained model as a program that runs without this library.
+
+Strictness needs a row to get the same bits wherever it stands. The program pads its rows to blocks
+of one size, as `predict` does, multiplies block by block in columns that start at multiples of 64
+bytes, and computes the order event in float64 by steps that keep the order of the revenues: sums,
+products and exponentials.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyro
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, one_hot, pad
+from torch.overrides import TorchFunctionMode
+
+from pyro_gcm._evaluating import evaluating
+from pyro_gcm._validation import kind, one_of, positive_int
+from pyro_gcm.distributions.families import base_distribution
+from pyro_gcm.models import GCM
+from pyro_gcm.models.responses import Binary
+from pyro_gcm.nets.members import MemberCosts, MemberEncoder
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, coarse, on_grid, pairwise_mean
+
+#: Formats, and how their files end.
+FORMATS = {"torch": ".pt2", "onnx": ".onnx"}
+
+#: Pr(|c - loc| >= a * scale) of a cost, for a >= 0, in functions that round alike everywhere.
+_TWO_TAILS: dict[str, Callable[[Tensor], Tensor]] = {
+    "Logistic": lambda a: 2.0 / (1.0 + torch.exp(a)),
+    "Laplace": lambda a: torch.exp(-a),
+    "Normal": lambda a: torch.erfc(a * 0.5**0.5),
+}
+_IN_ONNX = ("Logistic", "Laplace")
+
+
+def export(
+    model: GCM, path: str | Path, *, format: str = "torch", batch: int | None = None
+) -> Path:
+    """Write `predict(x, r)` of a trained GCM with a binary response to one file.
+
+    The file takes x [B, x_dim] and r [B, r_dim] in float64, in the units of the data, and returns
+    Pr(y = 1), [B], in float64. It contains a copy of the weights, and needs torch or an ONNX
+    runtime to run, not this library; it checks nothing, so that a NaN gives NaN.
+
+    What is promised: rows are computed in the blocks of `predict`, wherever they stand, and the
+    order event in steps that keep the order of the revenues. So a prediction does not fall in r,
+    within a call and between calls, as far as the runtime multiplies equal blocks equally on one
+    machine, which `audit_monotonicity` measures, since it takes any function. Predictions agree
+    with those of `predict` to rounding, about 1e-6 for weights in float32 and 1e-13 for weights in
+    float64, but not to the last bit, so that the two should not be mixed where order matters.
+    Between machines, runtimes and numbers of threads no order is promised, only that agreement.
+
+    :param model: fitted with objective "conditional" or "members" and response "binary", with prior
+        "conditional", "categorical" or "members", and for "torch" costs of a built-in family, for
+        "onnx" logistic costs, as members have, or Laplace.
+    :param path: of the file, which ends in .pt2 or .onnx; an existing one is replaced once the new
+        one is whole.
+    :param format: "torch", a program of `torch.export`, for `torch.export.load`; or "onnx", for
+        which the extra `onnx` has to be installed.
+    :param batch: number of rows B of the program, for runtimes that need one; any by default.
+    :returns: the path.
+    :raises TypeError: for what is no `GCM`.
+    :raises ValueError: for a part of the model that cannot be exported, and other formats.
+
+    >>> import tempfile
+    >>> from pyro_gcm import GCM
+    >>> model = GCM(2, 1)
+    >>> model.objective = "conditional"  # as `fit` does
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     program = torch.export.load(export(model, f"{folder}/gcm.pt2"))
+    >>> x, r = torch.zeros(3, 2, dtype=torch.float64), torch.ones(3, 1, dtype=torch.float64)
+    >>> torch.allclose(program.module()(x, r), model.predict(x, r).double(), atol=1e-6)
+    True
+    """
+    one_of("format", format, list(FORMATS))
+    if not isinstance(model, GCM):
+        raise TypeError(f"model must be a GCM, got {kind(model)}")
+    rows = None if batch is None else positive_int("batch", batch)
+    _check_parts(model, format)
+    device, path = model.device, Path(path)
+    if path.suffix != FORMATS[format]:
+        raise ValueError(f"path must end in {FORMATS[format]} for {format=}, got {path.name}")
+    example = 3 * BLOCK_ROWS + 5 if rows is None else rows
+    like: Any = {"dtype": torch.float64, "device": device}
+    inputs = torch.zeros(example, model.x_dim, **like), torch.zeros(example, model.r_dim, **like)
+    any_number = {0: torch.export.Dim("rows", min=1)} if rows is None else None
+    with torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
+        predictor = (_OfMembers if model.encoder.members else _OfDraws)(model)
+        predictor = copy.deepcopy(predictor).requires_grad_(False).eval()
+        try:
+            program = torch.export.export(
+                predictor, inputs, dynamic_shapes=(any_number, any_number), strict=False
+            )
+        except Exception as error:  # torch raises many types of errors
+            raise ValueError(
+                "model has a part that torch.export cannot follow, such as a module of its own "
+                f"with choices that depend on values: {str(error).splitlines()[0]}"
+            ) from error
+        partial = path.with_name(path.name + ".partial")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(program, inputs, partial, format)
+    os.replace(partial, path)
+    return path
+
+
+def _check_parts(model: GCM, format: str) -> None:
+    """Raise ValueError for what has no program."""
+    if not model.is_trained:
+        raise ValueError("model has not been fitted, got one with its initial weights")
+    if model.objective not in ("conditional", "members"):
+        raise ValueError(
+            f"model was trained for objective={model.objective!r}, whose predictions weigh draws "
+            "by x: export takes 'conditional' and 'members'"
+        )
+    if type(model.response) is not Binary:
+        raise ValueError(
+            f"model has response {type(model.response).__name__.lower()!r}: export takes 'binary', "
+            "since the others invert the normal distribution, which has no form that keeps order"
+        )
+    of_members = isinstance(model.encoder, MemberEncoder)
+    if of_members and not isinstance(model.cost_net, MemberCosts):
+        raise ValueError(
+            f"cost_family of the model is a module, {kind(model.cost_net)}: with members export "
+            "takes the costs of a family that cost_family names"
+        )
+    if not of_members:
+        example = torch.zeros(1, model.x_dim, dtype=model.dtype, device=model.device)
+        prior = model.z_prior(example)
+        normal = isinstance(getattr(prior, "base_dist", None), torch.distributions.Normal)
+        if not model.reads_x or not (normal or _is_categorical(prior)):
+            raise ValueError(
+                f"prior of the model is {type(prior).__name__} of {kind(model.z_prior)}: export "
+                "takes 'conditional', 'categorical' and 'members'"
+            )
+    cost = getattr(model.cost_net, "family", None)
+    name = cost.__name__ if isinstance(cost, type) else kind(model.cost_net)
+    known = list(_TWO_TAILS) if format == "torch" else [*_IN_ONNX]
+    if name not in known:
+        normal = name == "Normal"
+        instead = "; ONNX has no erfc in float64, so use format='torch'" if normal else ""
+        raise ValueError(
+            f"cost_family of the model is {name}: {format=} takes {', '.join(known)}{instead}"
+        )
+    if format == "onnx" and model.dtype != torch.float32:
+        raise ValueError(
+            f"model has weights in {model.dtype}: format='onnx' takes float32, model.float()"
+        )
+
+
+def _is_categorical(prior: Any) -> bool:
+    return isinstance(prior, torch.distributions.OneHotCategorical)
+
+
+class _Predictor(nn.Module):
+    """`predict` without choices that depend on values, for n blocks of rows at a time.
+
+    All tensors have the blocks first, as the only dimension whose size is not fixed.
+    """
+
+    cost_net: Any
+
+    def __init__(self, model: GCM) -> None:
+        super().__init__()
+        self.x_standardizer, self.r_standardizer = model.x_standardizer, model.r_standardizer
+        self.revenue_map, self.cost_net = model.revenue_map, model.cost_net
+        self.infinite_net = model.infinite_net
+        self.z_prior = model.z_prior
+
+    def draws(self, covariates: Tensor) -> tuple[Any, Tensor, Tensor | None]:
+        """For standardised x [n, b, x_dim] the costs [n, N, b], what p0 reads, and weights."""
+        raise NotImplementedError
+
+    def of_draws(self, mapped: Tensor) -> Tensor:
+        """The revenues [n, N or 1, b, (G,) K] of the draws."""
+        return mapped.unsqueeze(1)
+
+    def forward(self, x: Tensor, r: Tensor) -> Tensor:
+        """Pr(y = 1), [B], for x [B, x_dim] and r [B, r_dim] in the units of the data."""
+        rows, block = x.shape[0], torch.arange(BLOCK_ROWS, device=x.device)
+        # One block more than needed: torch takes a program for one to be another one.
+        blocks = torch.arange((rows + 2 * BLOCK_ROWS - 1) // BLOCK_ROWS, device=x.device)
+        place = (blocks[:, None] * BLOCK_ROWS + block).clamp(max=rows - 1)  # [n, b]
+        with _ProductsOfBlocks():
+            mapped = on_grid(self.revenue_map(coarse(self.r_standardizer(r[place]))))
+            cost, read, weights = self.draws(self.x_standardizer(x[place]))
+            logits = None if self.infinite_net is None else self.infinite_net(read)
+        hit = _probability(cost, self.of_draws(mapped), logits).movedim(1, 0)
+        mean = pairwise_mean(hit, None if weights is None else weights.movedim(1, 0))
+        row = torch.arange(rows, device=x.device)
+        return mean[row // BLOCK_ROWS, row % BLOCK_ROWS]
+
+
+class _OfDraws(_Predictor):
+    """Draws of a normal z, or all values of a categorical one."""
+
+    base: Tensor
+
+    def __init__(self, model: GCM) -> None:
+        super().__init__(model)
+        self.register_buffer("base", model.base(None)[..., : model.z_dim].clone())  # [N, 1, D]
+
+    def draws(self, covariates: Tensor) -> tuple[Any, Tensor, Tensor | None]:
+        prior, weights = self.z_prior(covariates), None
+        if _is_categorical(prior):
+            weights = prior.probs.movedim(-1, 1)  # [n, D, b]
+            values = torch.eye(weights.shape[1], dtype=weights.dtype, device=weights.device)
+            z = values[:, None].expand(*weights.shape, -1)
+        else:
+            normal = prior.base_dist
+            z = normal.loc.unsqueeze(1) + normal.scale.unsqueeze(1) * self.base
+        return self.cost_net(z), covariates.unsqueeze(1), weights
+
+
+class _OfMembers(_Predictor):
+    """All members, whose layers are taken apart into a matrix for each."""
+
+    def __init__(self, model: GCM) -> None:
+        super().__init__(model)
+        encoder: Any = model.encoder
+        self.features, self.members = encoder.features, encoder.members
+        numeric, index = self.features.choice()
+        self.register_buffer("numeric", numeric)
+        self.register_buffer("index", index)
+        active, first = self.features.active, encoder.first
+        weight = first.s[:, :, None] * first.weight[:, active]
+        weights = [weight if first.r is None else weight * first.r[:, None, active]]
+        weights += [a.s[:, :, None] * a.weight * a.r[:, None] for a in encoder.layers]
+        weights.append(self.cost_net.layer.weight.mT)
+        layers = [first, *encoder.layers, self.cost_net.layer]
+        self.weights = nn.ParameterList(_copied(w) for w in weights)
+        self.biases = nn.ParameterList(_copied(layer.bias) for layer in layers)
+
+    def draws(self, covariates: Tensor) -> tuple[Any, Tensor, Tensor | None]:
+        features = self.features.chosen(covariates, self.numeric, self.index)
+        outputs, encoded = [], []
+        for k in range(self.members):
+            a = features
+            for weight, bias in list(zip(self.weights, self.biases, strict=True))[:-1]:
+                a = torch.relu(linear(a, weight[k], bias[k]))
+            outputs.append(linear(a, self.weights[-1][k], self.biases[-1][k]))
+            z = one_hot(torch.tensor(k), self.members).to(a).expand(*a.shape[:-1], -1)
+            encoded.append(torch.cat([z, a], -1))
+        cost = self.cost_net.of_outputs(torch.stack(outputs, 1))
+        return cost, torch.stack(encoded, 1), self.z_prior(covariates).probs.movedim(-1, 1)
+
+    def of_draws(self, mapped: Tensor) -> Tensor:
+        return mapped.movedim(2, 1)
+
+
+def _copied(weights: Tensor) -> Tensor:
+    return weights.detach().clone(memory_format=torch.contiguous_format)
+
+
+def _probability(cost: Any, revenue: Tensor, logits: Tensor | None) -> Tensor:
+    """Pr(c < r) [n, N, b] in float64, by steps that increase with every revenue."""
+    base, alternatives = base_distribution(cost), len(cost.event_shape) == 2
+    u = (revenue.double() - base.loc.double()) * (1.0 / base.scale.double())
+    tail = 0.5 * _TWO_TAILS[type(base).__name__](u.abs())
+    hits = list(torch.where(u < 0.0, tail, 1.0 - tail).unbind(-1))
+    hit = hits[0]  # [n, N, b, (G)]
+    for also in hits[1:]:
+        hit = hit * also
+    if logits is not None:
+        hit = hit * (1.0 / (1.0 + logits.double().exp()))
+    if not alternatives:
+        return hit
+    misses = (1.0 - hit).unbind(-1)
+    none = misses[0]
+    for also in misses[1:]:
+        none = none * also
+    return 1.0 - none
+
+
+class _ProductsOfBlocks(TorchFunctionMode):
+    """Inside, a layer multiplies the rows of one block at a time, 64 bytes or more apart."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Takes layers apart; passes everything else on."""
+        function = _linear if func is linear else func
+        return function(*args, **(kwargs or {}))
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    missing = -input.shape[-1] % (64 // input.element_size())
+    rows = pad(input, (0, missing)).flatten(1, -2)  # [n, draws and rows of a block, columns]
+    matrix = pad(weight, (0, missing)).mT.expand(rows.shape[0], -1, -1)
+    product = torch.bmm(rows, matrix)
+    if bias is not None:
+        product = product + bias
+    return product.unflatten(1, input.shape[1:-1])
+
+
+def _write(program: Any, inputs: tuple[Tensor, ...], path: Path, format: str) -> None:
+    if format == "torch":
+        with path.open("wb") as file:
+            torch.export.save(program, file)
+        return
+    try:
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "format='onnx' needs the packages of the extra: pip install 'pyro-gcm[onnx]'"
+        ) from error
+    with warnings.catch_warnings():  # of torch about itself
+        warnings.simplefilter("ignore")
+        made = torch.onnx.export(program, inputs, dynamo=True, verbose=False)
+    assert made is not None
+    made.save(path)

@@ -1,0 +1,150 @@
+"""An exported predictor: the predictions of the model, and as monotone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, audit_monotonicity, fit, fit_members
+from pyro_gcm.io.export import export
+
+Predict = Callable[[Tensor, Tensor], Tensor]
+
+
+def rows(number: int = 300) -> tuple[Tensor, Tensor, Tensor]:
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(number, 5, generator=g, dtype=torch.float64)
+    x[:, 1], x[:, 2] = (x[:, 1] > 0).double(), 4.0  # two values, and one
+    r = 10.0 * torch.rand(number, 3, generator=g, dtype=torch.float64)
+    margin = x[:, 0] + r.sum(1) / 5.0 - 3.0 + torch.randn(number, generator=g)
+    return x, r, (margin > 0).double()
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "normal costs": {},
+    "alternatives": {"alternatives": 2, "costs": 3, "cost_family": "logistic", "p0": "conditional"},
+    "categorical": {"prior": "categorical", "cost_family": "laplace"},
+    "members with p0": {"prior": "members", "members": 3, "p0": "constant"},
+    "learned weights": {"prior": "members", "members": 3, "member_weights": "conditional"},
+}
+
+
+@cache
+def trained(name: str) -> GCM:
+    if name == "members":
+        return fit_members(*rows(), early_stopping=False, progress=False).model
+    model = GCM(5, 3, **OPTIONS[name])
+    options = {"epochs": 3} if model.encoder.members else {"epochs": 3, "num_particles": 4}
+    fit(model, *rows(), progress=False, **options)
+    return model
+
+
+def loaded(path: Path) -> Predict:
+    if path.suffix == ".pt2":
+        with path.open("rb") as file:
+            program: Predict = torch.export.load(file).module()
+        return program
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [column.name for column in session.get_inputs()]
+
+    def run(x: Tensor, r: Tensor) -> Tensor:
+        columns = (x.numpy(), r.numpy())
+        return torch.from_numpy(session.run(None, dict(zip(names, columns, strict=True)))[0])
+
+    return run
+
+
+def check(model: GCM, predict: Predict, error: float = 1e-6) -> None:
+    """The numbers of the model, for a row alone and among others, and none that falls."""
+    x, r, _ = rows()
+    whole = predict(x, r)
+    assert whole.dtype == torch.float64
+    assert (whole - model.predict(x, r).double()).abs().max() < error
+    for place in (0, 17, 31, 32, 299):
+        assert torch.equal(predict(x[place, None], r[place, None]), whole[place, None])
+    assert torch.equal(predict(x[5:70], r[5:70]), whole[5:70])
+    audit = audit_monotonicity(
+        lambda a, b: predict(a.double(), b.double()), x, r, pairs=3000, progress=False
+    )
+    assert audit.frame.violations.sum() == 0
+
+
+@pytest.mark.parametrize("name", ["members", "normal costs"])
+def test_exported_program_predicts_as_the_model(name: str, tmp_path: Path) -> None:
+    path = export(trained(name), tmp_path / "deep" / "model.pt2")
+    check(trained(name), loaded(path))
+    assert [p.name for p in path.parent.iterdir()] == ["model.pt2"]
+    assert all(p.requires_grad for p in trained(name).parameters())
+
+
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("name", ["members", *OPTIONS])
+def test_every_kind_of_model_has_a_program(name: str, tmp_path: Path) -> None:
+    check(trained(name), loaded(export(trained(name), tmp_path / "model.pt2")))
+
+
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("name", ["members", "alternatives", "categorical", "members with p0"])
+def test_onnx_predicts_as_the_model(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    check(trained(name), loaded(export(trained(name), tmp_path / "model.onnx", format="onnx")))
+
+
+@pytest.mark.long(keep=0)
+def test_float64_agrees_more_closely(tmp_path: Path) -> None:
+    model = GCM(5, 3, alternatives=2, revenue_map="piecewise_linear").double()
+    fit(model, *rows(), epochs=3, num_particles=4, progress=False)
+    check(model, loaded(export(model, tmp_path / "model.pt2")), 1e-13)
+
+
+@pytest.mark.long(keep=0)
+def test_a_fixed_number_of_rows(tmp_path: Path) -> None:
+    model, (x, r, _) = trained("normal costs"), rows()
+    program = loaded(export(model, tmp_path / "model.pt2", batch=48))
+    assert torch.allclose(program(x[:48], r[:48]), model.predict(x[:48], r[:48]).double())
+    with pytest.raises(Exception, match="48"):
+        program(x[:47], r[:47])
+
+
+def refused(**options: Any) -> GCM:
+    objective = options.pop("objective", "conditional")
+    model = GCM(5, 3, **options)
+    model.objective = objective
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (IGCM(5, 3), {}, r"model must be a GCM, got IGCM"),
+        (GCM(5, 3), {}, r"model has not been fitted"),
+        (refused(prior="standard", objective="joint"), {}, r"objective='joint'"),
+        (refused(response="continuous"), {}, r"response 'continuous'.*'binary'"),
+        (refused(prior="standard"), {}, r"prior.*'conditional', 'categorical' and 'members'"),
+        (refused(prior="mixture"), {}, r"prior.*'conditional', 'categorical' and 'members'"),
+        (refused(), {"format": "onnx"}, r"cost_family.*Normal.*Logistic.*format='torch'"),
+        (refused(cost_family="logistic").double(), {"format": "onnx"}, r"float64.*float32"),
+        (refused(), {"format": "pickle"}, r"format must be one of"),
+        (refused(), {"batch": 0}, r"batch must be an integer of at least 1"),
+    ],
+)
+def test_what_has_no_program_is_refused_by_name(
+    model: Any, options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / ("model.onnx" if options.get("format") == "onnx" else "model.pt2")
+    path.write_text("kept")
+    with pytest.raises((TypeError, ValueError), match=message):
+        export(model, path, **options)
+    assert path.read_text() == "kept"
+
+
+def test_the_ending_of_a_path_says_the_format(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"path must end in \.onnx for format='onnx', got model"):
+        export(refused(cost_family="logistic"), tmp_path / "model.pt2", format="onnx")

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit, fit_members
+from pyro_gcm.estimators import GCMClassifier, IGCMRegressor
 from pyro_gcm.models.member_settings import MemberSettings
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -42,8 +46,52 @@ def models() -> dict[str, GCM | IGCM]:
     return {"gcm": gcm, "igcm": igcm, "members": members}
 
 
-def computed(model: GCM | IGCM, x: Tensor, r: Tensor) -> dict[str, Tensor]:
+def table(rows: int = 90) -> tuple[pd.DataFrame, np.ndarray]:
+    """Named columns of several kinds, with missing values, and yes or no."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "income": rng.lognormal(10.0, 1.0, rows),
+            "grade": pd.Categorical(rng.choice(list("ABC"), rows), list("CBA"), ordered=True),
+            "job": rng.choice(["clerk", "färber", "smith"], rows),
+            "owner": rng.random(rows) < 0.5,
+        }
+    )
+    y = np.where(X["income"].to_numpy() > 2e4 * rng.random(rows) * 2, "yes", "no")
+    X.loc[::9, ["income", "job"]] = None
+    return X, y
+
+
+def new_rows() -> pd.DataFrame:
+    """Rows of such a table, in another order of the columns."""
+    return pd.DataFrame(
+        {
+            "job": ["clerk", "färber", None, "never seen", "smith"],
+            "grade": ["A", "B", "C", None, "B"],
+            "income": [1e3, 2e4, float("nan"), 4e4, 1e6],
+            "owner": [True, False, False, True, True],
+        }
+    )
+
+
+def estimators() -> dict[str, Any]:
+    """A strict and an implicit one."""
+    X, y = table()
+    options = {"monotonic_cst": {"income": 1, "grade": 1}, "hidden": 6, "epochs": 3}
+    classifier = GCMClassifier(**options, members=2).fit(X, y)
+    return {"classifier": classifier, "regressor": IGCMRegressor(**options).fit(X, 2.0 + X.owner)}
+
+
+def computed(model: Any, x: Tensor, r: Tensor) -> dict[str, Tensor]:
     """Predictions that are compared."""
+    if isinstance(model, GCMClassifier):
+        draws = model.predict_bands(new_rows()).draws
+        return {
+            "predict_proba": torch.from_numpy(model.predict_proba(new_rows())),
+            "draws of bands": torch.from_numpy(np.ascontiguousarray(draws)),
+        }
+    if isinstance(model, IGCMRegressor):
+        return {"predict": torch.from_numpy(np.asarray(model.predict(new_rows())))}
     return {
         "predict": model.predict(x, r),
         "predict with 200 draws": model.predict(x, r, num_samples=200),
@@ -58,7 +106,7 @@ def main() -> None:
         sys.exit(f"{folder} is there: what a version saved stays as it is")
     x, r, _ = data()
     arrays = {"x": x[:20], "r": r[:20]}
-    for name, model in models().items():
+    for name, model in {**models(), **estimators()}.items():
         pyro_gcm.save(model, folder / name)
         found = computed(model, arrays["x"], arrays["r"])
         arrays |= {f"{name}: {key}": value.contiguous() for key, value in found.items()}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyro_gcm.diagnostics import compare_assumptions, render_model
     from pyro_gcm.inference import FitResult, fit
     from pyro_gcm.io import load, save
+    from pyro_gcm.io.export import export
     from pyro_gcm.members import fit_members
     from pyro_gcm.models import GCM, IGCM
     from pyro_gcm.sampling import PosteriorDraws
@@ -44,6 +45,7 @@ __all__ = [
     "distributions",
     "encoders",
     "estimators",
+    "export",
     "fit",
     "fit_members",
     "inference",
@@ -66,6 +68,7 @@ _HOMES = {
     "PosteriorDraws": "sampling",
     "audit_monotonicity": "audit",
     "compare_assumptions": "diagnostics",
+    "export": "io.export",
     "fit": "inference",
     "fit_members": "members",
     "load": "io",

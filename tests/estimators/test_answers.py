@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from loans import loans
+from sklearn.pipeline import make_pipeline
 
+from pyro_gcm import load, save
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
 
@@ -155,14 +157,16 @@ def test_a_regressor_explains_that_y_exceeds_a_number(regressor, table):
 
 
 @pytest.mark.parametrize("estimator", ["classifier", "regressor"])
-def test_no_fall_with_missing_and_unseen_values(estimator, table, request):
+def test_no_fall_with_missing_and_unseen_values(estimator, table, request, tmp_path):
     model = request.getfixturevalue(estimator)
+    save(model, tmp_path / "saved")
     X = table[0].copy()
     X.loc[::3, "job"] = "unseen"
     X.loc[::5, "years"] = np.nan
     X.loc[::6, ["income", "debt"]] = np.nan
-    for search in ("random", "grid"):
-        audit = audit_table(model, X, DIRECTIONS, pairs=1500, searches=[search], tolerance=0.0)
+    for audited in (model, load(tmp_path / "saved"), make_pipeline("passthrough", model)):
+        options = {"pairs": 1000, "searches": ["random", "grid"], "tolerance": 0.0}
+        audit = audit_table(audited, X, DIRECTIONS, **options)
         assert audit.passed, audit.summary()
 
 

@@ -2,15 +2,14 @@
 
 import warnings
 
+import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-hypothesis = pytest.importorskip("hypothesis")
-from hypothesis import HealthCheck, given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-
-from pyro_gcm.estimators import GCMClassifier  # noqa: E402
+from pyro_gcm.estimators import GCMClassifier
 
 ROWS = 24
 NUMBERS = st.one_of(

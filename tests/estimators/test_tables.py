@@ -6,6 +6,8 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import pytest
 from loans import loans
 from sklearn.exceptions import NotFittedError
@@ -34,11 +36,11 @@ def test_columns_are_found_by_name(fitted):
 
 
 def test_rows_do_not_depend_on_the_kind_of_frame(fitted):
-    polars, model, X = pytest.importorskip("polars"), fitted[0], fitted[1]
+    model, X, _ = fitted
     expected = model.predict_proba(X)
     frame = polars.from_pandas(X).with_columns(polars.col("grade").cast(polars.String))
     assert np.array_equal(model.predict_proba(frame), expected)
-    arrow = pytest.importorskip("pyarrow").Table.from_pandas(X)
+    arrow = pyarrow.Table.from_pandas(X)
     assert np.array_equal(model.predict_proba(arrow), expected)
     nullable = X.convert_dtypes()
     assert str(nullable["income"].dtype) == "Float64"
@@ -46,7 +48,6 @@ def test_rows_do_not_depend_on_the_kind_of_frame(fitted):
 
 
 def test_polars_frames_are_trained_on_as_they_are():
-    polars = pytest.importorskip("polars")
     X, y = loans(120)
     levels = polars.Enum(["A", "B", "C"])
     frame = polars.from_pandas(X).with_columns(polars.col("grade").cast(polars.String).cast(levels))

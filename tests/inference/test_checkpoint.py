@@ -78,6 +78,7 @@ def test_a_checkpoint_from_before_seeds_were_saved_is_resumed(toy: Rows, tmp_pat
         fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(5))
     state = torch.load(path, weights_only=True)
     del state["model"]["base_samples._extra_state"]
+    state["identity"].pop("shape of base_samples._extra_state", None)
     torch.save(state, path)
     fit(resumed, *toy, **OPTIONS, checkpoint=path)
     assert same(weights(whole), weights(resumed))

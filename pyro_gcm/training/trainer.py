@@ -103,7 +103,12 @@ class Trainer(ABC):
             "scheduler": type(self.scheduler).__name__,
             "clip_norm": options.clip_norm,
             "averaged weights": options.patience is not None,
-            **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
+            # Extra state, such as a seed, is not in checkpoints from before it was part of states.
+            **{
+                f"shape of {k}": list(v.shape)
+                for k, v in model.state_dict().items()
+                if not k.endswith("_extra_state")
+            },
         }
         self.saved = Checkpoint(options.checkpoint)
         self.saved_state = self.saved.read()

@@ -71,6 +71,19 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
     assert not list(path.parent.iterdir())  # nothing left of a complete run
 
 
+def test_a_checkpoint_from_before_seeds_were_saved_is_resumed(toy: Rows, tmp_path: Path) -> None:
+    whole, resumed, path = GCM(3, 2), GCM(3, 2), tmp_path / "run.pt"
+    fit(whole, *toy, **OPTIONS)
+    with pytest.raises(KeyboardInterrupt):
+        fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(5))
+    state = torch.load(path, weights_only=True)
+    del state["model"]["base_samples._extra_state"]
+    state["identity"].pop("shape of base_samples._extra_state", None)
+    torch.save(state, path)
+    fit(resumed, *toy, **OPTIONS, checkpoint=path)
+    assert same(weights(whole), weights(resumed))
+
+
 def test_checkpoint_changes_no_number(toy: Rows, tmp_path: Path) -> None:
     with_file, without = GCM(3, 2), GCM(3, 2)
     fit(with_file, *toy, **OPTIONS, checkpoint=str(tmp_path / "run.pt"))

@@ -26,8 +26,9 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
         try:
             tensor = torch.as_tensor(_as_array(value))
         except (TypeError, ValueError, RuntimeError) as error:
+            reason = _no_number(value) or error
             raise TypeError(
-                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {error}"
+                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {reason}"
             ) from error
     if tensor.is_complex():
         raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
@@ -65,6 +66,21 @@ def matrix(
         )
     _check_rows_and_finite(name, tensor, missing)
     return tensor
+
+
+def column_names(value: Any) -> list[str] | None:
+    """The names of the columns of a DataFrame, if all are text."""
+    names = getattr(value, "columns", None)
+    if names is None or isinstance(value, Tensor):
+        return None
+    return list(names) if all(isinstance(name, str) for name in names) else None
+
+
+def check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
+    """Check that a DataFrame has the columns that the training rows had, in their order."""
+    given = column_names(value) or []
+    if known is not None and len(given) == len(known) and list(known) != given:
+        raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")
 
 
 def no_empty_column(name: str, tensor: Tensor) -> None:
@@ -187,6 +203,33 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
     """An array that torch can convert: writable, without negative strides or Python objects."""
     array = np.asarray(value)
     # A DataFrame with columns of different types becomes an array of objects.
-    if array.dtype == object and all(isinstance(v, Real | np.bool_) for v in array.flat):
-        array = array.astype(np.float64)
+    if array.dtype == object and all(_is_number(v) for v in array.flat):
+        values = [math.nan if _is_na(v) else v for v in array.flat]
+        array = np.array(values, dtype=np.float64).reshape(array.shape)
     return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])
+
+
+def _is_na(value: Any) -> bool:
+    """Whether it is `pandas.NA`."""
+    return type(value).__name__ == "NAType"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | np.bool_) or _is_na(value)
+
+
+def _no_number(value: Any) -> str:
+    """What in an array or a DataFrame is no number; empty if nothing can be named."""
+    array = np.asarray(value, dtype=object)
+    strange = [place for place, v in np.ndenumerate(array) if not _is_number(v)]
+    if not strange or not array.ndim:
+        return ""
+    names = getattr(value, "columns", None)
+    at = strange[0]
+    where = (
+        f"column {names[at[1]]!r}" if names is not None and len(at) == 2 else f"entry {list(at)}"
+    )
+    return (
+        f"{where} has {array[at]!r}, which is no number; pyro_gcm.estimators take text, categories "
+        "and labels as they are"
+    )

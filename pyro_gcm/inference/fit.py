@@ -15,7 +15,15 @@ from pyro.infer import ELBO
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import ArrayLike, checked_data, kind, no_empty_column, one_of, row_blocks
+from pyro_gcm._validation import (
+    ArrayLike,
+    checked_data,
+    column_names,
+    kind,
+    no_empty_column,
+    one_of,
+    row_blocks,
+)
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
 from pyro_gcm.inference.row_weights import in_parts, weighable, weighed
@@ -233,6 +241,7 @@ def fit(
         "best_epoch": result.best_epoch,
         "seed": options.seed,
         "engine": result.engine,
+        "columns": {name: column_names(value) for name, value in (("x", x), ("r", r))},
     }
     return result
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import ArrayLike
+from pyro_gcm._validation import ArrayLike, check_names
 from pyro_gcm.models.surfaces import SurfaceDraws
 from pyro_gcm.sampling.base_samples import BatchInvariantProducts
 from pyro_gcm.sampling.posterior import PosteriorDraws
@@ -40,6 +40,11 @@ def _evaluated(method: Method, products: Callable[[], AbstractContextManager[Any
             self.warn_once(
                 f"{self.name} has not been fitted: its predictions are those of its initial weights"
             )
+        known = (self.training_summary or {}).get("columns", {})
+        others = [*args[:1], *(kwargs[name] for name in ("r", "revenues") if name in kwargs)]
+        check_names("x", x, known.get("x"))
+        for r in others:
+            check_names("r", r, known.get("r"))
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
         with torch.no_grad(), evaluating(self), products():
             result = method(self, x, *args, **kwargs)

@@ -91,6 +91,7 @@ def test_how_it_was_trained_is_kept(tmp_path: Path) -> None:
         "best_epoch": result.best_epoch,
         "seed": 4,
         "engine": "plain",
+        "columns": {"x": None, "r": None},
     }
     assert GCM(1, 1).training_summary is None
 

@@ -17,6 +17,7 @@ from reproduce import (
     datasets,
     implicit,
     loans,
+    members_ablation,
     quantile,
     quoted,
     search,
@@ -73,6 +74,7 @@ FILES = {
     },
     **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in _FINALS_OF.items()},
     "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
+    "members_ablation": ("members_ablation", 102),
     "loans": ("loans", 5 * len(loans.METHODS)),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
@@ -318,5 +320,6 @@ TABLES: dict[str, Callable[..., str]] = {
     "auctions": auctions.report,
     "gain_in_errors": auctions.gain_in_errors,
     "untouched": untouched.report,
+    "members_ablation": members_ablation.report,
     "loans": loans.report,
 }

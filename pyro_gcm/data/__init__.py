@@ -2,7 +2,6 @@
 
 from pyro_gcm.data.auctions import Auctions, simulate_auctions
 from pyro_gcm.data.dataset import Dataset
-from pyro_gcm.data.loaders.loan_psds import load_loans
-from pyro_gcm.data.registry import NAMES, load
+from pyro_gcm.data.registry import NAMES, load, load_loans
 
 __all__ = ["NAMES", "Auctions", "Dataset", "load", "load_loans", "simulate_auctions"]

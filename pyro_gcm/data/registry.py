@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from pyro_gcm._validation import one_of
 from pyro_gcm.data import loaders
 from pyro_gcm.data.dataset import Dataset
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Names of the data sets: the modules of ``pyro_gcm.data.loaders``.
 NAMES = tuple(sorted(module.name for module in pkgutil.iter_modules(loaders.__path__)))
@@ -48,3 +52,21 @@ def load(name: str, variant: str = "default") -> Dataset:
     one_of("name", name, NAMES)
     one_of("variant", variant, ["default", "published"])
     return getattr(import_module(f"{loaders.__name__}.{name}"), variant)()
+
+
+def load_loans() -> tuple[pd.DataFrame, pd.Series]:
+    """The loans behind "loan_psds" as a table of the columns in the file, and their outcomes.
+
+    :returns: 45,342 rows of loan_amnt [dollars], term, purpose and home_ownership [categories],
+        revol_bal [dollars], open_acc [open credit lines]; annual_inc [dollars], dti [percent],
+        payment_inc_ratio [the payments, in percent of the income], revol_util [percent of the
+        credit line that is used], grade [1 to 7, the safest], emp_length [1 is under a year, 11 is
+        ten years or more; missing in 1,776 rows], delinq_2yrs_zero and pub_rec_zero [1 if there is
+        no delinquency in two years, no derogatory public record]; and the outcomes, "default" or
+        "paid off", half of the rows each by the selection of the file.
+
+    Columns that the authors of the file computed from others, or from the outcome, are left out.
+    """
+    from pyro_gcm.data.loaders import loan_psds
+
+    return loan_psds.table()

@@ -168,6 +168,7 @@ def test_exit_code_is_2_for_invalid_arguments_and_errors(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.long(keep=0)
 def test_package_can_be_run_as_a_program(folder: Path) -> None:
     command = [sys.executable, "-m", "pyro_gcm.audit", "toy:falls", "rows.csv", "--r=bid,price"]
     done = subprocess.run([*command, "--pairs=300"], capture_output=True, text=True, check=False)

@@ -86,6 +86,7 @@ def test_draws_of_a_surface_keep_their_weights():
     torch.testing.assert_close(mean, model.surface(x, revenues))
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("response", ["binary", "continuous"])
@@ -167,6 +168,7 @@ def test_baselines_and_igcm_take_the_columns():
     assert Boosted(implicit, score).predict(x, r).shape == (200,)
 
 
+@pytest.mark.long(keep=0)
 def test_the_audit_knows_how_to_call_it(of_role):
     x, r, _ = rows(40, seed=7)
     assert list(inspect.signature(Boosted.predict).parameters)[1:3] == ["x", "r"]

@@ -177,6 +177,7 @@ def test_the_score_of_fewer_trees_is_that_of_a_smaller_booster(library, response
     np.testing.assert_allclose(found, RawScore(library, small.estimator)(inputs, 7), rtol=1e-6)
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("library", list(TREES))
 def test_scores_of_a_continuous_outcome_are_in_its_units(library):
     x, r, y = rows(response="continuous")

@@ -35,6 +35,7 @@ def posterior_mean(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> tuple[Tensor,
     return mean, log_p.exp().mean(0).log()
 
 
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("kind", ["AutoNormal", "AutoDiagonalNormal"])
 def test_autoguide_finds_the_posterior_of_z(
     kind: str, fixed: tuple[GCM, Tensor, Tensor, Tensor]
@@ -54,6 +55,7 @@ def test_autoguide_finds_the_posterior_of_z(
     assert -sum(losses[-50:]) / 50 == pytest.approx(evidence.sum().item(), abs=0.5)
 
 
+@pytest.mark.long(keep=0)
 def test_nuts_draws_from_the_posterior_of_z(fixed: tuple[GCM, Tensor, Tensor, Tensor]) -> None:
     model, x, r, y = fixed
     sampler = MCMC(

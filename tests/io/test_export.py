@@ -89,7 +89,7 @@ def test_every_kind_of_model_has_a_program(name: str, tmp_path: Path) -> None:
     check(trained(name), loaded(export(trained(name), tmp_path / "model.pt2")))
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("name", ["members", "alternatives", "categorical", "members with p0"])
 def test_onnx_predicts_as_the_model(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")

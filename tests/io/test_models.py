@@ -51,6 +51,7 @@ def test_a_model_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     assert equal(computed(model, rows), computed(loaded, rows))
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_another_process_predicts_the_same_bits(threads: int, tmp_path: Path) -> None:
     names = ["continuous", "flow prior", "implicit", "joint", "built members, binary"]

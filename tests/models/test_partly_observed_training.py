@@ -196,6 +196,7 @@ def score(model: GCM) -> float:
     return float(model.log_prob(data.x, data.r, torch.full((3000,), NAN), true).mean())
 
 
+@pytest.mark.long(keep=0)
 def test_seen_prices_say_more_of_the_price_than_outcomes_do() -> None:
     data, true = prices(3000, 1, seed=1)
     spread = torch.where(data.x[:, 1:] > 0, 4.0, 12.0)

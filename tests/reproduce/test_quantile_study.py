@@ -125,6 +125,7 @@ def test_the_search_of_gcm_is_over_the_dimension_of_z():
     assert {each["optimizer"] for each in found} == {"adam"}
 
 
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("setting", ["tuned", "paper"])
 def test_quick_runs_every_method_and_draws_the_figure(tmp_path, capsys, setting):
     quantile.main(options(quantile, tmp_path, "--jobs", "1", "--setting", setting, "--quick"))

@@ -136,6 +136,7 @@ def test_the_report_is_of_one_device_but_for_the_times(tmp_path, filled):
     assert other["public_published"]["value"].eq(0.4321).all()
 
 
+@pytest.mark.long(keep=0)
 def test_report_is_the_same_twice_and_in_any_order_of_rows(tmp_path, filled):
     results = report.read(tmp_path)
     assert text_of(tmp_path) == filled
@@ -264,6 +265,7 @@ def test_two_settings_for_one_fit_are_refused(tmp_path):
         report.read(tmp_path)
 
 
+@pytest.mark.long(keep=0)
 def test_every_figure_that_the_report_names_is_drawn(tmp_path, filled):
     (tmp_path / "quantile_curves").mkdir()
     for method in ("MM", "GCM"):

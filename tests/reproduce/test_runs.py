@@ -119,6 +119,7 @@ def test_an_error_in_one_fit_keeps_the_finished_ones(tmp_path):
     assert set(run_fits(path, asked, toy, options())["seed"]) == {0, 1, 2, 3}
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_killed_run_leaves_a_whole_table_and_goes_on_to_the_same_one(tmp_path, jobs):
     path = tmp_path / "table.csv"
@@ -241,6 +242,7 @@ def test_a_table_of_other_columns_is_refused_by_name(tmp_path):
     assert path.read_text() == "method,auc\nGCM,0.8\n"
 
 
+@pytest.mark.long(keep=0)
 def test_dask_runs_the_fits_in_its_own_workers(tmp_path):
     distributed = pytest.importorskip("distributed")
 

@@ -74,6 +74,7 @@ def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
 # The study. Outcomes are shuffled in all of its tests, so that nobody sees a score of the check.
 
 
+@pytest.mark.long(keep=0)
 def test_the_study_runs_every_method_and_resumes(tmp_path, capsys, monkeypatch):
     untouched.main(asked(tmp_path))
     path = tmp_path / "untouched.csv"

@@ -46,7 +46,7 @@ _LOANS = RawFile(
 _FILE_ROWS, _ROWS, _POSITIVES = 45_342, 43_566, 21_599
 _LOWEST_RATE = 5.3  # percent a year
 
-#: What `load_loans` returns: directions in which a default is expected to become more likely.
+#: Of the table of `load_loans`: directions in which a default is expected to become more likely.
 DIRECTIONS = {
     "annual_inc": -1,
     "dti": 1,
@@ -71,25 +71,14 @@ def default() -> Dataset:
     return _build("default", _free_inputs(table), _revenues(table), table)
 
 
-def load_loans() -> tuple[pd.DataFrame, pd.Series]:
-    """The loans behind "loan_psds" as a table of the columns in the file, and their outcomes.
-
-    :returns: 45,342 rows of loan_amnt [dollars], term, purpose and home_ownership [categories],
-        revol_bal [dollars], open_acc [open credit lines]; annual_inc [dollars], dti [percent],
-        payment_inc_ratio [the payments, in percent of the income], revol_util [percent of the
-        credit line that is used], grade [1 to 7, the safest], emp_length [1 is under a year, 11 is
-        ten years or more; missing in 1,776 rows], delinq_2yrs_zero and pub_rec_zero [1 if there is
-        no delinquency in two years, no derogatory public record]; and the outcomes, "default" or
-        "paid off", half of the rows each by the selection of the file.
-
-    Columns that the authors of the file computed from others, or from the outcome, are left out.
-    """
+def table() -> tuple[pd.DataFrame, pd.Series]:
+    """What `data.load_loans` returns."""
     columns = [*_FREE, *DIRECTIONS]
-    table = pd.read_csv(io.BytesIO(read_raw(_LOANS)), usecols=[*columns, "outcome"])
-    check_count("loan_psds", "rows", len(table), _FILE_ROWS)
-    table["emp_length"] = table["emp_length"].astype("float64").replace(0.0, np.nan)
+    loans = pd.read_csv(io.BytesIO(read_raw(_LOANS)), usecols=[*columns, "outcome"])
+    check_count("loan_psds", "rows", len(loans), _FILE_ROWS)
+    loans["emp_length"] = loans["emp_length"].astype("float64").replace(0.0, np.nan)
     categories = dict.fromkeys(["term", "purpose", "home_ownership"], "category")
-    return table[columns].astype(categories), table["outcome"]
+    return loans[columns].astype(categories), loans["outcome"]
 
 
 def published() -> Dataset:

@@ -38,8 +38,10 @@ class Answers(MonotoneEstimator):
 
         The value that comes back does what was asked for: with it in place `predict_proba`, or
         `predict` of a regressor, is at least `probability`, or below it with `below=True`. Of all
-        values that do, it is the one next to those that do not. Infinite means that there is no
-        such value, or no other one.
+        values that do, it is the one next to those that do not. Infinite means that no value does,
+        if it lies where the prediction comes closer, and otherwise that every value does. A
+        category has None where no level does. Booleans and whole numbers are taken as numbers, so
+        the value may lie between two of theirs.
 
         :param X: a table of n rows; what it has in `feature` does not matter.
         :param feature: name or index of the column, whose direction is in `monotonic_cst`.
@@ -103,7 +105,8 @@ class Answers(MonotoneEstimator):
             "probability" of the event and the "outcome" taken as given (the event or not);
             "binding", the probability that another value of this column among the training rows
             would have turned the outcome; "cost", its median in units of the column, and "lower"
-            and "upper". They are infinite where it is beyond the values of the training rows.
+            and "upper". They are infinite, or None for a category, where it is beyond the values
+            of the training rows.
         """
         import pandas as pd
 

@@ -77,7 +77,8 @@ class MonotoneEstimator(BaseEstimator):
         weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)
-        recipe = self._recipe(len(y), x.shape[1], r.shape[1], encoding.ordered)
+        count_of = len(y) if weights is None else int(weights.count_nonzero())
+        recipe = self._recipe(count_of, x.shape[1], r.shape[1], encoding.ordered)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)

@@ -89,7 +89,7 @@ class _Table:
             self.frame = nw.from_native(X, eager_only=True)
             columns = list(self.frame.columns)
         except TypeError:
-            self.array = np.asarray(X)
+            self.array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
             if self.array.ndim != 2:
                 raise ValueError(f"X must be a table, got shape {self.array.shape}") from None
             columns = list(range(self.array.shape[1]))
@@ -97,7 +97,7 @@ class _Table:
         if not self.rows:
             raise ValueError("X must have at least one row")
         if directions is None:
-            directions = getattr(predictor, "monotonic_cst", None)
+            directions = _directions_of(predictor, columns)
         self.places, self.signs = _moving(directions, columns)
         self.names = [str(columns[place]) for place in self.places]
         self.columns = columns
@@ -105,8 +105,12 @@ class _Table:
         read = [self._numbers(place) for place in self.places]
         values = np.stack(read, 1)
         self.missing = np.isnan(values)
-        with np.errstate(all="ignore"):
-            medians = np.nan_to_num(np.nanmedian(values, 0)) if self.rows else values
+        given = [v[~np.isnan(v)] for v in read]
+        if not any(len(np.unique(v)) > 1 for v in given):
+            raise ValueError(
+                f"X must have two values at least in one of the constrained columns {self.names}"
+            )
+        medians = [np.median(v) if len(v) else 0.0 for v in given]
         self.values = np.where(self.missing, medians, values)
 
     def _numbers(self, place: int) -> Array:
@@ -120,7 +124,7 @@ class _Table:
                 return np.asarray(self.array[:, place], dtype=np.float64)
             except (TypeError, ValueError) as error:
                 raise ValueError(f"column {name} of X must have numbers: {error}") from error
-        series = self.frame[name]
+        series = self.frame.get_column(name)
         if series.dtype == nw.Enum:
             levels = list(series.dtype.categories)
             self.levels[-1] = levels
@@ -149,12 +153,21 @@ class _Table:
             column: Any = values[:, at]
             dtype: Any = nw.Float64
             if levels is not None:
-                dtype, last = self.frame[name].dtype, len(levels) - 1
+                dtype, last = self.frame.get_column(name).dtype, len(levels) - 1
                 near = [None if np.isnan(v) else min(max(round(v), 0), last) for v in column]
                 column = [None if v is None else levels[v] for v in near]
             backend = nw.get_native_namespace(frame)
             series.append(nw.new_series(name, column, dtype, backend=backend))
         return frame.with_columns(*series).to_native()
+
+
+def _directions_of(predictor: Any, columns: list[Any]) -> Any:
+    """Those of a predictor, by name where X has the names of the columns of its training rows."""
+    found = getattr(predictor, "monotonic_cst", None)
+    names = getattr(predictor, "feature_names_in_", None)
+    if found is None or names is None or isinstance(found, Mapping) or set(names) - set(columns):
+        return found
+    return dict(zip(names, found, strict=True))
 
 
 def _moving(directions: Any, columns: list[Any]) -> tuple[list[int], list[int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +38,10 @@ class Answers(MonotoneEstimator):
 
         The value that comes back does what was asked for: with it in place `predict_proba`, or
         `predict` of a regressor, is at least `probability`, or below it with `below=True`. Of all
-        values that do, it is the one next to those that do not. Infinite means that there is no
-        such value, or no other one.
+        values that do, it is the one next to those that do not. Infinite means that no value does,
+        if it lies where the prediction comes closer, and otherwise that every value does. A
+        category has None where no level does. Booleans and whole numbers are taken as numbers, so
+        the value may lie between two of theirs.
 
         :param X: a table of n rows; what it has in `feature` does not matter.
         :param feature: name or index of the column, whose direction is in `monotonic_cst`.
@@ -51,10 +54,10 @@ class Answers(MonotoneEstimator):
         import pandas as pd
 
         moving, level = self._moving(X, feature), check_level("level", level)
+        if not isinstance(probability, Real) or not np.isfinite(probability):
+            raise ValueError(f"probability must be a finite number, got {probability!r}")
         if self.response == "binary" and not 0.0 < probability < 1.0:
             raise ValueError(f"probability must be in (0, 1), got {probability!r}")
-        if not np.isfinite(probability):
-            raise ValueError(f"probability must be finite, got {probability!r}")
         find = last_below if below else first_reaching
 
         def values(predict: OfRows, repeats: int = 1) -> Array:
@@ -78,7 +81,8 @@ class Answers(MonotoneEstimator):
                 stacklevel=2,
             )
         found = {name: code.values_at(value) for name, value in found.items()}
-        return pd.DataFrame({**found, "beyond": beyond}, index=getattr(X, "index", None))
+        index = X.index if isinstance(X, pd.DataFrame) else None
+        return pd.DataFrame({**found, "beyond": beyond}, index=index)
 
     def explain(self, X: Any, *, above: float | None = None, level: float = 0.9) -> pd.DataFrame:
         """Which constrained column stands in the way of the event, and what it would have cost.
@@ -101,7 +105,8 @@ class Answers(MonotoneEstimator):
             "probability" of the event and the "outcome" taken as given (the event or not);
             "binding", the probability that another value of this column among the training rows
             would have turned the outcome; "cost", its median in units of the column, and "lower"
-            and "upper". They are infinite where it is beyond the values of the training rows.
+            and "upper". They are infinite, or None for a category, where it is beyond the values
+            of the training rows.
         """
         import pandas as pd
 
@@ -118,7 +123,8 @@ class Answers(MonotoneEstimator):
             best, worst = (code.high, code.low)[:: code.sign]
             turned = np.where(happens, worst, best)
             at_turned = event(*moving.rows(turned))
-            share = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
+            with np.errstate(invalid="ignore", divide="ignore"):  # in the branch not taken
+                share = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
             found = {
                 "row": np.arange(len(p)),
                 "feature": names[at],
@@ -150,7 +156,7 @@ class Answers(MonotoneEstimator):
             if above is not None:
                 raise ValueError("above is for regressors; a classifier explains its second class")
             return self._of_rows
-        if above is None or not np.isfinite(above):
+        if not isinstance(above, Real) or not np.isfinite(above):
             raise ValueError(f"above must be the number that y has to exceed, got {above!r}")
 
         def exceeds(x: Any, r: Any) -> Array:
@@ -177,6 +183,12 @@ class Answers(MonotoneEstimator):
         moving, level = self._moving(X, feature), check_level("level", level)
         code = moving.code
         grid = code.positions(_grid(moving) if values is None else values)
+        if grid.ndim != 1 or not len(grid) or np.isnan(grid).any():
+            raise ValueError(f"values must be a list of values of {code.label}, got {values!r}")
+        if feature in ("prediction", "lower", "upper"):
+            raise ValueError(
+                f"{code.label} has the name of a column of the result: pass its index as feature"
+            )
         means, bands = [], []
         for value in grid:
             x, r = moving.rows(np.full(len(moving), value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ class Bands(NamedTuple):
 
 def check_level(name: str, level: float) -> float:
     """Return the level of a band or interval, which must lie in (0, 1)."""
-    if isinstance(level, bool) or not isinstance(level, float | int) or not 0.0 < level < 1.0:
+    if not isinstance(level, Real) or not 0.0 < level < 1.0:
         raise ValueError(f"{name} must be a number in (0, 1), got {level!r}")
     return float(level)
 

@@ -19,13 +19,19 @@ def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> l
     """
     if monotonic_cst is None:
         return [0] * count
+    index = getattr(monotonic_cst, "index", ())  # of a Series; that of a list is a method
+    if not callable(index) and any(isinstance(name, str) for name in index):
+        raise ValueError(
+            "monotonic_cst is a Series with names, which would be read by position: pass "
+            "monotonic_cst.to_dict()"
+        )
     if isinstance(monotonic_cst, Mapping):
         if names is None:
             raise ValueError(
                 "monotonic_cst names columns, but X has no names: pass a DataFrame whose names are "
                 "strings, or an entry for each column"
             )
-        unknown = sorted(set(map(str, monotonic_cst)) - set(names))
+        unknown = [name for name in monotonic_cst if name not in names]
         if unknown:
             raise ValueError(
                 f"monotonic_cst names columns that X does not have: {unknown}; it has {list(names)}"
@@ -67,8 +73,8 @@ def categories(
             example = next(label for label in column.labels if label is not None)
             raise ValueError(
                 f"{column.label} of X has text or categories, such as {example!r}: name it in "
-                "categorical_features, pass a DataFrame with categorical_features='from_dtype', or "
-                "make it numbers"
+                "categorical_features, pass a DataFrame whose names are strings with "
+                "categorical_features='from_dtype', or make it numbers"
             )
     return chosen
 

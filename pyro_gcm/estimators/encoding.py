@@ -131,7 +131,8 @@ class ColumnEncoding:
             if column.numbers is None:
                 if column.is_missing.all():
                     return np.full(len(column.is_missing), np.nan)
-                raise ValueError(f"{self.label} of X had numbers in fit, got text or categories")
+                had = "numbers" if self.low < self.high else "numbers, or no values,"
+                raise ValueError(f"{self.label} of X had {had} in fit, got text or categories")
             return column.numbers
         place = {level: float(at) for at, level in enumerate(self.levels)}
         labels = self._checked_labels(column)

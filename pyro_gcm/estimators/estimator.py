@@ -68,6 +68,7 @@ class MonotoneEstimator(BaseEstimator):
         goes_on = self.warm_start and hasattr(self, "model_")
         if goes_on:
             encoding = self.encoding_
+            self._check_warm_start(count)
         else:
             names = column_names(X)
             signs = directions(self.monotonic_cst, len(columns), names)
@@ -76,7 +77,8 @@ class MonotoneEstimator(BaseEstimator):
         weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)
-        recipe = self._recipe(len(y), x.shape[1], r.shape[1], encoding.ordered)
+        count_of = len(y) if weights is None else int(weights.count_nonzero())
+        recipe = self._recipe(count_of, x.shape[1], r.shape[1], encoding.ordered)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "progress": bool(self.verbose)}
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
@@ -88,15 +90,34 @@ class MonotoneEstimator(BaseEstimator):
         if self.response == "binary":
             for fitted, seen in [(model, rows), *samples]:
                 match_base_rate(fitted, seen)
+        if not goes_on:
+            validate_data(self, X, reset=True, skip_check_array=True)
         self.bootstrap_models_ = [fitted for fitted, _ in samples]
         self.encoding_, self.model_, self.n_iter_ = encoding, model, epochs
+
+    def _check_warm_start(self, bootstrap: int) -> None:
+        """Refuse options that a warm start cannot change, rather than leave them out."""
+        known = getattr(self, "feature_names_in_", None)
+        wanted = directions(self.monotonic_cst, self.n_features_in_, known)
+        signs = [column.sign for column in self.encoding_.columns]
+        if wanted != signs:
+            raise ValueError(
+                f"monotonic_cst must be that of the first fit, {signs} for the columns, in a warm "
+                f"start, got {wanted}"
+            )
+        if bootstrap != len(self.bootstrap_models_):
+            raise ValueError(
+                f"bootstrap must be that of the first fit, {len(self.bootstrap_models_)}, in a "
+                f"warm start, got {bootstrap}"
+            )
 
     def _columns_to_fit(self, X: Any) -> list[Column]:
         """The columns of the training rows; their names are kept, or compared in a warm start."""
         if self.warm_start and hasattr(self, "model_"):
             return self._columns(X)
         columns = read_table(X, self)
-        validate_data(self, X, reset=True, skip_check_array=True)
+        # Names are checked here and kept after the training: a fit that fails leaves the last one.
+        validate_data(BaseEstimator(), X, reset=True, skip_check_array=True)
         return columns
 
     # Predicting

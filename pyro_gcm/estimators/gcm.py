@@ -97,7 +97,7 @@ class GCMRegressor(RealOutcome, GCMOptions):
         is None.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
-    :param random_state: seed, or a generator of numpy.
+    :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 
@@ -151,7 +151,7 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
-    :param random_state: seed, or a generator of numpy.
+    :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 

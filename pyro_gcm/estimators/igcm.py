@@ -83,11 +83,11 @@ class IGCMRegressor(RealOutcome, IGCMOptions):
         for another one of all rows; "auto" does not.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
-    :param random_state: seed, or a generator of numpy.
+    :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 
-    After `fit`: `model_`, a `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
     `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
     that are text.
 
@@ -130,11 +130,11 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
-    :param random_state: seed, or a generator of numpy.
+    :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param verbose: whether training shows its progress.
 
-    After `fit`: `model_`, a `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
     `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
     that are text; `classes_`.
 

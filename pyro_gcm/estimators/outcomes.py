@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from pyro_gcm.estimators.table import Column
 from pyro_gcm.sampling.bisection import smallest_reaching
 
 Array = npt.NDArray[np.float64]
+#: Numbers that a model in float32 can square on the way, with room for a product or two.
+_LARGEST = 1e30
 
 
 class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
@@ -56,7 +59,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
-        weight = _weights(sample_weight, columns)
+        weight = self._weighed(y, _weights(sample_weight, columns))
         classes, at = np.unique(y, return_inverse=True)
         there = np.unique(at if weight is None else at[weight > 0])
         if len(there) < 2:
@@ -66,15 +69,23 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
             )
         if self.warm_start and hasattr(self, "classes_") and list(classes) != list(self.classes_):
             raise ValueError(
-                f"y must have the classes of the first fit, {list(self.classes_)}, in a warm "
-                f"start, got {list(classes)}"
+                f"y must have the classes of the first fit, {self.classes_.tolist()}, in a warm "
+                f"start, got {classes.tolist()}"
             )
-        if self.class_weight is not None:
-            of_class = compute_sample_weight(self.class_weight, y)
-            weight = of_class if weight is None else weight * of_class
         self._learn(X, columns, torch.from_numpy(at.astype(np.float32)), weight)
         self.classes_ = classes
         return self
+
+    def _weighed(self, y: npt.NDArray[Any], weight: Array | None) -> Array | None:
+        """Weights of the rows with those of their classes, or None where all are equal."""
+        if self.class_weight is None:
+            return weight
+        of_class: Array = compute_sample_weight(self.class_weight, y)
+        if not np.isfinite(of_class).all() or (of_class < 0).any():
+            raise ValueError(
+                f"class_weight must have finite weights of at least 0, got {self.class_weight!r}"
+            )
+        return of_class if weight is None else weight * of_class
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes, [n, 2], in the order of `classes_`."""
@@ -110,6 +121,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
             y = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(f"y must be numbers, got {y.dtype}: {error}") from error
+        _check_size(y)
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
         self._learn(X, columns, torch.tensor(y), _weights(sample_weight, columns))
@@ -150,6 +162,22 @@ def _weights(sample_weight: Any, columns: list[Column]) -> Array | None:
     if not (given > 0).any():
         raise ValueError("sample_weight must have a positive weight, got only zeros")
     return None if (given == given[0]).all() else given
+
+
+def _check_size(y: Array) -> None:
+    """Refuse numbers that float32 cannot hold, and warn of those whose differences it loses."""
+    largest, spread = np.abs(y).max(), float(np.ptp(y / 2.0))
+    if largest > _LARGEST or 0.0 < spread < 1.0 / _LARGEST:
+        raise ValueError(
+            f"y must have sizes and differences from {1 / _LARGEST:g} to {_LARGEST:g}: use "
+            "another unit"
+        )
+    if 1e-12 * largest < spread < 1e-5 * largest:
+        warnings.warn(
+            f"y differs by {2 * spread:g} at most, at sizes of {largest:g}, of which predictions "
+            "keep seven digits: subtract a constant from y",
+            stacklevel=3,
+        )
 
 
 def _refuse_missing(y: npt.NDArray[Any]) -> None:

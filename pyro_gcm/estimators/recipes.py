@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 from pyro_gcm._validation import positive, positive_int
@@ -14,16 +15,16 @@ from pyro_gcm.models.member_settings import MemberSettings
 
 #: Options of the training, whose names are those of `fit`.
 _OF_TRAINING = ("epochs", "batch_size", "learning_rate")
+#: Sizes of a model, whose names are those of `GCM` and `IGCM`.
+_OF_MODELS = ("hidden", "alternatives", "costs")
 
 
 def gcm_recipe(
     options: Any, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
 ) -> Recipe:
     """A GCM, of members or with another prior, as the options of an estimator have it."""
-    training = _training(options)
+    training, sizes = _training(options), _sizes(options)
     if options.prior != "members":
-        sizes = {"alternatives": options.alternatives, "costs": options.costs}
-        chosen = _given(hidden=options.hidden, **sizes)
 
         def build(seed: int) -> GCM:
             return GCM(
@@ -32,26 +33,22 @@ def gcm_recipe(
                 response=options.response,
                 prior=options.prior,
                 seed=seed,
-                **chosen,
+                **sizes,
             )
 
         return _plain(build, rows, training, options.early_stopping)
+    dropout = options.dropout
+    if dropout is not None and (isinstance(dropout, bool) or not isinstance(dropout, Real)):
+        raise ValueError(f"dropout must be a probability in [0, 1), got {dropout!r}")
     settings = replace(
         MemberSettings.for_table(rows, x_dim, r_dim),
         members=positive_int("members", options.members),
-        **_given(
-            width=options.hidden,
-            dropout=options.dropout,
-            alternatives=options.alternatives,
-            costs=options.costs,
-            **training,
-        ),
+        **_given(width=sizes.pop("hidden", None), dropout=dropout, **sizes, **training),
     )
 
     def members(seed: int) -> GCM:
-        sizes = x_dim, r_dim
         return build_members(
-            settings, *sizes, response=options.response, ordered=ordered, seed=seed
+            settings, x_dim, r_dim, response=options.response, ordered=ordered, seed=seed
         )
 
     def of_members(model: Any) -> dict[str, Any]:
@@ -65,7 +62,7 @@ def gcm_recipe(
 
 def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:
     """An IGCM, as the options of an estimator have it."""
-    chosen = _given(hidden=options.hidden, alternatives=options.alternatives, costs=options.costs)
+    chosen = _sizes(options)
 
     def build(seed: int) -> IGCM:
         return IGCM(x_dim, r_dim, response=options.response, seed=seed, **chosen)
@@ -94,6 +91,11 @@ def _training(options: Any) -> dict[str, Any]:
     if "learning_rate" in found:
         found["learning_rate"] = positive("learning_rate", found["learning_rate"])
     return found
+
+
+def _sizes(options: Any) -> dict[str, Any]:
+    given = _given(**{name: getattr(options, name) for name in _OF_MODELS})
+    return {name: positive_int(name, value) for name, value in given.items()}
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -77,6 +77,10 @@ def as_frame(table: Any) -> Any:
     try:
         return nw.from_native(table, eager_only=True)
     except TypeError:
+        if callable(getattr(table, "collect", None)):
+            raise TypeError(
+                f"X must have its rows in memory, got {type(table).__name__}: pass X.collect()"
+            ) from None
         return None
 
 
@@ -113,6 +117,8 @@ def _of_series(series: Any, label: str) -> Column:
         return Column(label, np.full(len(series), np.nan))
     if kind in (nw.Categorical, nw.String):
         return Column(label, labels=_labels(series, label), categorical=True)
+    if kind == nw.Unknown and series.is_null().all():  # the Null type of polars and Arrow
+        return Column(label, np.full(len(series), np.nan))
     if type(kind).__name__ in _TIMES:
         raise TypeError(
             f"{label} of X has dates or times ({kind}): pass a number in their place, such as the "
@@ -120,6 +126,8 @@ def _of_series(series: Any, label: str) -> Column:
         )
     if kind == nw.Object:
         return _of_objects(np.array(series.to_list(), dtype=object), label)
+    if kind == nw.Unknown:
+        kind = getattr(series.to_native(), "dtype", kind)
     raise TypeError(f"{label} of X must have numbers, text or categories, got {kind}")
 
 
@@ -175,6 +183,11 @@ def _label(value: Any, label: str) -> str | float:
         text = _text(value)
         assert text is not None
         return text
+    if not isinstance(value, Real | np.bool_ | Decimal):
+        raise TypeError(
+            f"{label} of X has categories that are neither text nor numbers, such as {value!r}: "
+            "rename them, for example with X[...].cat.rename_categories(str), which keeps an order"
+        )
     return _number(value, label)
 
 
@@ -183,7 +196,10 @@ def _number(value: Any, label: str) -> float:
         raise TypeError(
             f"{label} of X: argument must be a string or a number, got {type(value).__name__}"
         )
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{label} of X has a number that is too large for float64") from error
 
 
 def _text(value: Any) -> str | None:

@@ -22,11 +22,12 @@ class TrainingRows(NamedTuple):
     weight: Tensor | None
 
     def resampled(self, seed: int) -> TrainingRows:
-        """A bootstrap sample, in which no class of 0 and 1 gets lost."""
+        """A bootstrap sample of the rows that count, in which no class of 0 and 1 gets lost."""
         generator = torch.Generator().manual_seed(seed)
-        parts = [torch.arange(len(self.y))]
+        counts = torch.ones(len(self.y)) > 0 if self.weight is None else self.weight > 0
+        parts = [counts.nonzero()[:, 0]]
         if ((self.y == 0) | (self.y == 1)).all():
-            parts = [(self.y == label).nonzero()[:, 0] for label in (0, 1)]
+            parts = [((self.y == label) & counts).nonzero()[:, 0] for label in (0, 1)]
         drawn = torch.cat(
             [part[torch.randint(len(part), (len(part),), generator=generator)] for part in parts]
         )

@@ -1,0 +1,177 @@
+"""What was once read in another way than it was meant, or failed with an unclear error."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from loans import loans
+
+from pyro_gcm.audit import audit_table
+from pyro_gcm.estimators import GCMClassifier, GCMRegressor
+from pyro_gcm.estimators.training import TrainingRows
+
+DIRECTIONS = {"income": -1, "debt": 1}
+OPTIONS = {"monotonic_cst": DIRECTIONS, "epochs": 2, "hidden": 8, "members": 2}
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    X, y = loans(80)
+    return X[["income", "debt"]].copy(), y
+
+
+@pytest.fixture(scope="module")
+def model(numbers):
+    return GCMClassifier(**OPTIONS).fit(*numbers)
+
+
+def test_directions_are_never_read_by_the_wrong_name(numbers):
+    X, y = numbers
+    by_name = pd.Series({"debt": 1, "income": -1})
+    with pytest.raises(ValueError, match=r"monotonic_cst is a Series with names.*to_dict"):
+        GCMClassifier(monotonic_cst=by_name).fit(X, y)
+    by_position = pd.Series([-1, 1])
+    model = GCMClassifier(**{**OPTIONS, "monotonic_cst": by_position}).fit(X, y)
+    assert [column.sign for column in model.encoding_.columns] == [-1, 1]
+    digits = X.set_axis(["0", "1"], axis=1)
+    with pytest.raises(ValueError, match=re.escape("X does not have: [0]; it has ['0', '1']")):
+        GCMClassifier(monotonic_cst={0: -1}).fit(digits, y)
+
+
+def test_a_warm_start_refuses_other_directions_and_samples(numbers):
+    model = GCMClassifier(**OPTIONS, warm_start=True).fit(*numbers)
+    with pytest.raises(ValueError, match=re.escape("first fit, [-1, 1] for the columns")):
+        model.set_params(monotonic_cst={"debt": -1}).fit(*numbers)
+    model.set_params(monotonic_cst=DIRECTIONS, bootstrap=2)
+    with pytest.raises(ValueError, match="bootstrap must be that of the first fit, 0, in a warm"):
+        model.fit(*numbers)
+
+
+@pytest.mark.parametrize("weight", [-1, np.inf, np.nan])
+def test_weights_of_classes_are_checked(numbers, weight):
+    with pytest.raises(ValueError, match="class_weight must have finite weights of at least 0"):
+        GCMClassifier(**OPTIONS, class_weight={"no": weight}).fit(*numbers)
+
+
+def test_a_class_without_weight_is_no_class(numbers):
+    with pytest.raises(ValueError, match="two classes, got one class, 'yes'"):
+        GCMClassifier(**OPTIONS, class_weight={"no": 0}).fit(*numbers)
+
+
+def test_columns_without_a_type_are_missing(model, numbers):
+    X = numbers[0][:3]
+    missing = model.predict_proba(X.assign(income=np.nan))
+    of_polars = pl.DataFrame({"income": [None] * 3, "debt": X["debt"].to_numpy()})
+    assert np.array_equal(model.predict_proba(of_polars), missing)
+    of_arrow = pa.table({"income": pa.nulls(3), "debt": X["debt"].to_numpy()})
+    assert np.array_equal(model.predict_proba(of_arrow), missing)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (lambda X: pd.cut(X["debt"], 3), r"column 'k' of X has categories .* such as Interval"),
+        (lambda X: [10**400] * len(X), "column 'k' of X has a number that is too large"),
+        (lambda X: pd.arrays.SparseArray(X["debt"]), "column 'k' of X must have .*Sparse"),
+        (lambda X: pd.period_range("2020", periods=len(X)), "column 'k' of X must have .*period"),
+    ],
+)
+def test_columns_that_cannot_be_read_are_told_what_to_do(numbers, values, message):
+    X, y = numbers
+    with pytest.raises((TypeError, ValueError), match=message):
+        GCMClassifier(**OPTIONS).fit(X.assign(k=values(X)), y)
+
+
+def test_lazy_frames_are_collected_by_the_caller(model, numbers):
+    with pytest.raises(TypeError, match=r"got LazyFrame: pass X\.collect\(\)"):
+        model.predict(pl.from_pandas(numbers[0]).lazy())
+
+
+@pytest.mark.filterwarnings("ignore:.*beyond the training rows|X does not have valid feature names")
+def test_values_are_required_of_lists(model, numbers):
+    rows = numbers[0][:3]
+    of_lists = model.required(rows.to_numpy().tolist(), "debt", 0.5)
+    assert of_lists.equals(model.required(rows, "debt", 0.5).reset_index(drop=True))
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda m, X: m.required(X, "debt", "a"), "probability must be a finite number, got 'a'"),
+        (lambda m, X: m.response_curve(X, "debt", 5.0), "values must be a list of values of col"),
+        (lambda m, X: m.response_curve(X, "debt", [np.nan]), "values must be a list of values of"),
+    ],
+)
+def test_questions_that_are_not_asked_right(model, numbers, ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(model, numbers[0])
+    assert model.predict_bands(numbers[0], level=np.float32(0.5)).level == 0.5
+
+
+def test_a_curve_does_not_hide_a_column_of_its_own(numbers):
+    X, y = numbers
+    X = X.rename(columns={"debt": "lower"})
+    model = GCMClassifier(**{**OPTIONS, "monotonic_cst": {"lower": 1}}).fit(X, y)
+    with pytest.raises(ValueError, match="column 'lower' has the name of a column of the result"):
+        model.response_curve(X, "lower")
+    assert list(model.response_curve(X, 1)) == ["1", "prediction", "lower", "upper"]
+
+
+@pytest.mark.parametrize("option", [{"alternatives": 1.5}, {"costs": "a"}, {"dropout": "a"}])
+def test_sizes_are_checked(numbers, option):
+    with pytest.raises(ValueError, match=f"{next(iter(option))} must be"):
+        GCMClassifier(**{**OPTIONS, **option}).fit(*numbers)
+
+
+def test_numbers_that_float32_cannot_tell_apart(numbers):
+    X, _ = numbers
+    y = np.linspace(1.0, 50.0, len(X))
+    for size in (1e-40, 1e38):
+        with pytest.raises(ValueError, match="y must have sizes and differences from 1e-30 to 1e"):
+            GCMRegressor(**OPTIONS).fit(X, size * y)
+    with pytest.warns(UserWarning, match="predictions keep seven digits: subtract a constant"):
+        GCMRegressor(**OPTIONS).fit(X, 1e9 + y)
+
+
+def test_an_audit_finds_directions_of_positions_by_name(numbers):
+    X, y = numbers
+    model = GCMClassifier(**{**OPTIONS, "monotonic_cst": [-1, 1]}).fit(X, y)
+    options = {"pairs": 300, "progress": False}
+    assert audit_table(model, X[["debt", "income"]], **options).rate == 0.0
+    of_array = GCMClassifier(**{**OPTIONS, "monotonic_cst": [-1, 1]}).fit(X.to_numpy(), y)
+    assert audit_table(of_array, X.set_axis([0, 1], axis=1), **options).rate == 0.0
+    with pytest.raises(ValueError, match=r"two values at least .* columns \['income', 'debt'\]"):
+        audit_table(model, X[:1], **options)
+
+
+def test_a_fit_that_fails_leaves_the_last_one(numbers):
+    X, y = numbers
+    model = GCMClassifier(**OPTIONS).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="two classes"):
+        model.fit(X[["debt", "income"]], ["no"] * len(X))
+    assert list(model.feature_names_in_) == ["income", "debt"]
+    assert np.array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.filterwarnings("error")
+def test_certain_outcomes_are_explained_without_warnings(numbers):
+    X, _ = numbers
+    model = GCMRegressor(**OPTIONS).fit(X, np.linspace(0.0, 1.0, len(X)))
+    assert (model.explain(X, above=1e6)["outcome"] == 0).all()
+    assert (model.explain(X, above=-1e6)["outcome"] == 1).all()
+
+
+def test_bootstrap_samples_are_of_rows_that_count():
+    y = torch.tensor([0.0, 0.0, 1.0, 1.0] * 10)
+    weight = torch.zeros(40, dtype=torch.float64)
+    weight[:3] = 1.0
+    rows = TrainingRows(torch.zeros(40, 1), torch.zeros(40, 1), y, weight)
+    for seed in range(5):
+        drawn = rows.resampled(seed)
+        assert drawn.y.tolist() == [0.0, 0.0, 1.0]
+        assert (drawn.weight == 1.0).all()

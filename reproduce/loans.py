@@ -21,16 +21,12 @@ from pyro_gcm.data import load_loans
 from pyro_gcm.data.loaders.loan_psds import DIRECTIONS
 from pyro_gcm.estimators import GCMClassifier
 from reproduce.arguments import Refused, positive_count
-from reproduce.intervals import TEST_TO_TRAIN, ranking, samples
-from reproduce.markdown import NOT_RUN, grid, known_first
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.scores import binary_scores
-from reproduce.tables import star
+from reproduce.tables import every_metric
 
 #: Rows of --quick.
 QUICK_ROWS = 400
-#: Metrics that are better where higher; the others are errors and times.
-HIGHER = ("AUC", "accuracy", "log score")
 
 
 @functools.cache
@@ -92,22 +88,6 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return {**scores, "fit seconds": spent, "seconds": spent, "epochs": epochs}
 
 
-def report(table: pd.DataFrame) -> str:
-    """Means of every metric; the best in bold, * where the paired difference to it is not 0."""
-    cells, marks = {}, {}
-    if table.empty:
-        return f"{NOT_RUN.capitalize()}."
-    metrics = list(dict.fromkeys(table["metric"]))
-    lower = {metric: metric not in HIGHER for metric in metrics}
-    for metric, of_metric in table.groupby("metric"):
-        values = samples(of_metric, "method")
-        ordered = {method: values[method] for method in known_first(values)}
-        for place in ranking(ordered, lower[str(metric)], TEST_TO_TRAIN):
-            cells[place.method, metric] = place.score
-            marks[place.method, metric] = star(place.behind)
-    return grid(cells, {metric: metric for metric in metrics}, lower, marks)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce loans`."""
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
@@ -128,4 +108,4 @@ def main(arguments: argparse.Namespace) -> None:
         table = run_fits(arguments.output / "loans.csv", fits, run, arguments)
     except ImportError as error:
         raise Refused(f"{error}: pip install pyro-gcm[boosting]") from error
-    print(f"\n{report(table)}\n\nwritten: {arguments.output / 'loans.csv'}")
+    print(f"\n{every_metric(table)}\n\nwritten: {arguments.output / 'loans.csv'}")

@@ -321,5 +321,5 @@ TABLES: dict[str, Callable[..., str]] = {
     "gain_in_errors": auctions.gain_in_errors,
     "untouched": untouched.report,
     "members_ablation": members_ablation.report,
-    "loans": loans.report,
+    "loans": tables.every_metric,
 }

@@ -10,10 +10,9 @@ import pandas as pd
 from reproduce.intervals import TEST_TO_TRAIN, holm, mean_interval, paired_interval, samples
 from reproduce.markdown import NOT_RUN, Cells, Lower, grid
 from reproduce.spaces import SEARCHED
+from reproduce.tables import HIGHER
 from reproduce.tasks import TASKS
 
-#: Metrics that are better where higher; the others are errors and times.
-HIGHER = ("AUC", "accuracy", "log score")
 #: Level of the tests.
 LEVEL = 0.05
 

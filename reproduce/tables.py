@@ -176,3 +176,24 @@ def score(table: pd.DataFrame, name: str, method: str, metric: str | None = None
     metric = metric or TASKS[name].metric
     rows = table[(table["dataset"] == name) & (table["method"] == method)]
     return float(rows.loc[rows["metric"] == metric, "value"].mean())
+
+
+#: Metrics that are better where higher; the others are errors and times.
+HIGHER = ("AUC", "accuracy", "log score")
+
+
+def every_metric(table: pd.DataFrame) -> str:
+    """Means of every metric of one data set, the best in bold.
+
+    * where the corrected 95 % interval of the paired difference to the best excludes 0.
+    """
+    cells, marks = {}, {}
+    metrics = list(dict.fromkeys(table["metric"]))
+    lower = {metric: metric not in HIGHER for metric in metrics}
+    for metric, of_metric in table.groupby("metric"):
+        values = samples(of_metric, "method")
+        ordered = {method: values[method] for method in known_first(values)}
+        for place in ranking(ordered, lower[str(metric)], TEST_TO_TRAIN):
+            cells[place.method, metric] = place.score
+            marks[place.method, metric] = star(place.behind)
+    return grid(cells, {metric: metric for metric in metrics}, lower, marks)

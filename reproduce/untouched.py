@@ -19,18 +19,15 @@ import pyro_gcm
 from pyro_gcm import GCM, baselines, data, fit_members
 from pyro_gcm.training import Diverged
 from reproduce.arguments import Refused, positive_count
-from reproduce.intervals import TEST_TO_TRAIN, ranking, samples
-from reproduce.markdown import NOT_RUN, grid, known_first, markdown
+from reproduce.markdown import NOT_RUN, markdown
 from reproduce.methods import Predictor, Rows, rows_of
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import distribution_scores
-from reproduce.tables import star
+from reproduce.tables import every_metric
 from reproduce.untouched_data import UNTOUCHED, load
 
 #: Rows of --quick, whose outcomes are shuffled.
 QUICK_ROWS = 300
-#: Metrics that are better where higher; the others are errors.
-HIGHER = ("AUC", "accuracy", "log score")
 
 
 @dataclass(frozen=True)
@@ -112,23 +109,13 @@ def report(table: pd.DataFrame, name: str) -> str:
     The best mean is in bold; * where the corrected 95 % interval of the paired difference to it
     excludes 0.
     """
-    cells, marks = {}, {}
     rows = table[table["dataset"] == name]
     if rows.empty:
         return f"{UNTOUCHED[name].title} (`{name}`): {NOT_RUN}."
-    metrics = list(dict.fromkeys(rows["metric"]))
-    lower = {metric: metric not in HIGHER for metric in metrics}
-    for metric, of_metric in rows.groupby("metric"):
-        values = samples(of_metric, "method")
-        ordered = {method: values[method] for method in known_first(values)}
-        for place in ranking(ordered, lower[str(metric)], TEST_TO_TRAIN):
-            cells[place.method, metric] = place.score
-            marks[place.method, metric] = star(place.behind)
-    scores = grid(cells, {metric: metric for metric in metrics}, lower, marks)
     dataset, entry = load(name), UNTOUCHED[name]
     size = f"{len(dataset):,} rows, {dataset.x_dim} covariates ({', '.join(dataset.x_names)})"
     directions = markdown(["Revenue", "Why y increases in it"], map(list, entry.directions.items()))
-    return f"{entry.title} (`{name}`): {size}\n\n{directions}\n\n{scores}"
+    return f"{entry.title} (`{name}`): {size}\n\n{directions}\n\n{every_metric(rows)}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

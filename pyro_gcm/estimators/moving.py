@@ -49,6 +49,10 @@ class MovingColumn:
         # A value takes the place of one that is missing.
         stand_in = Column(self.code.label, np.full(len(self.values), self.code.loc))
         if self.code.kind != "number":
+            if not self.code.levels:
+                raise ValueError(
+                    f"{self.code.label} has a type without levels, so none can be found"
+                )
             labels = np.full(len(self.values), self.code.levels[0], dtype=object)
             stand_in = replace(stand_in, numbers=None, labels=labels)
         self.x, self.r = encoding([*columns[:index], stand_in, *columns[index + 1 :]])

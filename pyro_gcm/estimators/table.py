@@ -158,7 +158,7 @@ def _of_objects(values: npt.NDArray[np.object_], label: str) -> Column:
         raise ValueError(
             f"{label} of X mixes text and {type(other).__name__}, such as {other!r}: make it one"
         )
-    return Column(label, labels=_filled([_text(v) for v in given]), categorical=True)
+    return Column(label, labels=_filled([_text(v, label) for v in given]), categorical=True)
 
 
 def _labels(series: Any, label: str) -> npt.NDArray[np.object_]:
@@ -180,7 +180,7 @@ def _labels(series: Any, label: str) -> npt.NDArray[np.object_]:
 def _label(value: Any, label: str) -> str | float:
     """A level as text or as a number."""
     if isinstance(value, str | bytes):
-        text = _text(value)
+        text = _text(value, label)
         assert text is not None
         return text
     if not isinstance(value, Real | np.bool_ | Decimal):
@@ -202,8 +202,11 @@ def _number(value: Any, label: str) -> float:
         raise ValueError(f"{label} of X has a number that is too large for float64") from error
 
 
-def _text(value: Any) -> str | None:
-    return value.decode() if isinstance(value, bytes) else value
+def _text(value: Any, label: str) -> str | None:
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{label} of X has bytes that are no text in UTF-8: {error}") from error
 
 
 def _filled(values: Sequence[Any]) -> npt.NDArray[np.object_]:

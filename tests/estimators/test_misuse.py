@@ -75,6 +75,7 @@ def test_columns_without_a_type_are_missing(model, numbers):
     ("values", "message"),
     [
         (lambda X: pd.cut(X["debt"], 3), r"column 'k' of X has categories .* such as Interval"),
+        (lambda X: pd.Series([b"\xff"] * len(X), dtype=object), "column 'k' of X has bytes that"),
         (lambda X: [10**400] * len(X), "column 'k' of X has a number that is too large"),
         (lambda X: pd.arrays.SparseArray(X["debt"]), "column 'k' of X must have .*Sparse"),
         (lambda X: pd.period_range("2020", periods=len(X)), "column 'k' of X must have .*period"),
@@ -175,3 +176,11 @@ def test_bootstrap_samples_are_of_rows_that_count():
         drawn = rows.resampled(seed)
         assert drawn.y.tolist() == [0.0, 0.0, 1.0]
         assert (drawn.weight == 1.0).all()
+
+
+def test_a_type_without_levels_has_no_required_one(numbers):
+    X, y = numbers
+    X = X.assign(k=pd.Categorical([None] * len(X), [], ordered=True))
+    model = GCMClassifier(**{**OPTIONS, "monotonic_cst": {"k": 1}}).fit(X, y)
+    with pytest.raises(ValueError, match="column 'k' has a type without levels"):
+        model.required(X, "k", 0.5)

@@ -171,8 +171,8 @@ class MonotoneEstimator(BaseEstimator):
         if self.model_.encoder.members:
             return _numbers(self.model_.predict_draws(x, r)), "members"
         raise ValueError(
-            "bands need prior='members', whose members disagree, or bootstrap= a number of models "
-            "to be fitted on bootstrap samples"
+            "bands need bootstrap=, a number of models to be fitted on bootstrap samples, or a GCM "
+            "with prior='members', whose members disagree"
         )
 
 

@@ -92,6 +92,11 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
         event = self._predict(X)
         return np.stack([1.0 - event, event], 1)
 
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`, [n, 2]; -inf for 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The more probable class of each row, [n]."""
         event = self._predict(X)

@@ -94,6 +94,7 @@ def test_a_pipeline_of_data_frames(table):
     pipeline = make_pipeline(encode, GCMClassifier(**SMALL)).fit(X, y)
     assert "income" in pipeline[-1].feature_names_in_
     assert pipeline.predict_proba(X).shape == (240, 2)
+    assert np.allclose(np.exp(pipeline.predict_log_proba(X)), pipeline.predict_proba(X))
     out_of_fold = cross_val_predict(pipeline, X, y, cv=2, method="predict_proba")
     assert np.allclose(out_of_fold.sum(1), 1.0)
 

@@ -198,7 +198,7 @@ def test_a_regressor_refuses_text_and_single_rows():
     with pytest.raises(ValueError, match="Input y contains infinity, in row 3"):
         GCMRegressor().fit(X, [0.0] * 3 + [np.inf] * 57)
     model = IGCMClassifier(epochs=1).fit(X, ["a", "b"] * 30)
-    with pytest.raises(ValueError, match="bands need prior='members'"):
+    with pytest.raises(ValueError, match="bands need bootstrap="):
         model.predict_bands(X)
 
 

@@ -22,7 +22,7 @@ from pyro_gcm.training import Diverged
 from reproduce import tasks
 from reproduce.arguments import positive_count
 from reproduce.intervals import TEST_TO_TRAIN, mean_interval, samples
-from reproduce.markdown import markdown, shown
+from reproduce.markdown import NOT_RUN, markdown, shown
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import distribution_scores
 from reproduce.tables import star
@@ -179,6 +179,8 @@ def report(table: pd.DataFrame, name: str) -> str:
     * where the corrected 95 % interval of the paired difference excludes 0.
     """
     rows = table[table["dataset"] == name]
+    if rows.empty:
+        return f"{NOT_RUN.capitalize()}."
     metrics = [_metric(name), LOG_SCORE]
     seconds = rows[rows["metric"] == metrics[0]].groupby("method")["seconds"].median()
     start = rows[rows["method"] == DEFAULT]

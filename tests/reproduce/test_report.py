@@ -259,6 +259,21 @@ def test_an_untouched_data_set_without_fits_is_told(tmp_path):
     assert "Doctor visits (`randhie`): not run." in found
 
 
+def test_an_ablation_of_one_data_set_says_that_the_other_was_not_run(tmp_path):
+    rows = [
+        row(experiment="members_ablation", dataset="adult", method=method, metric=metric,
+            split=str(split), seed=split, value=0.5 + 0.01 * split, settings="{}")
+        for method in ("default", "members: K = 1")
+        for metric in ("AUC", "log score")
+        for split in range(2)
+    ]  # fmt: skip
+    write(tmp_path, "members_ablation", rows)
+    found = section(text_of(tmp_path), "9. Search of thirty trials")
+    adult, auto_mpg = found.split("### What members are made of")[1].split("Auto MPG:")
+    assert "| members | K = 1 | 0.0000" in adult
+    assert auto_mpg.strip() == "Not run."
+
+
 def test_two_settings_for_one_fit_are_refused(tmp_path):
     write(tmp_path, "public_held-out", [row(), row(settings='{"hidden": 16}')])
     with pytest.raises(ValueError, match="GCM on adult, seed 0 has two settings, expected one"):

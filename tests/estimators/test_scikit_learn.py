@@ -47,13 +47,14 @@ def checks() -> list:
     return found
 
 
-@pytest.mark.long(keep=12)
+@pytest.mark.long(keep=8)
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.parametrize(("estimator", "check"), checks())
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.long(keep=0)
 def test_scikit_learns_check_of_the_array_api():
     program = (
         "from sklearn.utils.estimator_checks import check_array_api_input as check\n"

@@ -51,6 +51,7 @@ def test_an_estimator_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> N
         assert (again / path.name).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.long(keep=0)
 def test_another_process_with_other_threads_predicts_the_same_bits(tmp_path: Path) -> None:
     names = ["GCMClassifier", "IGCMClassifier"]
     wanted = {}

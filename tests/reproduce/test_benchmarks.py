@@ -46,6 +46,7 @@ def test_growth_prints_a_slope_for_every_size(
     assert [line.count(" to ") for line in lines] == [3, 3, 3, 3, 1]
 
 
+@pytest.mark.long(keep=0)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_memory_prints_the_peak_of_every_case(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -90,6 +90,7 @@ def section(text, title):
     return text.split(f"## {title}")[1].split("\n## ")[0]
 
 
+@pytest.mark.long(keep=0)
 def test_the_committed_report_is_complete_and_of_the_committed_results(tmp_path):
     results = report.read(RESULTS)
     text = report.report(results)

@@ -119,7 +119,7 @@ def test_an_error_in_one_fit_keeps_the_finished_ones(tmp_path):
     assert set(run_fits(path, asked, toy, options())["seed"]) == {0, 1, 2, 3}
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_killed_run_leaves_a_whole_table_and_goes_on_to_the_same_one(tmp_path, jobs):
     path = tmp_path / "table.csv"

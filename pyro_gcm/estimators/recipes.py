@@ -54,10 +54,10 @@ def gcm_recipe(
     def of_members(model: Any) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound}
 
-    automatic = options.early_stopping == "auto"
-    # A number of epochs that was asked for is not looked for.
-    stops = options.epochs is None and rows in SEARCHED_ROWS if automatic else None
-    return Recipe(members, of_members, bool(options.early_stopping) if stops is None else stops)
+    stops = options.early_stopping
+    if stops == "auto":  # a number of epochs that was asked for is not looked for
+        stops = options.epochs is None and rows in SEARCHED_ROWS
+    return Recipe(members, of_members, stops)
 
 
 def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:

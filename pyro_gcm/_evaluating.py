@@ -1,31 +1,80 @@
-"""Dropout and batch norm as they are after training, for as long as a prediction takes."""
+"""Whether the parts of a model train or predict, where several threads may use it at a time."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 from torch import nn
+
+from pyro_gcm._process_state import exclusively
+
+_lock = threading.Lock()
+#: How many are inside `evaluating` with a part that was in training mode, by its id.
+_users: dict[int, int] = {}
+#: Ids of the models that are being trained, and of their parts.
+_trained: dict[int, set[int]] = {}
 
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """`module.eval()` inside, every part's own mode again after."""
-    training = [part for part in module.modules() if part.training]
-    plain = all(map(_only_notes_its_mode, training))
-    if plain:  # several times as fast as `eval()`
-        for part in training:
-            vars(part)["training"] = False
-    else:
-        module.eval()
+    """Dropout and batch norm as after training inside, every part's own mode again after.
+
+    The modes come back when the last thread that is inside leaves. A prediction with a model that
+    another thread trains runs between two of its steps.
+    """
+    parts = list(module.modules())
+    used: list[nn.Module] = []
+    with _between_steps(parts):
+        try:
+            with _lock:
+                training = [part for part in parts if part.training]
+                for part in [part for part in parts if id(part) in _users or part.training]:
+                    used.append(part)
+                    _users[id(part)] = _users.get(id(part), 0) + 1
+                if all(map(_only_notes_its_mode, training)):  # several times as fast as `eval()`
+                    for part in training:
+                        vars(part)["training"] = False
+                else:
+                    module.eval()
+            yield
+        finally:
+            with _lock:
+                for part in used:
+                    _users[id(part)] -= 1
+                    if not _users[id(part)]:
+                        del _users[id(part)]
+                        part.training = True
+
+
+@contextmanager
+def in_training(model: Any) -> Iterator[None]:
+    """For the time that a model is trained.
+
+    :raises RuntimeError: if it is being trained already, by another thread or around a callback.
+    """
+    parts = {id(part) for part in model.modules()}
+    with _lock:
+        if any(not parts.isdisjoint(others) for others in _trained.values()):
+            raise RuntimeError(
+                f"model, a {type(model).__name__}, is being trained already, by another thread or "
+                "by the fit that called this callback: train a copy of it"
+            )
+        _trained[id(model)] = parts
     try:
         yield
     finally:
-        for part in training:
-            if plain:
-                vars(part)["training"] = True
-            else:
-                part.training = True
+        del _trained[id(model)]
+
+
+def _between_steps(parts: list[nn.Module]) -> AbstractContextManager[None]:
+    if not _trained:
+        return nullcontext()
+    own = set(map(id, parts))
+    trained = any(not own.isdisjoint(others) for others in list(_trained.values()))
+    return exclusively() if trained else nullcontext()
 
 
 def _only_notes_its_mode(part: nn.Module) -> bool:

@@ -23,6 +23,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import one_of
 from pyro_gcm.inference import conditional
 
@@ -189,6 +190,7 @@ def _nodes(program: Callable[..., Any], arguments: inspect.BoundArguments) -> di
 def _no_traces_left(devices: set[torch.device]) -> Iterator[None]:
     store = pyro.get_param_store()
     with (
+        exclusively(),
         store.scope(store.get_state()),
         torch.random.fork_rng(devices=list(devices)),
         torch.no_grad(),

@@ -22,6 +22,7 @@ from torch.nn.functional import linear, one_hot, pad
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.models import GCM
@@ -92,7 +93,7 @@ def export(
     like: Any = {"dtype": torch.float64, "device": device}
     inputs = torch.zeros(example, model.x_dim, **like), torch.zeros(example, model.r_dim, **like)
     any_number = {0: torch.export.Dim("rows", min=1)} if rows is None else None
-    with torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
+    with torch.no_grad(), exclusively(), evaluating(model), pyro.validation_enabled(False):
         predictor = (_OfMembers if model.encoder.members else _OfDraws)(model)
         predictor = copy.deepcopy(predictor).requires_grad_(False).eval()
         try:

@@ -13,8 +13,8 @@ import torch
 
 import pyro_gcm
 from pyro_gcm import GCM
+from pyro_gcm.files import folder as folders
 from pyro_gcm.io import DamagedFolder, read_card
-from pyro_gcm.io import folder as folders
 
 X, R = torch.zeros(3, 2), torch.zeros(3, 1)
 

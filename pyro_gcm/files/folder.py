@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import secrets
 import shutil
 import stat
@@ -12,15 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pyro_gcm.io import strict_json
+from pyro_gcm.files import manifest, strict_json
 
 MANIFEST = "manifest.json"
-#: Number of the format of folders that this version writes; it reads all up to it.
-FORMAT = 1
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-#: Bytes above which a manifest is none.
-_LARGEST_MANIFEST = 1 << 22
 
 
 class DamagedFolder(ValueError):
@@ -29,7 +21,7 @@ class DamagedFolder(ValueError):
 
 def is_file_name(name: str) -> bool:
     """Whether a name stays within its folder."""
-    return _NAME.fullmatch(name) is not None and name != MANIFEST
+    return manifest.is_name(name) and name != MANIFEST
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: bool) -> Path:
@@ -47,7 +39,7 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     new, old = target.with_name(f"{beside}.partial"), target.with_name(f"{beside}.old")
     new.mkdir()
     try:
-        for name, content in {**files, MANIFEST: _manifest(files)}.items():
+        for name, content in {**files, MANIFEST: manifest.manifest_of(files)}.items():
             _write(new / name, content)
         _sync(new)
         if target.exists():
@@ -94,14 +86,6 @@ def _saved_names(folder: Path) -> set[str]:
         return names | {"card.json", "weights.safetensors"}
 
 
-def _manifest(files: Mapping[str, bytes]) -> bytes:
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "files": {name: {"size": len(raw), "sha256": _sha256(raw)} for name, raw in files.items()},
-    }
-    return strict_json.written({**content, "sha256": _sha256(strict_json.written(content))})
-
-
 def _write(path: Path, content: bytes) -> None:
     with open(path, "xb") as file:
         file.write(content)
@@ -139,44 +123,25 @@ def read_folder(folder: str | Path) -> dict[str, bytes]:
     contents = {}
     for name, entry in listed.items():
         contents[name] = raw = _content(root, name)
-        if len(raw) != entry["size"] or _sha256(raw) != entry["sha256"]:
-            raise DamagedFolder(f"{root}: {name} was changed: its SHA-256 is not that of the save")
+        try:
+            manifest.check_content(name, raw, entry)
+        except ValueError as error:
+            raise DamagedFolder(f"{root}: {error}") from None
     return contents
 
 
 def _listed(root: Path) -> dict[str, Any]:
     """The entries of the manifest."""
     where = f"{root}: {MANIFEST}"
-    if _size(root, MANIFEST) > _LARGEST_MANIFEST:
+    if _size(root, MANIFEST) > manifest.LARGEST:
         raise DamagedFolder(f"{where} is too large for a manifest")
     try:
-        manifest = strict_json.read(_content(root, MANIFEST))
+        files = manifest.read_manifest(_content(root, MANIFEST))
     except ValueError as error:
         raise DamagedFolder(f"{where} {error}") from error
-    if not isinstance(manifest, dict):
-        raise DamagedFolder(f"{where} is no JSON object")
-    digest = manifest.pop("sha256", None)
-    if digest != _sha256(strict_json.written(manifest)):
-        raise DamagedFolder(f"{where} was changed: its SHA-256 is not that of the save")
-    version = manifest.get("format")
-    if type(version) is not int or version < 1:
-        raise DamagedFolder(f"{where} has the format {version!r}, which is none")
-    if version > FORMAT:
-        raise DamagedFolder(
-            f"{where} has format {version}, and this version of pyro_gcm reads up to {FORMAT}: "
-            "install a newer one"
-        )
-    files = manifest.get("files")
-    if not isinstance(files, dict) or manifest.keys() != {"files", "format"}:
-        raise DamagedFolder(f"{where} lists no files")
-    for name, entry in files.items():
+    for name in files:
         if not is_file_name(name):
             raise DamagedFolder(f"{where} lists {name!r}, which is no name of a saved file")
-        if not isinstance(entry, dict) or entry.keys() != {"sha256", "size"}:
-            raise DamagedFolder(f"{where} must have size and sha256 of {name}")
-        size, digest = entry["size"], entry["sha256"]
-        if type(size) is not int or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise DamagedFolder(f"{where} has no valid size or sha256 of {name}")
     return files
 
 
@@ -202,7 +167,3 @@ def _content(root: Path, name: str) -> bytes:
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
-
-
-def _sha256(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()

@@ -11,9 +11,11 @@ from torch import nn
 
 from pyro_gcm._process_state import exclusively
 
-_lock = threading.Lock()
+_changed = threading.Condition(threading.Lock())
 #: How many are inside `evaluating` with a part that was in training mode, by its id.
 _users: dict[int, int] = {}
+#: The threads that predict, and the parts of their models, for each prediction.
+_predicting: dict[object, tuple[int, list[nn.Module]]] = {}
 #: Ids of the models that are being trained, and of their parts.
 _trained: dict[int, set[int]] = {}
 
@@ -25,11 +27,11 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     The modes come back when the last thread that is inside leaves. A prediction with a model that
     another thread trains runs between two of its steps.
     """
-    parts = list(module.modules())
-    used: list[nn.Module] = []
+    parts, used, this = list(module.modules()), list[nn.Module](), object()
     with _between_steps(parts):
         try:
-            with _lock:
+            with _changed:
+                _predicting[this] = threading.get_ident(), parts
                 training = [part for part in parts if part.training]
                 for part in [part for part in parts if id(part) in _users or part.training]:
                     used.append(part)
@@ -41,22 +43,25 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                     module.eval()
             yield
         finally:
-            with _lock:
+            with _changed:
                 for part in used:
                     _users[id(part)] -= 1
                     if not _users[id(part)]:
                         del _users[id(part)]
                         part.training = True
+                _predicting.pop(this, None)
+                if _trained:
+                    _changed.notify_all()
 
 
 @contextmanager
 def in_training(model: Any) -> Iterator[None]:
-    """For the time that a model is trained.
+    """For the time that a model is trained, which begins when no prediction of it is under way.
 
     :raises RuntimeError: if it is being trained already, by another thread or around a callback.
     """
     parts = {id(part) for part in model.modules()}
-    with _lock:
+    with _changed:
         if any(not parts.isdisjoint(others) for others in _trained.values()):
             raise RuntimeError(
                 f"model, a {type(model).__name__}, is being trained already, by another thread or "
@@ -64,9 +69,17 @@ def in_training(model: Any) -> Iterator[None]:
             )
         _trained[id(model)] = parts
     try:
+        with _changed:
+            me = threading.get_ident()
+            earlier = [
+                prediction
+                for prediction, (thread, used) in _predicting.items()
+                if thread != me and not parts.isdisjoint(map(id, used))
+            ]
+            _changed.wait_for(lambda: _predicting.keys().isdisjoint(earlier))
         yield
     finally:
-        del _trained[id(model)]
+        _trained.pop(id(model), None)
 
 
 def _between_steps(parts: list[nn.Module]) -> AbstractContextManager[None]:

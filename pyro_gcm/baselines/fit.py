@@ -58,9 +58,10 @@ def fit(
         parameters = dict(model.named_parameters())
         identity = {"model": described(model)}
         trainer = _BaselineTrainer(model, parameters, given, data, parts, order, identity)
-        if standardize:
-            model.learn_units(*selected(data, parts[0]))
-        model.train()
+        with trainer.randomness.in_use():
+            if standardize:
+                model.learn_units(*selected(data, parts[0]))
+            model.train()
         return trainer.run()
 
 

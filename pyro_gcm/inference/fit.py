@@ -224,11 +224,11 @@ def fit(
             *(model, parameters, options, data, parts, order, identity),
         )
         trainer.numbers_rows = sample_weight is None
-        if standardize:
-            with trainer.randomness.in_use():
+        with trainer.randomness.in_use():
+            if standardize:
                 model.learn_units(*selected(data[:3], parts[0]))
-        model.objective = objective
-        model.train()
+            model.objective = objective
+            model.train()
         result = trainer.run()
     model.training_summary = {
         "rows": len(parts[0]),

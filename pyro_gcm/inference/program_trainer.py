@@ -11,6 +11,7 @@ import pyro
 import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from pyro_gcm.inference.noise import DrivenSites, Noise
 from pyro_gcm.inference.plain_step import BOUNDS, plain_loss
@@ -114,7 +115,7 @@ class ProgramTrainer(Trainer):
         with (
             pyro.validation_enabled(check),
             pyro.get_param_store().scope(self.announced),
-            _default_dtype(self.dtype if self.pair.enumerated else torch.get_default_dtype()),
+            _ZerosOf(self.dtype) if self.pair.enumerated else nullcontext(),
         ):
             yield
 
@@ -190,15 +191,22 @@ class ProgramTrainer(Trainer):
             return float(self.bound.loss(self.program, self.guide, *batch))
 
 
-@contextmanager
-def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """torch's default type inside; Pyro's enumeration makes weights of it."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+class _ZerosOf(TorchFunctionMode):
+    """`torch.zeros` of a type, in place of torch's default, for this thread alone.
+
+    The log-density of a site that Pyro masks has the default type, which its enumeration multiplies
+    with others.
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.zeros:
+            kwargs = {"dtype": self.dtype, **kwargs}
+        return func(*args, **kwargs)
 
 
 def is_vectorized(bound: Any) -> bool:

@@ -19,13 +19,14 @@ from reproduce import (
     quantile,
     report,
     search,
+    soak,
     timing,
     untouched,
 )
 from reproduce.arguments import Refused
 
 #: Commands of seconds or minutes that keep no part of their work.
-WHOLE = ("datasets", "timing", "report")
+WHOLE = ("datasets", "timing", "report", "soak")
 
 
 def main() -> None:
@@ -48,6 +49,7 @@ def main() -> None:
         "untouched": untouched,
         "members_ablation": members_ablation,
         "loans": loans,
+        "soak": soak,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

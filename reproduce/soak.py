@@ -141,7 +141,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _send(self) -> None:
-        while not self._stop.wait(self._draw.expovariate(4.0)):
+        while not self._stop.wait(self._draw.expovariate(10.0)):
             os.kill(os.getpid(), signal.SIGINT)
 
     def during(self, action: Callable[[], Any]) -> Any:

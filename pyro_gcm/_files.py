@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 def write_file(path: str | Path, content: bytes) -> None:
@@ -30,6 +32,18 @@ def write_file(path: str | Path, content: bytes) -> None:
             raise
     with suppress(OSError):  # the file is there
         sync_folder(target.parent)
+
+
+def write_figure(path: str | Path, figure: Any, **options: Any) -> None:
+    """Write a figure of matplotlib as `write_file` does, in the format that the name ends in."""
+    image = io.BytesIO()
+    figure.savefig(image, format=Path(path).suffix.removeprefix(".") or "png", **options)
+    write_file(path, image.getvalue())
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error for a command line."""
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager

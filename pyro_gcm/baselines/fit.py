@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import in_training
-from pyro_gcm._validation import ArrayLike, kind, matrix, same_rows, vector
+from pyro_gcm._validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described, selected
 
@@ -38,6 +38,7 @@ def fit(
     """
     if not isinstance(model, Baseline):
         raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
+    full_precision(model)
     given = TrainingOptions(**options)
     columns = {
         "x": matrix("x", x, model.x_dim, "x_dim"),

@@ -7,9 +7,11 @@ import secrets
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pyro_gcm._files import sync_folder, told_of, write_synced
 from pyro_gcm.files import manifest, strict_json
 
 MANIFEST = "manifest.json"
@@ -31,26 +33,29 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     :param overwrite: whether a folder that was saved before may be replaced.
     :returns: the folder.
     :raises FileExistsError: if there is something else, or something saved without `overwrite`.
+    :raises OSError: if it cannot be written; the folder is then as it was.
     """
     target = Path(os.path.realpath(folder))
     _check_replaceable(target, overwrite)
-    target.parent.mkdir(parents=True, exist_ok=True)
     beside = f".{target.name}.{secrets.token_hex(4)}"
     new, old = target.with_name(f"{beside}.partial"), target.with_name(f"{beside}.old")
-    new.mkdir()
-    try:
-        for name, content in {**files, MANIFEST: manifest.manifest_of(files)}.items():
-            _write(new / name, content)
-        _sync(new)
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    _sync(target.parent)
+    with told_of(folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new.mkdir()
+        try:
+            for name, content in {**files, MANIFEST: manifest.manifest_of(files)}.items():
+                write_synced(new / name, content)
+            sync_folder(new)
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+    with suppress(OSError):  # the folder is there
+        sync_folder(target.parent)
     if old.exists():
         for name in _saved_names(old):
             (old / name).unlink(missing_ok=True)
@@ -84,23 +89,6 @@ def _saved_names(folder: Path) -> set[str]:
         return names | {name for name in listed if is_file_name(name)}
     except (OSError, ValueError, TypeError, KeyError):
         return names | {"card.json", "weights.safetensors"}
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Let the names in a folder reach the disk, where the system can open a folder."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def read_folder(folder: str | Path) -> dict[str, bytes]:

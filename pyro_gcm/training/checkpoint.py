@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm.files import archive, atomic, strict_json
+from pyro_gcm._files import write_file
+from pyro_gcm.files import archive, strict_json
 from pyro_gcm.training.plain_state import plain, restored
 
 #: Rows of which bytes are read at once.
@@ -65,7 +66,7 @@ class Checkpoint:
         :raises OSError: if the file cannot be written.
         """
         if self.path is not None:
-            atomic.write(self.path, packed(state), "checkpoint")
+            write_file(self.path, packed(state))
 
     def remove(self) -> None:
         """Delete the file after the run is complete."""

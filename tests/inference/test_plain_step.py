@@ -69,18 +69,13 @@ def rows_for(options: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
     return x.double(), r.double(), y.double()
 
 
-def reseed(step: int) -> None:
-    """The same draws in a step of either engine, which use up different amounts of them."""
-    torch.manual_seed(1000 + step)
-
-
 def fitted(case: str, **extra: Any) -> tuple[Any, Any]:
     kind, options, training = CASES[case]
     x, r, y = rows_for(options)
     torch.set_default_dtype(torch.float64)
     try:
         model = kind(x.shape[1], r.shape[1], hidden=4, z_dim=2, seed=1, **options)
-        result = fit(model, x, r, y, callback=reseed, **{**STEPS, **training, **extra})
+        result = fit(model, x, r, y, **{**STEPS, **training, **extra})
     finally:
         torch.set_default_dtype(torch.float32)
     return model, result
@@ -90,6 +85,7 @@ def weights(model: nn.Module) -> Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
+@pytest.mark.usefixtures("seeded_steps")
 @pytest.mark.filterwarnings("ignore:prior='standard':UserWarning")
 @pytest.mark.parametrize("particles", ["random", "qmc"])
 @pytest.mark.parametrize("case", CASES)

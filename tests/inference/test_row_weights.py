@@ -130,6 +130,7 @@ def test_renyi_with_equal_factors_is_that_of_pyro(toy: Rows, float64: None) -> N
     assert torch.allclose(3.0 * losses[0], losses[2], rtol=1e-12)
 
 
+@pytest.mark.usefixtures("seeded_steps")
 @pytest.mark.parametrize("case", CASES)
 def test_engines_train_the_same_weighted_model(case: str, toy: Rows, float64: None) -> None:
     kind, options, objective, elbo = CASES[case]
@@ -142,16 +143,7 @@ def test_engines_train_the_same_weighted_model(case: str, toy: Rows, float64: No
         model = kind(3, 2, **options).double()
         training = {"objective": objective, "elbo": elbo, "engine": engine, "validation": 0.2}
         steps = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False}
-        result = fit(
-            model,
-            x,
-            r,
-            y,
-            sample_weight=weight,
-            callback=lambda step: torch.manual_seed(step),
-            **training,
-            **steps,
-        )
+        result = fit(model, x, r, y, sample_weight=weight, **training, **steps)
         found.append((result, model))
     assert found[0][0].engine == "plain", found[0][0].engine_reason
     for column in ("loss", "validation_loss"):

@@ -1,31 +1,93 @@
-"""Dropout and batch norm as they are after training, for as long as a prediction takes."""
+"""Whether the parts of a model train or predict, where several threads may use it at a time."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 from torch import nn
+
+from pyro_gcm._process_state import exclusively
+
+_changed = threading.Condition(threading.Lock())
+#: How many are inside `evaluating` with a part that was in training mode, by its id.
+_users: dict[int, int] = {}
+#: The threads that predict, and the parts of their models, for each prediction.
+_predicting: dict[object, tuple[int, list[nn.Module]]] = {}
+#: Ids of the models that are being trained, and of their parts.
+_trained: dict[int, set[int]] = {}
 
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """`module.eval()` inside, every part's own mode again after."""
-    training = [part for part in module.modules() if part.training]
-    plain = all(map(_only_notes_its_mode, training))
-    if plain:  # several times as fast as `eval()`
-        for part in training:
-            vars(part)["training"] = False
-    else:
-        module.eval()
+    """Dropout and batch norm as after training inside, every part's own mode again after.
+
+    The modes come back when the last thread that is inside leaves. A prediction with a model that
+    another thread trains runs between two of its steps.
+    """
+    parts, used, this = list(module.modules()), list[nn.Module](), object()
+    with _between_steps(parts):
+        try:
+            with _changed:
+                _predicting[this] = threading.get_ident(), parts
+                training = [part for part in parts if part.training]
+                for part in [part for part in parts if id(part) in _users or part.training]:
+                    used.append(part)
+                    _users[id(part)] = _users.get(id(part), 0) + 1
+                if all(map(_only_notes_its_mode, training)):  # several times as fast as `eval()`
+                    for part in training:
+                        vars(part)["training"] = False
+                else:
+                    module.eval()
+            yield
+        finally:
+            with _changed:
+                for part in used:
+                    _users[id(part)] -= 1
+                    if not _users[id(part)]:
+                        del _users[id(part)]
+                        part.training = True
+                _predicting.pop(this, None)
+                if _trained:
+                    _changed.notify_all()
+
+
+@contextmanager
+def in_training(model: Any) -> Iterator[None]:
+    """For the time that a model is trained, which begins when no prediction of it is under way.
+
+    :raises RuntimeError: if it is being trained already, by another thread or around a callback.
+    """
+    parts = {id(part) for part in model.modules()}
+    with _changed:
+        if any(not parts.isdisjoint(others) for others in _trained.values()):
+            raise RuntimeError(
+                f"model, a {type(model).__name__}, is being trained already, by another thread or "
+                "by the fit that called this callback: train a copy of it"
+            )
+        _trained[id(model)] = parts
     try:
+        with _changed:
+            me = threading.get_ident()
+            earlier = [
+                prediction
+                for prediction, (thread, used) in _predicting.items()
+                if thread != me and not parts.isdisjoint(map(id, used))
+            ]
+            _changed.wait_for(lambda: _predicting.keys().isdisjoint(earlier))
         yield
     finally:
-        for part in training:
-            if plain:
-                vars(part)["training"] = True
-            else:
-                part.training = True
+        _trained.pop(id(model), None)
+
+
+def _between_steps(parts: list[nn.Module]) -> AbstractContextManager[None]:
+    if not _trained:
+        return nullcontext()
+    own = set(map(id, parts))
+    trained = any(not own.isdisjoint(others) for others in list(_trained.values()))
+    return exclusively() if trained else nullcontext()
 
 
 def _only_notes_its_mode(part: nn.Module) -> bool:

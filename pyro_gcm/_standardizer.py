@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import row_blocks
+
+#: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
+_FAR = 2.0**10
+#: Scales beyond which squares of them, or of their inverses, are no normal numbers in float32.
+_LARGE = 2.0**60
+#: Bound on standardised values, so that sums and products of them are finite.
+_LARGEST = 2.0**60
+#: Sizes of values whose squares, summed over many rows, are normal numbers in float64.
+_SQUARABLE = 2.0**400
+#: Types by the number that stands for them in a state.
+_TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 @recorded("nets.Standardizer")
@@ -17,7 +31,14 @@ class Standardizer(nn.Module):
     preserved. Values in float64 are standardised before they are rounded to the dtype of the
     model, so that a column far from 0 does not lose precision.
 
+    `loc` and `scale` have the dtype of the model, and float64 where that one cannot hold what was
+    learned from rows in float64: where a column lies more than 1,024 spreads from 0, or its spread
+    is no size that float32 can square. Then `inverse` returns float64, and `float`, `half` and `to`
+    leave loc and scale in float64; a device without float64 cannot take them.
+
     :param dim: number of columns.
+
+    Attributes: `dtype`, that of the model and of standardised values.
     """
 
     loc: Tensor
@@ -27,6 +48,7 @@ class Standardizer(nn.Module):
         super().__init__()
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
+        self.dtype = self.loc.dtype
 
     def learn(self, values: Tensor) -> None:
         """Set loc and scale to the mean and standard deviation of rows [n, dim].
@@ -34,25 +56,90 @@ class Standardizer(nn.Module):
         A constant column gets scale 1. NaN marks a missing value, which is ignored.
         """
         # In blocks of rows, so that there is never a copy of all of them in float64.
+        blocks = row_blocks(values)
         zero = torch.zeros(values.shape[1:], dtype=torch.float64, device=values.device)
         count, total, squares, largest = zero.clone(), zero.clone(), zero.clone(), zero
-        for rows in row_blocks(values):
+        for rows in blocks:
+            largest = torch.maximum(largest, rows.nan_to_num().abs().amax(0))
+        unit = _power_of_two(largest)
+        for rows in blocks:
             count += (~rows.isnan()).sum(0)
-            total += rows.double().nansum(0)
-            largest = torch.maximum(largest, rows.double().nan_to_num().abs().amax(0))
+            total += _over(rows, unit).nansum(0)
         loc = total / count
-        for rows in row_blocks(values):
-            squares += (rows.double() - loc).square().nansum(0)
-        scale = (squares / count).sqrt()
+        for rows in blocks:
+            squares += (_over(rows, unit) - loc).square().nansum(0)
+        loc, scale = (v if unit is None else v * unit for v in (loc, (squares / count).sqrt()))
         # Through rounding, the computed scale of a constant column is a few ulps of its values.
-        constant = scale <= 1e-12 * largest
-        self.loc.copy_(loc)
-        self.scale.copy_(torch.where(constant, 1.0, scale))
+        scale = torch.where(scale <= 1e-12 * largest, 1.0, scale)
+        exact = values.dtype == torch.float64 or _is_extreme(scale)
+        kind = torch.float64 if exact and _is_wide(loc, scale) else self.dtype
+        self.loc, self.scale = (v.to(self.loc.device, kind) for v in (loc, scale))
 
     def forward(self, values: Tensor) -> Tensor:
         """Standardised values [..., dim], in the dtype of the model."""
-        return ((values - self.loc) / self.scale).to(self.loc.dtype)
+        standard = (values - self.loc) / self.scale
+        return standard.clamp(-_LARGEST, _LARGEST).to(self.dtype)
 
     def inverse(self, standard: Tensor) -> Tensor:
         """Values [..., dim] in the units of the data."""
         return standard * self.scale + self.loc
+
+    # The two types
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any) -> Standardizer:
+        exact = self.loc, self.scale
+        self.dtype = fn(self.loc.new_zeros((), dtype=self.dtype)).dtype
+        super()._apply(fn, *args)
+        if exact[0].dtype == torch.float64 != self.dtype and not self.loc.is_meta:
+            self.loc, self.scale = (value.to(self.loc.device) for value in exact)
+            self._settle()
+        return self
+
+    def _settle(self) -> None:
+        """Units in the dtype of the model, if that one can hold them."""
+        if not _is_wide(self.loc, self.scale):
+            self.loc, self.scale = self.loc.to(self.dtype), self.scale.to(self.dtype)
+
+    def get_extra_state(self) -> Tensor:
+        """Number of the dtype in `_TYPES`."""
+        return torch.tensor(_TYPES.index(self.dtype), device=self.loc.device)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Nothing: `_load_from_state_dict` has to know the dtype first."""
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any
+    ) -> None:
+        loc, key = state_dict.get(f"{prefix}loc"), f"{prefix}_extra_state"
+        if isinstance(loc, Tensor) and loc.is_floating_point():
+            # In states from before it belonged to them, loc has the dtype of the model.
+            number = state_dict.setdefault(key, torch.tensor(_TYPES.index(loc.dtype)))
+            if local_metadata.get("assign_to_params_buffers", False):
+                self.dtype = _TYPES[int(number)]
+            kind = torch.promote_types(loc.dtype, self.dtype)
+            self.loc, self.scale = self.loc.to(kind), self.scale.to(kind)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+        if self.loc.dtype == torch.float64 != self.dtype and not self.loc.is_meta:
+            self._settle()
+
+
+def _is_wide(loc: Tensor, scale: Tensor) -> bool:
+    """Whether units need float64."""
+    return bool((loc.abs() > _FAR * scale).any()) or _is_extreme(scale)
+
+
+def _is_extreme(scale: Tensor) -> bool:
+    return bool(((scale < 1.0 / _LARGE) | (scale > _LARGE)).any())
+
+
+def _power_of_two(largest: Tensor) -> Tensor | None:
+    """Of the size of each column, by which it can be divided exactly; None if none is needed."""
+    far = (largest > _SQUARABLE) | ((largest < 1.0 / _SQUARABLE) & (largest > 0.0))
+    if not far.any():
+        return None
+    exponent = torch.frexp(largest).exponent.clamp(-1000, 1000)
+    return torch.where(far, torch.ldexp(torch.ones_like(largest), exponent), 1.0)
+
+
+def _over(rows: Tensor, unit: Tensor | None) -> Tensor:
+    return rows.double() if unit is None else rows.double() / unit

@@ -9,13 +9,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+#: Largest size of a number in data, so that differences and sums of them are finite.
+LARGEST = 2.0**1000
 ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
-    """Convert a value to a real floating-point tensor without gradient.
+    """Convert a value to a real tensor in float32 or float64 without gradient.
+
+    Half precision becomes float32, which holds it exactly, and all other numbers become float64.
 
     :param device: where the tensor is moved to; by default it stays where it is.
     :raises TypeError: if the value is not a real, dense, numeric array.
@@ -36,7 +40,9 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
         raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
     if tensor.is_meta:
         raise ValueError(f"{name} is on device meta, where tensors have no values")
-    return tensor.to(device, tensor.dtype if tensor.is_floating_point() else torch.float64)
+    if tensor.is_floating_point():
+        return tensor.to(device, tensor.dtype if tensor.itemsize > 2 else torch.float32)
+    return tensor.to(device, torch.float64)
 
 
 def matrix(
@@ -117,6 +123,19 @@ def same_rows(**tensors: Tensor) -> None:
         raise ValueError(f"row counts differ: {counts}")
 
 
+def full_precision(model: Any) -> None:
+    """Check that a module has its parameters in float32 or float64.
+
+    :raises TypeError: for another type.
+    """
+    first = next(model.parameters(), None) if isinstance(model, nn.Module) else None
+    if first is not None and first.dtype not in (torch.float32, torch.float64):
+        raise TypeError(
+            f"model must have parameters in float32 or float64, got {first.dtype}: call "
+            "model.float()"
+        )
+
+
 def checked_data(
     model: Any,
     x: ArrayLike | None,
@@ -135,7 +154,9 @@ def checked_data(
     :param missing: which of "x" and "r" may be NaN where a value is missing.
     :param device: where the columns are moved to; by default they stay where they are.
     :raises ValueError: for wrong shapes or values.
+    :raises TypeError: for a model in half precision.
     """
+    full_precision(model)
     data = {}
     if x is not None or "x" in required:
         data["x"] = matrix("x", x, model.x_dim, "x_dim", device, missing="x" in missing)
@@ -149,6 +170,16 @@ def checked_data(
     if c is not None:
         data["c"] = model.check_costs(c, data.get("r"), data.get("y"))
     return data
+
+
+def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:
+    """What a map gives [n, ...] for revenues [n, m]; ValueError where that is no number."""
+    lost = mapped.isnan().flatten(1).any(1)
+    if lost.any():
+        raise ValueError(
+            f"{name} gives NaN for the revenues r = {r[int(lost.nonzero()[0])].tolist()}"
+        )
+    return mapped
 
 
 def row_blocks(tensor: Tensor) -> Sequence[Tensor]:
@@ -186,16 +217,27 @@ def kind(value: Any) -> str:
 def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> None:
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
+    largest = min(LARGEST, torch.finfo(tensor.dtype).max)
     first, count, seen = None, 0, 0
     for rows in row_blocks(tensor):
-        bad = rows.isinf() if missing else ~rows.isfinite()
+        bad = ~(rows.abs() <= largest)
+        if missing:
+            bad &= ~rows.isnan()
         if bad.any():
-            first = seen + int(bad.nonzero()[0, 0]) if first is None else first
+            if first is None:
+                at = bad.nonzero()[0].tolist()
+                first, value = [seen + at[0], *at[1:]], float(rows[tuple(at)])
             count += int(bad.sum())
         seen += len(rows)
     if first is not None:
+        where = f"row {first[0]}" + (f", column {first[1]}" if len(first) > 1 else "")
+        if math.isfinite(value):
+            raise ValueError(
+                f"{name} must have numbers of at most {LARGEST:.0e} in size, got {value:g} in "
+                f"{where}: use another unit"
+            )
         raise ValueError(
-            f"{name} must be finite, got {count} NaN or infinite entries, the first in row {first}"
+            f"{name} must be finite, got {count} NaN or infinite entries, the first in {where}"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from pyro_gcm._files import one_line
 from reproduce import (
     ablation,
     auctions,
@@ -19,13 +20,14 @@ from reproduce import (
     quantile,
     report,
     search,
+    soak,
     timing,
     untouched,
 )
-from reproduce.arguments import Refused
+from reproduce.arguments import Refused, check_output
 
 #: Commands of seconds or minutes that keep no part of their work.
-WHOLE = ("datasets", "timing", "report")
+WHOLE = ("datasets", "timing", "report", "soak")
 
 
 def main() -> None:
@@ -48,6 +50,7 @@ def main() -> None:
         "untouched": untouched,
         "members_ablation": members_ablation,
         "loans": loans,
+        "soak": soak,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)
@@ -55,9 +58,11 @@ def main() -> None:
         command.set_defaults(main=module.main)
     arguments = parser.parse_args()
     try:
+        if "output" in arguments:
+            check_output(arguments.output)
         arguments.main(arguments)
-    except Refused as error:
-        commands.choices[arguments.command].error(str(error))
+    except (Refused, OSError) as error:
+        parser.exit(2, f"{parser.prog} {arguments.command}: error: {one_line(error)}\n")
     except KeyboardInterrupt:
         kept = "" if arguments.command in WHOLE else ": what was finished is kept for the next run"
         print(f"\nInterrupted{kept}.", file=sys.stderr)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from pyro_gcm._files import write_figure
 from reproduce import simulation
 from reproduce.intervals import Interval
 from reproduce.tables import places
@@ -96,6 +97,5 @@ def draw_held_out(table: pd.DataFrame, path: Path) -> None:
 
 
 def _save(figure: plt.Figure, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    write_figure(path, figure, dpi=110)
     plt.close(figure)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from pyro_gcm import fit_members
+from pyro_gcm._files import write_figure
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import Diverged
 from reproduce import tasks
@@ -220,8 +221,7 @@ def draw(table: pd.DataFrame, path: Path) -> None:
     axes[0].set_yticks(range(len(levels)), [level.name for level in levels], fontsize=8)
     axes[0].set_ylim(len(levels) - 0.5, -0.5)
     figure.supxlabel("better than the default by", fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    write_figure(path, figure, dpi=110)
     plt.close(figure)
 
 

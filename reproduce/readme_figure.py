@@ -26,6 +26,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm import GCM, fit
+from pyro_gcm._files import write_file
 
 #: At any bid the range of this many holds a new refit with probability (19 - 1) / (19 + 1) = 0.9.
 REFITS = 19
@@ -168,9 +169,10 @@ def main() -> None:
     figure, png = draw(curves(**size)), io.BytesIO()
     figure.savefig(png, dpi=200)
     plt.close(figure)
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
     # 256 colours are as many as the picture needs, at a third of the bytes.
-    Image.open(png).convert("RGB").quantize(256).save(arguments.output, optimize=True)
+    small = io.BytesIO()
+    Image.open(png).convert("RGB").quantize(256).save(small, format="png", optimize=True)
+    write_file(arguments.output, small.getvalue())
     print(arguments.output)
 
 

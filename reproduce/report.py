@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pyro_gcm._files import write_file
 from reproduce import (
     ablation,
     auctions,
@@ -113,8 +114,7 @@ def main(arguments: argparse.Namespace) -> None:
     results = read(arguments.results, arguments.device)
     draw(results, arguments.output / "figures")
     path: Path = arguments.output / "REPORT.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(report(results), encoding="utf-8")
+    write_file(path, report(results).encode())
     print(f"written: {path}")
 
 

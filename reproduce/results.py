@@ -15,6 +15,7 @@ import sklearn
 import torch
 
 import pyro_gcm
+from pyro_gcm._files import write_file
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -47,10 +48,7 @@ def _commit() -> str:
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:
     """Write a table so that an interruption leaves the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    table.to_csv(partial, index=False, float_format="%.6g")
-    os.replace(partial, path)
+    write_file(path, table.to_csv(index=False, float_format="%.6g").encode())
 
 
 def cores() -> int:

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
+from pyro_gcm._files import one_line, told_of
 from reproduce.arguments import Refused, positive_count, torch_device
 from reproduce.results import cores, versions, write_csv
 
@@ -59,7 +60,10 @@ def read_results(path: Path) -> pd.DataFrame:
     if not path.exists():
         return pd.DataFrame(columns=COLUMNS)
     kinds = {"variant": str, "split": str, "settings": str}
-    table = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values={"value": [""]})
+    try:
+        table = pd.read_csv(path, dtype=kinds, keep_default_na=False, na_values={"value": [""]})
+    except ValueError as error:  # of pandas, of many types
+        raise Refused(f"{path} is no table of results: {one_line(error)}") from error
     if list(table.columns) != COLUMNS:
         raise Refused(f"{path} has columns {list(table.columns)}, expected {COLUMNS}")
     return table
@@ -76,13 +80,19 @@ def run_fits(
     The table is written anew, atomically, after every fit: what is finished is not run again.
 
     :raises Refused: if another process is writing to the same table.
+    :raises OSError: if the table cannot be written, of which a lock tells before any work.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_suffix(".lock"), timeout=0)
+    with told_of(path):  # before any work
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise Refused(f"another run is writing to {path}") from error
     try:
-        with FileLock(path.with_suffix(".lock"), timeout=0):
-            return _run_fits(path, fits, run, arguments)
-    except Timeout as error:
-        raise Refused(f"another run is writing to {path}") from error
+        return _run_fits(path, fits, run, arguments)
+    finally:
+        lock.release()
 
 
 def _run_fits(

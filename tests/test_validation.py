@@ -35,9 +35,15 @@ def test_every_type_of_array_becomes_the_same_matrix(value: Any) -> None:
     assert matrix.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
-def test_tensors_are_float64_copies_without_gradients_or_keep_their_floating_point_dtype() -> None:
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+def test_tensors_become_float32_or_float64_and_lose_nothing_but_gradients() -> None:
+    for dtype in (torch.float32, torch.float64):
         assert check.as_tensor("x", torch.zeros(2, dtype=dtype)).dtype == dtype
+    for dtype in (torch.float16, torch.bfloat16):
+        half = torch.tensor(
+            [torch.finfo(dtype).max, torch.finfo(dtype).smallest_normal], dtype=dtype
+        )
+        assert check.as_tensor("x", half).dtype == torch.float32
+        assert check.as_tensor("x", half).tolist() == half.tolist()
     for dtype in (torch.int8, torch.int64, torch.uint8, torch.bool):
         assert check.as_tensor("x", torch.ones(2, dtype=dtype)).dtype == torch.float64
     assert check.as_tensor("x", [2**40 + 1]).item() == 2**40 + 1  # exactly

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
+from pyro_gcm._files import one_line, write_figure, write_file
 from pyro_gcm.audit.adapters import ADAPTERS, adapter_of
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
@@ -33,15 +34,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         audit = _audit(options)
         print(audit.summary())
         if options.json:
-            Path(options.json).write_text(json.dumps(_record(audit), indent=2) + "\n", "utf-8")
+            write_file(options.json, (json.dumps(_record(audit), indent=2) + "\n").encode())
         if options.plot:
             from pyro_gcm.plots.audit import plot_audit
 
-            plot_audit(audit).savefig(options.plot, dpi=150)
+            write_figure(options.plot, plot_audit(audit), dpi=150)
     # All errors of a predictor: an uncaught one would exit with 1, like violations, and a predictor
     # that exits with 0 would pass.
     except (Exception, SystemExit) as error:
-        parser.error(f"{type(error).__name__}: {error}")
+        parser.exit(2, f"{parser.prog}: error: {type(error).__name__}: {one_line(error)}\n")
     return 0 if audit.passed else 1
 
 

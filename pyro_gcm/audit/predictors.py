@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating as _evaluating
+from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import one_of
 from pyro_gcm.audit.adapters import ADAPTERS, adapter_of, of_x_and_r
 
@@ -107,7 +108,7 @@ def as_predictor(
             call = partial(_call_arrays, function, given)
         derivative = None
         try:
-            with warnings.catch_warnings():
+            with exclusively(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if way == "tensors with gradient":
                     guide = _differentiable(predictor, function, adapter)

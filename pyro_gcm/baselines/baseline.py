@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int, same_rows
+from pyro_gcm._validation import ArrayLike, full_precision, matrix, one_of, positive_int, same_rows
 
 #: Names of the responses that baselines model.
 ResponseName = Literal["binary", "continuous", "quantile"]
@@ -144,6 +144,7 @@ class Baseline(nn.Module):
             return self._response(self(*pairs)).reshape(len(x), len(revenues)).to(device)
 
     def _inputs(self, x: ArrayLike, name: str, r: ArrayLike) -> tuple[Tensor, Tensor]:
+        full_precision(self)
         device = self.r_units.loc.device
         columns = matrix("x", x, self.x_dim, "x_dim", device)
         revenues = matrix(name, r, self.r_dim, "r_dim", device)

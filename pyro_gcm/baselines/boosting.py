@@ -191,6 +191,8 @@ class MonotoneBoosting:
         """
         sizes = _width("x", x), _width("r", r)
         inputs, outcomes = self._rows(x, r, y, sizes)
+        if self._library.module in ("xgboost", "catboost"):
+            _check_float32(inputs, sizes[0], self._library.module)
         columns = self._library.sequence([0] * sizes[0] + [1] * sizes[1])
         centred = self._library.centred and self.response == "continuous"
         offset = float(outcomes.mean()) if centred else 0.0
@@ -248,6 +250,20 @@ class MonotoneBoosting:
         columns = matrix("x", x, sizes[0], "x_dim"), matrix("r", r, sizes[1], "r_dim")
         same_rows(x=columns[0], r=columns[1])
         return torch.cat([part.double().cpu() for part in columns], 1)
+
+
+def _check_float32(inputs: np.ndarray, x_dim: int, library: str) -> None:
+    """Refuse columns that a library loses, which keeps its inputs in float32."""
+    with np.errstate(over="ignore"):
+        error = np.abs(inputs.astype(np.float32) - inputs).max(0)
+    lost = np.flatnonzero(error > 1e-3 * np.ptp(inputs / 2.0, axis=0))
+    lost = lost[np.ptp(inputs[:, lost], axis=0) > 0.0]
+    if len(lost):
+        name, column = ("x", lost[0]) if lost[0] < x_dim else ("r", lost[0] - x_dim)
+        raise ValueError(
+            f"{name} has values in column {column} that float32, in which {library} keeps them, "
+            "cannot tell apart: subtract a constant, use another unit, or library='sklearn'"
+        )
 
 
 def _width(name: str, value: ArrayLike) -> int:

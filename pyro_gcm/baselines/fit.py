@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, kind, matrix, same_rows, vector
+from pyro_gcm._evaluating import in_training
+from pyro_gcm._validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described, selected
 
@@ -32,10 +33,12 @@ def fit(
     :returns: the history of `model.loss`, a mean over rows with y in standardised units.
     :raises TypeError: if the model is not a baseline, or an option has a wrong type.
     :raises ValueError: for wrong shapes, values or options, before training starts.
-    :raises RuntimeError: if the loss is not finite.
+    :raises RuntimeError: if loss, gradient or weights are not finite, or if the model is being
+        trained already.
     """
     if not isinstance(model, Baseline):
         raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
+    full_precision(model)
     given = TrainingOptions(**options)
     columns = {
         "x": matrix("x", x, model.x_dim, "x_dim"),
@@ -49,17 +52,17 @@ def fit(
             raise ValueError(f"y must be 0 or 1 for response='binary', got {float(other[0]):g}")
     model.check_revenues("r", columns["r"])
     data = list(columns.values())
-    with torch.random.fork_rng(devices=[given.target] if given.target.type == "cuda" else []):
-        torch.manual_seed(given.seed)
-        order = torch.Generator().manual_seed(given.seed)
-        parts = given.parts(len(data[0]), order)
+    order = torch.Generator().manual_seed(given.seed)
+    parts = given.parts(len(data[0]), order)
+    with in_training(model):
         model.to(given.target)
         parameters = dict(model.named_parameters())
         identity = {"model": described(model)}
         trainer = _BaselineTrainer(model, parameters, given, data, parts, order, identity)
-        if standardize:
-            model.learn_units(*selected(data, parts[0]))
-        model.train()
+        with trainer.randomness.in_use():
+            if standardize:
+                model.learn_units(*selected(data, parts[0]))
+            model.train()
         return trainer.run()
 
 

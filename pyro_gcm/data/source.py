@@ -82,8 +82,8 @@ def _from_download(file: RawFile) -> bytes:
         )
     except OSError as error:
         raise OSError(
-            f"could not download {file.url} ({error}); alternatively, set {VARIABLE} to a folder "
-            f"that contains {file.path}"
+            f"could not download {file.url} to {cache} ({error}); alternatively, set {VARIABLE} to "
+            f"a folder that contains {file.path}"
         ) from error
     try:
         content = stored.read_bytes()

@@ -14,6 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import ArrayLike, checked_data, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.training_pair import TrainingPair
@@ -142,9 +143,7 @@ def _log_weights(
             with (
                 torch.no_grad(),
                 evaluating(model),
-                torch.random.fork_rng(
-                    devices=[model.device] if model.device.type == "cuda" else []
-                ),
+                Randomness(seed, model.device).in_use(),
                 pyro.get_param_store().scope(),
                 pyro.validation_enabled(False),
                 unannounced(),

@@ -23,6 +23,8 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._files import write_file
+from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import one_of
 from pyro_gcm.inference import conditional
 
@@ -92,10 +94,11 @@ def render_model(
     source = "digraph {\n" + "".join(body) + "}\n"
     dot = shutil.which("dot")
     if target is not None and target.suffix in _SOURCES:
-        target.write_text(source, encoding="utf-8")
+        write_file(target, source.encode())
     elif target is not None:
-        to_image = [str(dot), f"-T{target.suffix[1:]}", "-o", str(target)]
-        subprocess.run(to_image, input=source.encode(), check=True)
+        to_image = [str(dot), f"-T{target.suffix[1:]}"]
+        image = subprocess.run(to_image, input=source.encode(), stdout=subprocess.PIPE, check=True)
+        write_file(target, image.stdout)
     if dot is None or importlib.util.find_spec("graphviz") is None:
         return source
     import graphviz
@@ -189,6 +192,7 @@ def _nodes(program: Callable[..., Any], arguments: inspect.BoundArguments) -> di
 def _no_traces_left(devices: set[torch.device]) -> Iterator[None]:
     store = pyro.get_param_store()
     with (
+        exclusively(),
         store.scope(store.get_state()),
         torch.random.fork_rng(devices=list(devices)),
         torch.no_grad(),

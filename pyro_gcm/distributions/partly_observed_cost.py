@@ -48,7 +48,12 @@ class ObservedCost(TorchDistribution):
             raise ValueError(f"cost has event_dim {len(cost.event_shape)}, expected 1 or 2")
         self.cost = cost
         like = base_distribution(finite_part(cost)).mean
-        self.loc, self.scale = torch.as_tensor(loc).to(like), torch.as_tensor(scale).to(like)
+        self.loc, self.scale = (
+            unit.to(torch.promote_types(unit.dtype, like.dtype))
+            if isinstance(unit, Tensor)
+            else torch.as_tensor(unit).to(like)
+            for unit in (loc, scale)
+        )
         super().__init__(cost.batch_shape, cost.event_shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False)

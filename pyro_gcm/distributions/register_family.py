@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import transform_to
 
+from pyro_gcm._process_state import Randomness
 from pyro_gcm.distributions.families import (
     CostFamily,
     LogProbability,
@@ -94,8 +95,7 @@ def _check_functions(
     if d.event_shape or d.support.is_discrete:
         raise ValueError("distribution must be continuous and univariate")
     count, kind = 1000, type(d).__name__
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with Randomness(0).in_use():
         draws = d.sample((count,)).double().sort(0).values
     spread = draws[3 * count // 4] - draws[count // 4]  # the distance of the quartiles
     value, step = draws[count // 10 : -count // 10], 1e-4 * spread

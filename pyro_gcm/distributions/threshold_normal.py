@@ -130,6 +130,11 @@ class ThresholdNormal(TorchDistribution):
     def _above_threshold(self, y: Tensor) -> Tensor:
         return (y.double() - self.threshold_loc.double()) / self.threshold_scale.double()
 
+    @property
+    def _dtype(self) -> torch.dtype:
+        """Of y, whose units may need more digits than the event."""
+        return torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
+
     def _spread(self) -> Tensor:
         return torch.hypot(self.scale.double(), self.threshold_scale.double())
 
@@ -204,14 +209,14 @@ class ThresholdNormal(TorchDistribution):
     def mean(self) -> Tensor:
         """Mean of y: mu_y, or given the costs that of the extended skew normal."""
         mean = self._mean64() if self.cost is None else self._side_moments()[0]
-        return mean.to(self.event.dtype).expand(self.batch_shape)
+        return mean.to(self._dtype).expand(self.batch_shape)
 
     @property
     def variance(self) -> Tensor:
         """Variance of y: scale^2, or given the costs that of the extended skew normal."""
         if self.cost is None:
             return self.scale.square().expand(self.batch_shape)
-        return self._side_moments()[1].to(self.event.dtype).expand(self.batch_shape)
+        return self._side_moments()[1].to(self._dtype).expand(self.batch_shape)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
@@ -220,7 +225,7 @@ class ThresholdNormal(TorchDistribution):
         mean = self._mean64().expand(shape)
         scale = self.scale.double()
         if self.cost is None:
-            return torch.normal(mean, scale.expand(shape)).to(self.event.dtype)
+            return torch.normal(mean, scale.expand(shape)).to(self._dtype)
         # y - t is Gaussian and, given the event, truncated at 0; y given y - t is Gaussian.
         gap = dist.Normal(mean - self.threshold_loc.double(), self._spread())
         log_below, log_above = normal_log_tails(torch.zeros_like(mean), gap.loc, gap.scale)
@@ -229,4 +234,4 @@ class ThresholdNormal(TorchDistribution):
         share = (scale / self._spread()) ** 2
         noise = scale * self.threshold_scale.double() / self._spread()
         draw = torch.normal(mean + share * (d - gap.loc), noise.expand(shape))
-        return draw.to(self.event.dtype)
+        return draw.to(self._dtype)

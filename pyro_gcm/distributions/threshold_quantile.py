@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from pyro.distributions import AsymmetricLaplace, TorchDistribution
 from torch import Tensor
 
@@ -47,7 +48,8 @@ class ThresholdQuantile(AsymmetricLaplace):
             if not ((level >= 0) & (level <= 1)).all():
                 raise ValueError("level must lie in [0, 1]")
         self.event = event
-        mean = threshold_mean(event, threshold_loc, spread).to(event.dtype)
+        dtype = torch.promote_types(event.dtype, threshold_loc.dtype)
+        mean = threshold_mean(event, threshold_loc, spread).to(dtype)
         level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
         # The scale of AsymmetricLaplace is width / odds above mu and width * odds below.
         odds = (level / (1.0 - level)).sqrt()

@@ -153,7 +153,8 @@ class Boosted:
             return self.predict(x, rows.index_copy(1, column, value[:, None]), **options)
 
         start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
-        return smallest_reaching(prediction, level, start, step, self.model.dtype)
+        dtype = torch.promote_types(self.model.dtype, units.loc.dtype)
+        return smallest_reaching(prediction, level, start, step, dtype)
 
     def _check_search(self, level: float, revenue: int) -> None:
         if self.score.response == "binary" and not 0.0 < level < 1.0:

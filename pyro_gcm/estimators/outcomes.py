@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ from pyro_gcm.estimators.table import Column
 from pyro_gcm.sampling.bisection import smallest_reaching
 
 Array = npt.NDArray[np.float64]
-#: Numbers that a model in float32 can square on the way, with room for a product or two.
-_LARGEST = 1e30
+#: Numbers whose squares are finite, with room for a product or two.
+_LARGEST = 1e100
 
 
 class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
@@ -170,18 +169,12 @@ def _weights(sample_weight: Any, columns: list[Column]) -> Array | None:
 
 
 def _check_size(y: Array) -> None:
-    """Refuse numbers that float32 cannot hold, and warn of those whose differences it loses."""
+    """Refuse numbers whose squares, or those of their differences, are none."""
     largest, spread = np.abs(y).max(), float(np.ptp(y / 2.0))
     if largest > _LARGEST or 0.0 < spread < 1.0 / _LARGEST:
         raise ValueError(
             f"y must have sizes and differences from {1 / _LARGEST:g} to {_LARGEST:g}: use "
             "another unit"
-        )
-    if 1e-12 * largest < spread < 1e-5 * largest:
-        warnings.warn(
-            f"y differs by {2 * spread:g} at most, at sizes of {largest:g}, of which predictions "
-            "keep seven digits: subtract a constant from y",
-            stacklevel=3,
         )
 
 

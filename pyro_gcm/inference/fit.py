@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
 from numbers import Real
 from pathlib import Path
 from typing import Any, Protocol
 
-import pyro
 import torch
 from pyro.infer import ELBO
 from torch import Tensor
 from torch.optim import Optimizer
 
+from pyro_gcm._evaluating import in_training
 from pyro_gcm._validation import (
     ArrayLike,
     checked_data,
@@ -64,7 +63,8 @@ def fit(
     """Train a model on rows (x, r, y) in the units of the data.
 
     The rows are put on the device once and visited in a new random order every epoch. All
-    randomness comes from `seed`; torch's global generators are left as they were.
+    randomness comes from `seed`; torch's global generators are left as they were. Models may be
+    trained in several threads at a time, each to the numbers that it has alone.
 
     :param model: a `GCM` or `IGCM`; put in training mode, trained in place, moved to the device.
         Training starts from the weights that it has, so that a second `fit` continues the first.
@@ -113,7 +113,8 @@ def fit(
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param progress: show a progress bar with the loss.
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
-        from there to the same numbers as an uninterrupted run. Removed at the end.
+        from there to the same numbers as an uninterrupted run, or with a lower `learning_rate`.
+        Every bit of it is checked. Removed at the end.
     :param callback: called with the number of steps done, before the first and after every step.
     :param engine: "auto" runs the first step through Pyro and all others without its handlers, if
         loss and gradients agree; "pyro" runs every step through Pyro. The result names the engine
@@ -121,7 +122,9 @@ def fit(
     :raises TypeError: for what is no such model, and options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
-        step, or the loss is not finite.
+        step, if the model is being trained already, or if loss, gradient or weights are not finite:
+        the message names the batch, and the model has the weights of the last whole epoch.
+    :raises OSError: if the checkpoint cannot be written.
     """
     if isinstance(model, type) or not hasattr(model, "training_pair"):
         raise TypeError(
@@ -189,16 +192,9 @@ def fit(
             "p(y | x, r).",
             stacklevel=2,
         )
-    cuda = [options.target] if options.target.type == "cuda" else []
-    with (
-        torch.random.fork_rng(devices=cuda),
-        # Whatever a program announces does not stay behind in Pyro's global store.
-        pyro.get_param_store().scope(),
-        _precision_of(parameters) if pair.enumerated else nullcontext(),
-    ):
-        torch.manual_seed(options.seed)
-        order = torch.Generator().manual_seed(options.seed)
-        parts = options.parts(len(data[0]), order)
+    order = torch.Generator().manual_seed(options.seed)
+    parts = options.parts(len(data[0]), order)
+    with in_training(model):
         model.to(options.target)
         identity = {
             "objective": objective,
@@ -227,10 +223,12 @@ def fit(
             *(pair, bound, noise, why_not, weights is not None),
             *(model, parameters, options, data, parts, order, identity),
         )
-        if standardize:
-            model.learn_units(*selected(data[:3], parts[0]))
-        model.objective = objective
-        model.train()
+        trainer.numbers_rows = sample_weight is None
+        with trainer.randomness.in_use():
+            if standardize:
+                model.learn_units(*selected(data[:3], parts[0]))
+            model.objective = objective
+            model.train()
         result = trainer.run()
     model.training_summary = {
         "rows": len(parts[0]),
@@ -286,6 +284,9 @@ class Fittable(Protocol):
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, for a number of rows."""
 
+    def modules(self) -> Iterator[torch.nn.Module]:
+        """As `nn.Module.modules`."""
+
     def train(self, mode: bool = True) -> Any:
         """As `nn.Module.train`."""
 
@@ -303,14 +304,3 @@ class Fittable(Protocol):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> Any:
         """As `nn.Module.load_state_dict`."""
-
-
-@contextmanager
-def _precision_of(parameters: Mapping[str, Tensor]) -> Iterator[None]:
-    """torch's default dtype as the model's: Pyro's enumeration makes weights of the default."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(next(iter(parameters.values())).dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pyro
 import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from pyro_gcm.inference.noise import DrivenSites, Noise
 from pyro_gcm.inference.plain_step import BOUNDS, plain_loss
@@ -58,6 +60,9 @@ class ProgramTrainer(Trainer):
         if not why_not and (pair.plain is None or type(bound) not in BOUNDS):
             part = "objective" if pair.plain is None else f"bound {type(bound).__name__}"
             why_not = f"the {part} has no plain form"
+        self.dtype = next(iter(self.parameters.values())).dtype
+        #: What the programs announce to Pyro's store.
+        self.announced: Any = {"params": {}, "constraints": {}}
         self.engine, self.engine_reason = ("pyro", why_not) if why_not else ("", "")
 
     def run(self) -> FitResult:
@@ -89,7 +94,7 @@ class ProgramTrainer(Trainer):
 
     def _through_pyro(self, batch: list[Tensor], check: bool) -> Tensor:
         """Through the programs, which Pyro checks if asked to."""
-        with pyro.validation_enabled(check):
+        with self._handled(check):
             if self.weighted:
                 parts = self.bound, self.program, self.guide
                 loss = weighted_loss(*parts, batch[:-1], batch[-1])
@@ -103,6 +108,16 @@ class ProgramTrainer(Trainer):
                     if parameter.grad is not None:
                         parameter.grad /= len(batch[0])
         return loss.detach()
+
+    @contextmanager
+    def _handled(self, check: bool) -> Iterator[None]:
+        """Pyro with what it keeps for this run, and nothing left of it afterwards."""
+        with (
+            pyro.validation_enabled(check),
+            pyro.get_param_store().scope(self.announced),
+            _ZerosOf(self.dtype) if self.pair.enumerated else nullcontext(),
+        ):
+            yield
 
     def _choose_engine(self, batch: list[Tensor]) -> Tensor:
         """The first step, by both engines on the same draws; leaves the gradients of the one."""
@@ -134,7 +149,7 @@ class ProgramTrainer(Trainer):
 
     def _difference(self, loss: Tensor, plain: Tensor, gradients: dict[str, Tensor | None]) -> str:
         """What differs between the engines, in words; empty where nothing does."""
-        tolerance = _TOLERANCE.get(next(iter(self.parameters.values())).dtype, 1e-5)
+        tolerance = _TOLERANCE.get(self.dtype, 1e-5)
         error = float((loss - plain).abs() / loss.abs().clamp(min=1.0))
         if not error <= tolerance:
             if not self.is_vectorized:
@@ -169,11 +184,29 @@ class ProgramTrainer(Trainer):
         self.noise.new_batch(len(batch[0]))
         if self.engine == "plain":
             return float(self._plain_loss(batch))
-        with pyro.validation_enabled(False), unannounced():
+        with self._handled(check=False), unannounced():
             if self.weighted:
                 parts = self.bound, self.program, self.guide
                 return float(weighted_loss(*parts, batch[:-1], batch[-1]))
             return float(self.bound.loss(self.program, self.guide, *batch))
+
+
+class _ZerosOf(TorchFunctionMode):
+    """`torch.zeros` of a type, in place of torch's default, for this thread alone.
+
+    The log-density of a site that Pyro masks has the default type, which its enumeration multiplies
+    with others.
+    """
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.zeros:
+            kwargs = {"dtype": self.dtype, **kwargs}
+        return func(*args, **kwargs)
 
 
 def is_vectorized(bound: Any) -> bool:

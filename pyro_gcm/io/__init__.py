@@ -27,8 +27,8 @@ imported; `load` imports the packages `encoders`, `estimators`, `models` and `ne
 """
 
 from pyro_gcm._recipe import register
+from pyro_gcm.files.folder import DamagedFolder
 from pyro_gcm.io.decoding import MissingPart
-from pyro_gcm.io.folder import DamagedFolder
 from pyro_gcm.io.saving import load, read_card, save
 
 __all__ = ["DamagedFolder", "MissingPart", "load", "read_card", "register", "save"]

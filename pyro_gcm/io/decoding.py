@@ -137,6 +137,8 @@ class Decoder:
         prefix = path and f"{path}."
         state = {}
         for name, like in module.state_dict().items():
+            if name.endswith("_extra_state") and prefix + name not in self._tensors:
+                continue  # of a folder from before it belonged to the state of this part
             value = self._taken("tensor", self._tensors, prefix + name)
             if value.shape != like.shape:
                 raise ValueError(

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import name_of, recipe_of
 from pyro_gcm.distributions.families import name_of_family
-from pyro_gcm.io.folder import is_file_name
-from pyro_gcm.io.strict_json import plain
+from pyro_gcm.files.folder import is_file_name
+from pyro_gcm.files.strict_json import plain
 
 
 class Encoder:

@@ -9,7 +9,7 @@ products and exponentials.
 from __future__ import annotations
 
 import copy
-import os
+import io
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +22,8 @@ from torch.nn.functional import linear, one_hot, pad
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._files import write_file
+from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.models import GCM
@@ -69,6 +71,7 @@ def export(
     :returns: the path.
     :raises TypeError: for what is no `GCM`.
     :raises ValueError: for a part of the model that cannot be exported, and other formats.
+    :raises OSError: if the file cannot be written; one that was there is then unchanged.
 
     >>> import tempfile
     >>> from pyro_gcm import GCM
@@ -92,7 +95,7 @@ def export(
     like: Any = {"dtype": torch.float64, "device": device}
     inputs = torch.zeros(example, model.x_dim, **like), torch.zeros(example, model.r_dim, **like)
     any_number = {0: torch.export.Dim("rows", min=1)} if rows is None else None
-    with torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
+    with torch.no_grad(), exclusively(), evaluating(model), pyro.validation_enabled(False):
         predictor = (_OfMembers if model.encoder.members else _OfDraws)(model)
         predictor = copy.deepcopy(predictor).requires_grad_(False).eval()
         try:
@@ -104,10 +107,8 @@ def export(
                 "model has a part that torch.export cannot follow, such as a module of its own "
                 f"with choices that depend on values: {str(error).splitlines()[0]}"
             ) from error
-        partial = path.with_name(path.name + ".partial")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(program, inputs, partial, format)
-    os.replace(partial, path)
+        content = _bytes_of(program, inputs, format)
+    write_file(path, content)
     return path
 
 
@@ -300,11 +301,11 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     return product.unflatten(1, input.shape[1:-1])
 
 
-def _write(program: Any, inputs: tuple[Tensor, ...], path: Path, format: str) -> None:
+def _bytes_of(program: Any, inputs: tuple[Tensor, ...], format: str) -> bytes:
     if format == "torch":
-        with path.open("wb") as file:
-            torch.export.save(program, file)
-        return
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        return file.getvalue()
     try:
         import onnxscript  # noqa: F401
     except ImportError as error:
@@ -315,4 +316,5 @@ def _write(program: Any, inputs: tuple[Tensor, ...], path: Path, format: str) ->
         warnings.simplefilter("ignore")
         made = torch.onnx.export(program, inputs, dynamo=True, verbose=False)
     assert made is not None
-    made.save(path)
+    content: bytes = made.model_proto.SerializeToString()
+    return content

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm.io import strict_json
+from pyro_gcm._process_state import exclusively
+from pyro_gcm.files import strict_json
+from pyro_gcm.files.folder import DamagedFolder, read_folder, write_folder
 from pyro_gcm.io.decoding import Decoder, MissingPart
 from pyro_gcm.io.encoding import Encoder
-from pyro_gcm.io.folder import DamagedFolder, read_folder, write_folder
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
 Factories = Mapping[str, Callable[[], Any]]
@@ -153,7 +154,7 @@ def _decoded(
     device: torch.device,
 ) -> Any:
     """The object of a tree, with no trace in torch's global generator."""
-    with torch.random.fork_rng(devices=[]):
+    with exclusively(), torch.random.fork_rng(devices=[]):
         return Decoder(tensors, files, factories, device).whole(architecture)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.models.responses import RESPONSES
@@ -301,8 +302,7 @@ def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
 @contextmanager
 def seeded_weights(seed: int) -> Iterator[None]:
     """Initial weights from a seed; torch's global generator stays as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with Randomness(seed).in_use():
         yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import one_of
+from pyro_gcm._validation import as_tensor, one_of
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.models.missing import costs_in_units, event_given_observed
 from pyro_gcm.models.objectives import Objective
@@ -125,7 +125,8 @@ def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor])
             if name in needed:
                 raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
             continue
-        values = torch.as_tensor(sites[name], device=model.device).to(model.dtype)
+        values = as_tensor(f"sites[{name!r}]", sites[name], model.device)
+        values = values if name in ("x", "r") else values.to(model.dtype)
         count = checked["z"].shape[0] if checked else values.shape[0]
         if values.shape != (count, len(rows.x), dim):
             raise ValueError(

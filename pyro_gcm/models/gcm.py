@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm._validation import ArrayLike, no_nan, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build, member_parts
@@ -288,7 +288,7 @@ class GCM(WithMembers):
 
     def mapped(self, r: Tensor) -> Tensor:
         """h(r) for predictions, of all members: next to its values later rounding is small."""
-        return on_grid(self.revenue_map(coarse(self.r_standardizer(r))))
+        return no_nan("revenue_map", on_grid(self.revenue_map(coarse(self.r_standardizer(r)))), r)
 
     def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
         """h(r), for a member by its own map."""

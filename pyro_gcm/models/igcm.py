@@ -293,7 +293,8 @@ class IGCM(Predictions):
             event = OrderEvent(cost, on_grid(self.kernel_map(coarse(k))))
             return draws.mean(self.response.predict(event, draws.covariates))
 
-        return in_blocks(block, x, k, draws=len(base)).to(self.dtype)
+        dtype = self.response.prediction_dtype(self.dtype)
+        return in_blocks(block, x, k, draws=len(base)).to(dtype)
 
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).

@@ -52,7 +52,8 @@ def required_revenue(
             return predictions(model.encoder.revenue(draws.covariates, mapped))
 
         start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
-        return smallest_reaching(prediction, level, start, step, base.dtype)
+        dtype = torch.promote_types(base.dtype, model.r_standardizer.loc.dtype)
+        return smallest_reaching(prediction, level, start, step, dtype)
 
     return in_blocks(block, x, rows, draws=len(base))
 

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import ArrayLike, as_tensor, checked_data
+from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.conditioning import log_likelihood_of_sites, posterior_of, responsibilities
 from pyro_gcm.models.objectives import Objective
@@ -50,9 +52,7 @@ class Posteriors(OrderEventModel):
         given: Any = {"size": size}
         if x is not None:
             given = checked_data(self, x, r, device=self.device)
-        devices = [self.device] if self.device.type == "cuda" else []
-        with evaluating(self), torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
+        with evaluating(self), unannounced(), Randomness(seed, self.device).in_use():
             program: Any = self.model
             nodes: Any = pyro.poutine.trace(program).get_trace(**given).nodes
         home = self.device if x is None else as_tensor("x", x).device

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import ArrayLike, check_names
+from pyro_gcm._validation import ArrayLike, check_names, full_precision
 from pyro_gcm.models.surfaces import SurfaceDraws
 from pyro_gcm.sampling.base_samples import BatchInvariantProducts
 from pyro_gcm.sampling.posterior import PosteriorDraws
@@ -36,6 +36,7 @@ def random_prediction(method: Method) -> Method:
 def _evaluated(method: Method, products: Callable[[], AbstractContextManager[Any]]) -> Method:
     @functools.wraps(method)
     def predict(self: Any, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+        full_precision(self)
         if not self.is_trained:
             self.warn_once(
                 f"{self.name} has not been fitted: its predictions are those of its initial weights"

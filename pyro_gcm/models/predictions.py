@@ -35,7 +35,7 @@ class Predictions(Posteriors):
         """
         with elementwise():
             rows, base = self.rows(x, r), self.base(num_samples)
-        found = base.new_empty(len(rows.x))
+        found = base.new_empty(len(rows.x), dtype=self.response.prediction_dtype(base.dtype))
         for place, values, draws in row_predictions(self.trained_objective, rows.x, rows.r, base):
             found[place] = mean_over_draws(values, draws, slice(0, values.shape[1]))
         return found
@@ -52,7 +52,8 @@ class Predictions(Posteriors):
         """
         with elementwise():
             rows, base = self.rows(x, r), self.base(num_samples)
-        found = base.new_empty(len(base), len(rows.x))
+        dtype = self.response.prediction_dtype(base.dtype)
+        found = base.new_empty(len(base), len(rows.x), dtype=dtype)
         for place, values, _ in row_predictions(self.trained_objective, rows.x, rows.r, base):
             found[:, place] = values.to(found.dtype)
         return found

@@ -24,6 +24,9 @@ from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.threshold_normal import threshold_mean
 from pyro_gcm.nets.conditional import mlp, positive
 
+#: Largest size of y in its unit; the inverse is its smallest spread.
+_LARGEST = 1e100
+
 
 class Response(nn.Module):
     """Interface of a response; the class attributes are the answers of a cautious subclass."""
@@ -57,6 +60,10 @@ class Response(nn.Module):
     def standardized(self, y: Tensor) -> Tensor:
         """y [n] as a guide reads it, without a unit."""
         return y
+
+    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """The dtype of the predictions of a model of this dtype."""
+        return dtype
 
     def r_dist(self) -> Any:
         """p(r) where the response itself fixes it, otherwise None."""
@@ -130,14 +137,34 @@ class _RealResponse(Response):
         self.net = mlp(x_dim, outputs, hidden)
         self.standardizer = Standardizer(1)
 
+    def check_outcome(self, y: Tensor) -> None:
+        """Numbers whose squares are finite."""
+        if (y.abs() > _LARGEST).any():
+            raise ValueError(
+                f"y must have numbers of at most {_LARGEST:g} in size, got "
+                f"{y.abs().nan_to_num().max().item():g}: use another unit"
+            )
+
     def learn_unit(self, y: Tensor) -> None:
-        """Learn mean and standard deviation."""
+        """Learn mean and standard deviation.
+
+        :raises ValueError: for a spread whose square is 0.
+        """
         self.standardizer.learn(y.unsqueeze(-1))
+        if self.standardizer.scale < 1.0 / _LARGEST:
+            raise ValueError(
+                f"y must have a spread of at least {1.0 / _LARGEST:g}, got "
+                f"{self.standardizer.scale.item():g}: use another unit"
+            )
 
     def standardized(self, y: Tensor) -> Tensor:
         """y less its mean, over its standard deviation."""
         standard: Tensor = self.standardizer(y.unsqueeze(-1))
         return standard.squeeze(-1)
+
+    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
+        return torch.promote_types(dtype, self.standardizer.loc.dtype)
 
     def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
         """mu_y(x, r, z)."""

@@ -72,9 +72,13 @@ def surface_draws(objective: Objective, x: Tensor, revenues: Tensor, base: Tenso
         rows = slice(0, values.shape[1])
         log_weights = [] if draws.log_weights is None else [draws.log_weights[:, rows]]
         parts = [values, *(part.exp() for part in log_weights)]
-        found = found or [base.new_empty(len(values), cells) for _ in parts]
+        types = objective.model.response.prediction_dtype(base.dtype), base.dtype
+        found = found or [
+            base.new_empty(len(values), cells, dtype=dtype)
+            for dtype, _ in zip(types, parts, strict=False)
+        ]
         for whole, part in zip(found, parts, strict=True):
-            whole[:, place] = part.to(base.dtype)
+            whole[:, place] = part.to(whole.dtype)
     table = [whole.reshape(-1, len(x), len(revenues)) for whole in found]
     return SurfaceDraws(table[0], table[1] if len(table) > 1 else None)
 
@@ -93,15 +97,16 @@ def pair_surface(
     :param memory: see `strict_surface`.
     """
     count, share = len(revenues), memory / 4
+    dtype = objective.model.response.prediction_dtype(base.dtype)
     width = max(BLOCK_ROWS, int(share / (8 * (x.shape[1] + revenues.shape[1]) + 32)))
-    rows = max(1, min(width, int(share / base.element_size())) // count)
+    rows = max(1, min(width, int(share / dtype.itemsize)) // count)
     for part in x.split(rows):
-        block = base.new_empty(len(part) * count)
+        block = base.new_empty(len(part) * count, dtype=dtype)
         for start in range(0, len(block), width):
             cells = block[start : start + width]
             chosen = _pairs(part, revenues, start, start + len(cells))
             for place, values, draws in row_predictions(objective, *chosen, base):
-                cells[place] = mean_over_draws(values, draws, slice(0, values.shape[1])).to(base)
+                cells[place] = mean_over_draws(values, draws, slice(0, values.shape[1])).to(block)
         yield block.reshape(-1, count)
 
 
@@ -125,7 +130,8 @@ def strict_surface(
         mapped = in_blocks(model.mapped, parts[number], draws=16)
         return DistinctRevenues(model.encoder.grid(mapped))
 
-    row_bytes = base.element_size() * len(revenues) + 8 * len(parts[0])
+    dtype = model.response.prediction_dtype(base.dtype)
+    row_bytes = dtype.itemsize * len(revenues) + 8 * len(parts[0])
     for place, (padded,) in row_blocks(x, draws=max(len(base), PASS // _ROWS)):
         draws = objective.draw(padded, base, model.seed)
         draws = draws._replace(cost=model.c_dist(draws.z, draws.covariates))
@@ -133,7 +139,7 @@ def strict_surface(
         count = place.stop - place.start
         for start in range(0, count, step):
             rows = slice(start, min(start + step, count))
-            block = base.new_empty(rows.stop - start, len(revenues))
+            block = base.new_empty(rows.stop - start, len(revenues), dtype=dtype)
             at = 0
             for number, part in enumerate(parts):
                 means = _Grid(model.response, draws, rows, distinct(number), share).means()
@@ -168,10 +174,11 @@ class _Grid:
                 self.tabulated.add(k)
 
     def means(self) -> Tensor:
-        """Predictions [R, b] in float64."""
+        """Predictions [R, b]."""
         columns, count = self.revenues.columns, self.rows.stop - self.rows.start
         # Small tensors that outlive a chunk would leave holes between the planes.
-        means = columns.new_empty(len(self.revenues), count)
+        dtype = self.response.prediction_dtype(columns.dtype)
+        means = columns.new_empty(len(self.revenues), count, dtype=dtype)
         with nullcontext() if self.read is None else elementwise():
             for start in range(0, len(means), self.chunk):
                 place = slice(start, start + self.chunk)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
 
+from pyro_gcm._process_state import Randomness
 from pyro_gcm.sampling.one_thread import one_thread
 
 #: Rows of x, or of revenues, that make a block; shorter blocks are padded. A multiple of what a
@@ -49,13 +50,10 @@ class BaseSamples(nn.Module):
         self.register_buffer("samples", self._sobol(num_samples))
 
     def _sobol(self, num_samples: int) -> Tensor:
-        default = torch.get_default_dtype()
-        torch.set_default_dtype(self.rounded)  # in which the engine holds its first point
-        try:
-            engine = torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=self.seed)
-        finally:
-            torch.set_default_dtype(default)
+        engine = torch.quasirandom.SobolEngine(self.dim, scramble=True, seed=self.seed)
         uniform = engine.draw(num_samples, dtype=torch.float64)
+        # The engine holds its first point in torch's default type, which may be another by now.
+        uniform[:1] = (engine.shift.to(self.rounded) / (1 << 30)).double()
         smallest = 0.5 / (1 << 30)  # Sobol points are multiples of 2^-30, 0 among them
         return torch.special.ndtri(uniform + smallest).to(self.rounded)
 
@@ -135,8 +133,7 @@ def driven_draws(distribution: Any, base: Tensor, seed: int | None) -> Tensor:
         "seeded Monte Carlo draws and are not exactly monotone",
         stacklevel=2,
     )
-    with torch.random.fork_rng(devices=[base.device] if base.is_cuda else []):
-        torch.manual_seed(seed)
+    with Randomness(seed, base.device).in_use():
         sampled: Tensor = distribution.sample((len(base),))
     return sampled
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm._warn import warn_user
 from pyro_gcm.sampling.draws import Draws, Rows, pick
@@ -162,14 +163,12 @@ def posterior_draws(
     kinds = [kind.nonzero()[:, 0] for kind in (~incomplete, incomplete)]
     groups = [index for kind in kinds for index in kind.split(size) if len(index)]
     merged: PosteriorDraws | None = None
-    with (
-        torch.random.fork_rng(devices=[rows.x.device] if rows.x.is_cuda else []),
-        tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar,
-    ):
-        torch.manual_seed(seed)
+    randomness = Randomness(seed, rows.x.device)
+    with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
         for index in groups:
             block = rows.take(index)
-            draws = _draw(target, block, num_samples, method, num_proposals)
+            with randomness.in_use():
+                draws = _draw(target, block, num_samples, method, num_proposals)
             if incomplete.any():
                 inputs = {"x": block.x, "r": block.r, **draws.sites}
                 whole = {k: inputs[k].expand(num_samples, len(index), -1) for k in ("x", "r")}

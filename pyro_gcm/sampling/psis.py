@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import as_tensor
 
 #: Fewer have less than six draws in the tail, and ArviZ 1.x fits nothing to five.
@@ -104,7 +105,10 @@ def _fitted_shapes(log_weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float
         # Takes log-likelihoods, which the log-ratios of leave-one-out are the negatives of.
         log_weights = -log_weights
     except ModuleNotFoundError:
-        with warnings.catch_warnings():  # it announces 1.x when it is first imported on a day
+        with (
+            exclusively(),
+            warnings.catch_warnings(),
+        ):  # it announces 1.x when it is first imported on a day
             warnings.simplefilter("ignore", FutureWarning)
             statistics = import_module("arviz")  # 0.23
     with np.errstate(all="ignore"):

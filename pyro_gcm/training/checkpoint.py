@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._files import write_file
+from pyro_gcm.files import archive, strict_json
+from pyro_gcm.training.plain_state import plain, restored
+
 #: Rows of which bytes are read at once.
 _ROWS = 1 << 16
+_STATE, _TENSORS = "state.json", "tensors.safetensors"
 
 
 class Checkpoint:
     """Reads and atomically writes the state of a training run.
+
+    The file has the state without its tensors as JSON, the tensors as safetensors, and a manifest
+    with their SHA-256, as the folders of `pyro_gcm.save` have; nothing in it is executed.
 
     :param path: the file, or None to write no checkpoint.
     """
@@ -26,31 +33,54 @@ class Checkpoint:
     def read(self) -> dict[str, Any] | None:
         """The saved state, on the CPU, or None if there is no file.
 
-        :raises ValueError: if the file is not a checkpoint.
+        :raises ValueError: if a bit of the file is not as it was written, or if it is not a
+            checkpoint.
         """
         if self.path is None or not self.path.exists():
             return None
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
         try:
-            state = torch.load(self.path, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch.load raises many types of errors
-            raise ValueError(f"checkpoint {self.path} cannot be read: {error}") from error
-        if not isinstance(state, dict) or "identity" not in state:
-            raise ValueError(f"checkpoint {self.path} was not written by fit")
+            raw = self.path.read_bytes()
+            if raw[:2] == b"PK":
+                raise ValueError("is in a format that this version of pyro_gcm does not read")
+            contents = archive.unpacked(raw)
+            if contents.keys() != {_STATE, _TENSORS}:
+                raise ValueError("was not written by fit")
+            # Into memory of their own, aligned as torch aligns it.
+            tensors = {name: value.clone() for name, value in load(contents[_TENSORS]).items()}
+            state: dict[str, Any] = restored(strict_json.read(contents[_STATE]), tensors)
+        except (OSError, SafetensorError, ValueError) as error:
+            cause = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
+            raise ValueError(
+                f"checkpoint {self.path} {cause}. To train from the start, delete it or name "
+                "another file"
+            ) from error
         return state
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state; an interruption leaves either the old or the new file intact."""
-        if self.path is None:
-            return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self.path.with_name(self.path.name + ".partial")
-        torch.save(state, partial)
-        os.replace(partial, self.path)
+        """Write the state; an interruption leaves either the old or the new file intact.
+
+        :raises TypeError: for a state with values that are no numbers, strings or tensors.
+        :raises OSError: if the file cannot be written.
+        """
+        if self.path is not None:
+            write_file(self.path, packed(state))
 
     def remove(self) -> None:
         """Delete the file after the run is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+
+def packed(state: dict[str, Any]) -> bytes:
+    """The bytes of a checkpoint."""
+    from safetensors.torch import save
+
+    tensors: dict[str, Tensor] = {}
+    tree = plain(state, "state", tensors)
+    return archive.packed({_STATE: strict_json.written(tree), _TENSORS: save(tensors)})
 
 
 def checksum(columns: list[Tensor]) -> int:

@@ -35,3 +35,15 @@ def constant(optimizer: Optimizer, steps: int) -> Any:
 
 #: What `schedule=` of `fit` names.
 SCHEDULES = {"constant": constant, "cosine": cosine, "flat": flat}
+
+
+def scale_rates(optimizer: Optimizer, scheduler: Any, factor: float) -> None:
+    """Multiply the learning rates of a run that goes on, and those that it starts from."""
+    for group in optimizer.param_groups:
+        for name in ("lr", "initial_lr", "max_lr", "min_lr"):
+            if name in group:
+                group[name] = factor * group[name]
+    for part in (scheduler, *getattr(scheduler, "_schedulers", [])):
+        for name in ("base_lrs", "_last_lr"):
+            if hasattr(part, name):
+                setattr(part, name, [factor * rate for rate in getattr(part, name)])

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._process_state import Randomness, exclusively
 from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import batches
 from pyro_gcm.training.checkpoint import Checkpoint, checksum
 from pyro_gcm.training.clipping import clip_gradients
+from pyro_gcm.training.finite import FiniteSteps, NotFinite
 from pyro_gcm.training.options import TrainingOptions
+from pyro_gcm.training.schedules import scale_rates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +56,10 @@ class FitResult:
 
 
 class Diverged(RuntimeError):
-    """The loss or the weights of a training run are infinite or NaN."""
+    """Loss, gradient or weights of a training run are infinite or NaN.
+
+    The model has the weights of the last epoch that was finished, which are in the checkpoint, too.
+    """
 
 
 class Trainer(ABC):
@@ -81,7 +87,11 @@ class Trainer(ABC):
         order: torch.Generator,
         identity: dict[str, Any],
     ) -> None:
-        self.model, self.parameters, self.order = model, parameters, order
+        self.model, self.parameters = model, parameters
+        self.order = order
+        #: Of what torch's generators draw in the run.
+        self.randomness = Randomness(options.seed, options.target)
+        self.finite = FiniteSteps(parameters)
         self.columns = [column.to(options.target) for column in columns]
         self.train, self.validation = (part.to(options.target) for part in parts)
         self.options, self.seed, self.batch_size = options, options.seed, options.batch_size
@@ -124,6 +134,8 @@ class Trainer(ABC):
             steps_of_epoch = total_steps // options.epochs
             self.average = AveragedWeights(parameters.values(), steps_of_epoch)
 
+    #: Whether the rows are those that the user gave, so that errors can number them.
+    numbers_rows = True
     #: What makes the steps, and why; see `FitResult`.
     engine, engine_reason = "plain", "a baseline is trained by torch alone"
 
@@ -142,8 +154,9 @@ class Trainer(ABC):
     def run(self) -> FitResult:
         """Train all epochs, or until patience is exceeded, and keep the weights of the best epoch.
 
-        :raises Diverged: if the loss is not finite.
+        :raises Diverged: if loss, gradient or weights are not finite.
         :raises RuntimeError: if a parameter has no gradient.
+        :raises OSError: if the checkpoint cannot be written.
         """
         from tqdm.auto import tqdm
 
@@ -151,8 +164,10 @@ class Trainer(ABC):
         stopped = False
         if self.saved_state is not None:
             self.load_state(self.saved_state)
-        elif self.callback is not None:
-            self.callback(0)
+        else:
+            self.saved.save(self.state())  # which shows that it can be written
+            if self.callback is not None:
+                self.callback(0)
         shown = {"desc": "fit", "unit": "epoch", "disable": not self.options.progress}
         with tqdm(total=epochs, initial=self.epoch, **shown) as bar:
             while self.epoch < epochs and not stopped:
@@ -160,59 +175,86 @@ class Trainer(ABC):
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.4f}")
                 stopped = patience is not None and self.epoch - self.best_epoch >= patience
-                if self.saved.path is not None:
-                    self.saved.save(self.state())
-        if self.best_weights is not None:
+                self.saved.save(self.state())
+        if len(self.validation):
+            if self.best_weights is None:
+                raise Diverged("the loss of the validation rows is inf in every epoch")
             self.model.load_state_dict(self.best_weights)
         self.saved.remove()
         best_epoch = self.best_epoch or self.epoch
         return FitResult(self.rows, best_epoch, stopped, self.engine, self.engine_reason)
 
     def _run_epoch(self, bar: Any) -> dict[str, float]:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), self.step
         n = len(self.train)
         rate = self.optimizer.param_groups[0]["lr"]
         index = self.train[torch.randperm(n, generator=self.order).to(self.train.device)]
+        good = {name: value.clone() for name, value in self.model.state_dict().items()}
         total: Tensor | float = 0.0
-        for batch in batches(self.columns, index, self.batch_size, self.prepare):
-            total = total + self._step(batch)
-            if self.step % 100 == 0 and not bar.disable:
-                bar.set_postfix(loss=f"{float(total) / n:.4f}", step=self.step)
-            if self.callback is not None:
-                self.callback(self.step)
+        try:
+            for batch in batches(self.columns, index, self.batch_size, self.prepare):
+                total = total + self._step(batch)
+                if self.step % 100 == 0 and not bar.disable:
+                    bar.set_postfix(loss=f"{float(total) / n:.4f}", step=self.step)
+                if self.callback is not None:
+                    self.callback(self.step)
+            self.finite.read()
+            self.finite.check_weights(self.step - 1)
+        except NotFinite as found:
+            self.model.load_state_dict(good)
+            raise Diverged(self._diverged(found, found.step - before, index)) from None
         loss = float(total) / n
-        if not math.isfinite(loss):
-            raise Diverged(
-                f"the loss is {loss} in epoch {self.epoch + 1}: lower learning_rate or clip_norm"
-            )
         self.epoch += 1
         row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": rate}
         if len(self.validation):
-            with nullcontext() if self.average is None else self.average.in_place():
-                row["validation_loss"] = self._validation_loss()
-                if row["validation_loss"] < self.best_loss:
-                    self.best_loss, self.best_epoch = row["validation_loss"], self.epoch
-                    self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
+            row["validation_loss"] = self._validate()
         row["seconds"] = time.perf_counter() - start
         self.rows.append(row)
         return row
 
+    def _diverged(self, found: NotFinite, batch: int, index: Tensor) -> str:
+        """What to say of a step that is not finite, the number `batch` of those of an epoch."""
+        batches_of_epoch = math.ceil(len(index) / self.batch_size)
+        place = f"batch {batch + 1} of {batches_of_epoch} in epoch {self.epoch + 1}"
+        if self.numbers_rows:
+            rows = index[batch * self.batch_size : (batch + 1) * self.batch_size].tolist()
+            shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
+            place += f" (rows {shown})"
+        kept = f"of epoch {self.epoch}" if self.epoch else "that it had before"
+        advice = "lower learning_rate or clip_norm"
+        if self.saved.path is not None:
+            advice += f"; with a lower learning_rate, training goes on from {self.saved.path}"
+        return f"{found} in {place}. The model has the weights {kept}: {advice}"
+
+    def _validate(self) -> float:
+        """The loss on the validation part, whose best weights are kept."""
+        # Whoever predicts meanwhile in another thread does not meet the averages.
+        with exclusively(), nullcontext() if self.average is None else self.average.in_place():
+            loss = self._validation_loss()
+            if math.isnan(loss):
+                raise Diverged(f"the loss of the validation rows is nan in epoch {self.epoch}")
+            if loss < self.best_loss:
+                self.best_loss, self.best_epoch = loss, self.epoch
+                self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
+        return loss
+
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
-        for parameter in self.parameters.values():
-            parameter.grad = None
-        loss = self.backward(batch)
-        if self.step == 0:
-            self._check_gradients()
-        if self.clip_norm is not None:
-            clip_gradients(self.parameters.values(), self.clip_norm)
-        self.optimizer.step()
-        if self.scheduler is not None:
-            self.scheduler.step()
-        self.step += 1
-        if self.average is not None:
-            self.average.update(self.step)
-        return loss.detach()
+        with self.randomness.in_use():
+            for parameter in self.parameters.values():
+                parameter.grad = None
+            loss = self.backward(batch).detach()
+            if self.step == 0:
+                self._check_gradients()
+            norm = clip_gradients(self.parameters.values(), self.clip_norm)
+            self.finite.add(self.step, loss, norm)
+            self.optimizer.step()
+            if self.scheduler is not None:
+                self.scheduler.step()
+            self.step += 1
+            if self.average is not None:
+                self.average.update(self.step)
+            return loss
 
     def _check_gradients(self) -> None:
         missing = [name for name, p in self.parameters.items() if p.grad is None]
@@ -225,16 +267,13 @@ class Trainer(ABC):
     @torch.no_grad()
     def _validation_loss(self) -> float:
         """Mean loss over the validation rows, with the same random numbers in every epoch."""
-        device = self.validation.device
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(self.seed)
+        with Randomness(self.seed, self.validation.device).in_use():
             parts = batches(self.columns, self.validation, self.batch_size, self.prepare)
             total = sum(self.held_out_loss(batch) for batch in parts)
         return total / len(self.validation)
 
     def state(self) -> dict[str, Any]:
         """The state on which the next epoch depends."""
-        cuda = self.train.device.type == "cuda"
         return {
             "identity": self.identity,
             "model": self.model.state_dict(),
@@ -246,8 +285,8 @@ class Trainer(ABC):
             "best": (self.best_loss, self.best_epoch, self.best_weights),
             "average": self.average and self.average.mean,
             "order": self.order.get_state(),
-            "rng": torch.get_rng_state(),
-            "cuda_rng": torch.cuda.get_rng_state(self.train.device) if cuda else None,
+            "rng": self.randomness.cpu,
+            "cuda_rng": self.randomness.cuda,
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
@@ -256,15 +295,16 @@ class Trainer(ABC):
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(state["scheduler"])
+        mine, theirs = self.identity["learning_rate"], state["identity"]["learning_rate"]
+        if mine != theirs:
+            scale_rates(self.optimizer, self.scheduler, mine / theirs)
         self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:
             for mean, value in zip(self.average.mean, state["average"], strict=True):
                 mean.copy_(value)
         self.order.set_state(state["order"].cpu())
-        torch.set_rng_state(state["rng"].cpu())
-        if state["cuda_rng"] is not None:
-            torch.cuda.set_rng_state(state["cuda_rng"].cpu(), self.train.device)
+        self.randomness.cpu, self.randomness.cuda = state["rng"], state["cuda_rng"]
 
 
 def described(part: Any) -> str:
@@ -278,6 +318,8 @@ def described(part: Any) -> str:
 
 
 def _same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+    if theirs["learning_rate"] > mine["learning_rate"]:  # a run that diverged may go on so
+        theirs = {**theirs, "learning_rate": mine["learning_rate"]}
     other = [
         f"{name} is {theirs.get(name)} there, {mine.get(name)} here"
         for name in {**mine, **theirs}

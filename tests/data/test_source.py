@@ -17,6 +17,7 @@ from typing import Any
 
 import pooch
 import pytest
+from disks import full_disk
 
 from pyro_gcm.data.source import RawFile, read_raw, unzip
 
@@ -166,6 +167,22 @@ def test_damaged_copy_in_the_cache_is_refused_and_removed(site: Site, tmp_path: 
 def test_failed_download_names_the_source_and_the_alternative(site: Site) -> None:
     file = RawFile("toy/table.csv", SHA256, f"{site.url}/gone")
     with pytest.raises(OSError, match=r"/gone .*set PYRO_GCM_DATA to a folder that contains toy/"):
+        read_raw(file)
+
+
+def test_a_disk_without_room_for_a_download_is_told(site: Site, tmp_path: Path) -> None:
+    site.files["/file"] = CONTENT
+    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file")
+    with full_disk(), pytest.raises(OSError, match=r"/file to .*toy \(.*File too large"):
+        read_raw(file)
+    assert cached(tmp_path) == []
+    assert read_raw(file) == CONTENT
+
+
+def test_a_cache_that_cannot_be_made_is_told(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_bytes(b"a file")
+    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file")
+    with pytest.raises(OSError, match=rf"/file to {tmp_path}/cache.*set PYRO_GCM_DATA to a folder"):
         read_raw(file)
 
 

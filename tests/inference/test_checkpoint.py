@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
+import random
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import torch
 from toy_rows import Rows, same, weights
 
 from pyro_gcm import GCM, FitResult, fit
+from pyro_gcm.files import archive
 from pyro_gcm.training.checkpoint import Checkpoint
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
@@ -69,19 +74,6 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
     assert torch.equal(expected[noise], actual[noise])
     assert same(expected, actual)
     assert not list(path.parent.iterdir())  # nothing left of a complete run
-
-
-def test_a_checkpoint_from_before_seeds_were_saved_is_resumed(toy: Rows, tmp_path: Path) -> None:
-    whole, resumed, path = GCM(3, 2), GCM(3, 2), tmp_path / "run.pt"
-    fit(whole, *toy, **OPTIONS)
-    with pytest.raises(KeyboardInterrupt):
-        fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(5))
-    state = torch.load(path, weights_only=True)
-    del state["model"]["base_samples._extra_state"]
-    state["identity"].pop("shape of base_samples._extra_state", None)
-    torch.save(state, path)
-    fit(resumed, *toy, **OPTIONS, checkpoint=path)
-    assert same(weights(whole), weights(resumed))
 
 
 def test_checkpoint_changes_no_number(toy: Rows, tmp_path: Path) -> None:
@@ -151,16 +143,49 @@ def test_checkpoint_of_another_model_is_refused(toy: Rows, interrupted: Path) ->
     assert same(before, weights(model))
 
 
-@pytest.mark.parametrize("what", ["text", "weights"])
-def test_file_of_another_kind_is_refused(what: str, toy: Rows, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"not a checkpoint", "does not begin as a file of pyro_gcm does"),
+        (b"", "does not begin as a file of pyro_gcm does"),
+        (b"PK\x03\x04 of torch.save", "is in a format that this version of pyro_gcm does not read"),
+        (archive.packed({"other": b"content"}), "was not written by fit"),
+        (None, "cannot be read: Is a directory"),
+    ],
+)
+def test_file_of_another_kind_is_refused(
+    content: bytes | None, message: str, toy: Rows, tmp_path: Path
+) -> None:
     path = tmp_path / "run.pt"
-    if what == "text":
-        path.write_text("not a checkpoint")
-    else:
-        torch.save(GCM(3, 2).state_dict(), path)
-    with pytest.raises(ValueError, match=r"checkpoint .*run.pt (cannot be read|was not written)"):
-        fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path)
-    assert path.exists()
+    path.mkdir() if content is None else path.write_bytes(content)
+    model = GCM(3, 2)
+    before = weights(model)
+    with pytest.raises(ValueError, match=rf"^checkpoint .*run.pt {message}. To train from"):
+        fit(model, *toy, **OPTIONS, checkpoint=path)
+    assert content is None or path.read_bytes() == content
+    assert same(before, weights(model))
+
+
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("case", range(20))
+def test_no_flipped_bit_or_missing_byte_is_silent(case: int, interrupted: Path) -> None:
+    original, draw, saved = interrupted.read_bytes(), random.Random(case), Checkpoint(interrupted)
+    assert saved.read() is not None
+    for number in range(125):
+        raw, place = bytearray(original), draw.randrange(len(original))
+        if number % 5 == 0:
+            del raw[place:]
+        else:
+            raw[place] ^= 1 << draw.randrange(8)
+        interrupted.write_bytes(raw)
+        with pytest.raises(ValueError, match=r"^checkpoint .*run.pt .* delete it or name another"):
+            saved.read()
+    for head in range(200):  # where a bit counts most
+        raw = bytearray(original)
+        raw[head] ^= 1 << draw.randrange(8)
+        interrupted.write_bytes(raw)
+        with pytest.raises(ValueError, match=r"^checkpoint .*run.pt"):
+            saved.read()
 
 
 def test_file_is_whole_or_old_when_saving_is_interrupted(
@@ -171,16 +196,65 @@ def test_file_is_whole_or_old_when_saving_is_interrupted(
     assert saved.read() is None
     saved.save({"identity": 0})
 
-    def half(state: Any, target: Path) -> None:
-        target.write_bytes(b"half a file")
+    def interrupt(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(torch, "save", half)
-    with pytest.raises(KeyboardInterrupt):
-        saved.save({"identity": 1})
-    assert saved.read() == {"identity": 0}
+    for step in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, step, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                saved.save({"identity": 1})
+        assert saved.read() == {"identity": 0}
+        assert list(tmp_path.iterdir()) == [path]
     saved.remove()
     assert not path.exists()
+
+
+def test_states_come_back_as_they_were(tmp_path: Path) -> None:
+    state = {
+        "tensors": [torch.tensor(float("nan")), torch.arange(6).reshape(2, 3).t(), torch.ones(0)],
+        "numbers": (1, 2.5, 0.1, -math.inf, math.inf, True, None, "text"),
+        "by number": {0: {"step": torch.tensor(3.0)}, 7: {}},
+        "counted": Counter({10: 2}),
+        "ordered": OrderedDict(b=1, a=2),
+    }
+    saved = Checkpoint(tmp_path / "state")
+    saved.save(state)
+    found = saved.read()
+    assert found is not None
+    assert found.keys() == state.keys()
+    for mine, theirs in zip(state.pop("tensors"), found.pop("tensors"), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
+    assert repr(found) == repr(state)
+    for strange in (print, object(), {"a": {1, 2}}, torch.ones(2, dtype=torch.complex64)):
+        with pytest.raises(TypeError, match=r"^state\.value.*(cannot hold|must be a dense, real)"):
+            saved.save({"value": strange})
+    assert saved.read() is not None
+
+
+def test_a_state_that_cannot_be_saved_is_refused_before_the_first_step(
+    toy: Rows, tmp_path: Path
+) -> None:
+    class Strange(torch.optim.SGD):
+        def state_dict(self) -> dict[str, Any]:
+            return {**super().state_dict(), "history": {1, 2}}
+
+    steps: list[int] = []
+    options: Any = {"optimizer": Strange, "callback": steps.append, "checkpoint": tmp_path / "run"}
+    with pytest.raises(TypeError, match=r"^state.optimizer.history is a set"):
+        fit(GCM(3, 2), *toy, **OPTIONS, **options)
+    assert not steps
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_first_step(
+    toy: Rows, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    path, steps = tmp_path / "file" / "run.pt", list[int]()
+    with pytest.raises(OSError, match=r"run.pt could not be written: "):
+        fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=steps.append)
+    assert not steps
 
 
 def test_no_path_means_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

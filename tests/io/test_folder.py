@@ -13,8 +13,10 @@ import torch
 
 import pyro_gcm
 from pyro_gcm import GCM
+from pyro_gcm.files import folder as folders
+from pyro_gcm.files import strict_json
+from pyro_gcm.files.manifest import manifest_of, sha256
 from pyro_gcm.io import DamagedFolder, read_card
-from pyro_gcm.io import folder as folders
 
 X, R = torch.zeros(3, 2), torch.zeros(3, 1)
 
@@ -168,15 +170,15 @@ def test_a_pickle_under_a_forged_manifest_is_refused_too(name: str, saved: Path)
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "..", "", "a\\b", "manifest.json"])
 def test_names_outside_of_the_folder_are_refused(name: str, saved: Path) -> None:
     files = {**folders.read_folder(saved), name: b"x"}
-    (saved / "manifest.json").write_bytes(folders._manifest(files))
+    (saved / "manifest.json").write_bytes(manifest_of(files))
     with pytest.raises(DamagedFolder, match=r"manifest\.json lists .* no name of a saved file"):
         pyro_gcm.load(saved)
 
 
 def forged(manifest: Any) -> bytes:
     """A manifest with its digest."""
-    manifest["sha256"] = folders._sha256(folders.strict_json.written(manifest))
-    return folders.strict_json.written(manifest)
+    manifest["sha256"] = sha256(strict_json.written(manifest))
+    return strict_json.written(manifest)
 
 
 ENTRY = {"size": 1, "sha256": "0" * 64}

@@ -68,7 +68,8 @@ def test_all_draws_agree_with_both_outcomes(count: int, case: str) -> None:
 
 UNITS = {
     "far from 0": (1e4, 1.0, torch.float32),  # few floats between two prices
-    "far from 0, between floats": (1e4, 1.0, torch.float64),
+    "too far for float32": (1e4, 1.0, torch.float64),
+    "between floats": (500.0, 1.0, torch.float64),
     "few floats wide": (1e4, 1e-2, torch.float32),
     "wide": (60.0, 8.0, torch.float32),
 }
@@ -84,14 +85,15 @@ def test_draws_in_the_units_of_the_data_agree_as_well(units: str) -> None:
     x, y = torch.randn(150, 3), torch.arange(150) % 2.0
     options = {**QUIET, "num_samples": 200}
     draws = model.cost_posterior(x, r, y, units="data", **options)
-    assert draws["c"].dtype == torch.float32
+    wide = units == "too far for float32"
+    assert draws["c"].dtype == (torch.float64 if wide else torch.float32)
     happened = (draws["c"] < r).all(-1)
     assert int((happened == (y == 1.0)).sum()) == 150 * 200
     # They are the draws in standard units, moved.
     standard = model.cost_posterior(x, r, y, units="standard", **options)["c"]
     moved = model.r_standardizer.inverse(standard)
     assert ((draws["c"] - moved).abs() <= 3.0 * 1e4 * 2.0**-23).all()
-    if units.startswith("far from 0"):  # without care some would not agree
+    if units == "far from 0":  # without care some would not agree
         assert ((moved < r).all(-1) != (y == 1.0)).any()
 
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import secrets
 import shutil
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyro_gcm.io import strict_json
+from pyro_gcm._files import sync_folder, told_of, write_synced
+from pyro_gcm.files import manifest, strict_json
 
 MANIFEST = "manifest.json"
-#: Number of the format of folders that this version writes; it reads all up to it.
-FORMAT = 1
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-#: Bytes above which a manifest is none.
-_LARGEST_MANIFEST = 1 << 22
 
 
 class DamagedFolder(ValueError):
@@ -29,7 +23,7 @@ class DamagedFolder(ValueError):
 
 def is_file_name(name: str) -> bool:
     """Whether a name stays within its folder."""
-    return _NAME.fullmatch(name) is not None and name != MANIFEST
+    return manifest.is_name(name) and name != MANIFEST
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: bool) -> Path:
@@ -39,26 +33,29 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     :param overwrite: whether a folder that was saved before may be replaced.
     :returns: the folder.
     :raises FileExistsError: if there is something else, or something saved without `overwrite`.
+    :raises OSError: if it cannot be written; the folder is then as it was.
     """
     target = Path(os.path.realpath(folder))
     _check_replaceable(target, overwrite)
-    target.parent.mkdir(parents=True, exist_ok=True)
     beside = f".{target.name}.{secrets.token_hex(4)}"
     new, old = target.with_name(f"{beside}.partial"), target.with_name(f"{beside}.old")
-    new.mkdir()
-    try:
-        for name, content in {**files, MANIFEST: _manifest(files)}.items():
-            _write(new / name, content)
-        _sync(new)
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    _sync(target.parent)
+    with told_of(folder):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        new.mkdir()
+        try:
+            for name, content in {**files, MANIFEST: manifest.manifest_of(files)}.items():
+                write_synced(new / name, content)
+            sync_folder(new)
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+    with suppress(OSError):  # the folder is there
+        sync_folder(target.parent)
     if old.exists():
         for name in _saved_names(old):
             (old / name).unlink(missing_ok=True)
@@ -94,31 +91,6 @@ def _saved_names(folder: Path) -> set[str]:
         return names | {"card.json", "weights.safetensors"}
 
 
-def _manifest(files: Mapping[str, bytes]) -> bytes:
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "files": {name: {"size": len(raw), "sha256": _sha256(raw)} for name, raw in files.items()},
-    }
-    return strict_json.written({**content, "sha256": _sha256(strict_json.written(content))})
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Let the names in a folder reach the disk, where the system can open a folder."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 def read_folder(folder: str | Path) -> dict[str, bytes]:
     """The contents of the files in a folder, by name, without its manifest.
 
@@ -139,44 +111,25 @@ def read_folder(folder: str | Path) -> dict[str, bytes]:
     contents = {}
     for name, entry in listed.items():
         contents[name] = raw = _content(root, name)
-        if len(raw) != entry["size"] or _sha256(raw) != entry["sha256"]:
-            raise DamagedFolder(f"{root}: {name} was changed: its SHA-256 is not that of the save")
+        try:
+            manifest.check_content(name, raw, entry)
+        except ValueError as error:
+            raise DamagedFolder(f"{root}: {error}") from None
     return contents
 
 
 def _listed(root: Path) -> dict[str, Any]:
     """The entries of the manifest."""
     where = f"{root}: {MANIFEST}"
-    if _size(root, MANIFEST) > _LARGEST_MANIFEST:
+    if _size(root, MANIFEST) > manifest.LARGEST:
         raise DamagedFolder(f"{where} is too large for a manifest")
     try:
-        manifest = strict_json.read(_content(root, MANIFEST))
+        files = manifest.read_manifest(_content(root, MANIFEST))
     except ValueError as error:
         raise DamagedFolder(f"{where} {error}") from error
-    if not isinstance(manifest, dict):
-        raise DamagedFolder(f"{where} is no JSON object")
-    digest = manifest.pop("sha256", None)
-    if digest != _sha256(strict_json.written(manifest)):
-        raise DamagedFolder(f"{where} was changed: its SHA-256 is not that of the save")
-    version = manifest.get("format")
-    if type(version) is not int or version < 1:
-        raise DamagedFolder(f"{where} has the format {version!r}, which is none")
-    if version > FORMAT:
-        raise DamagedFolder(
-            f"{where} has format {version}, and this version of pyro_gcm reads up to {FORMAT}: "
-            "install a newer one"
-        )
-    files = manifest.get("files")
-    if not isinstance(files, dict) or manifest.keys() != {"files", "format"}:
-        raise DamagedFolder(f"{where} lists no files")
-    for name, entry in files.items():
+    for name in files:
         if not is_file_name(name):
             raise DamagedFolder(f"{where} lists {name!r}, which is no name of a saved file")
-        if not isinstance(entry, dict) or entry.keys() != {"sha256", "size"}:
-            raise DamagedFolder(f"{where} must have size and sha256 of {name}")
-        size, digest = entry["size"], entry["sha256"]
-        if type(size) is not int or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-            raise DamagedFolder(f"{where} has no valid size or sha256 of {name}")
     return files
 
 
@@ -202,7 +155,3 @@ def _content(root: Path, name: str) -> bytes:
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
-
-
-def _sha256(raw: bytes) -> str:
-    return hashlib.sha256(raw).hexdigest()

@@ -1,0 +1,242 @@
+"""Columns that float32 cannot hold, in a model of float32: the numbers are those of x, r and y
+near 0, moved; see `Standardizer`."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, audit_monotonicity, baselines, fit, load, save
+from pyro_gcm.io.export import export
+from pyro_gcm.nets import Standardizer
+
+#: Offset and factor; float32 resolves 3e9 to 256, and 1e39 is above its largest number.
+MOVES = {
+    "1e8 spreads": (1e8 + 3.3, 1.0),
+    "3e9 spreads": (3e9 + 100.3, 1.0),
+    "times 1e39": (0.0, 1e39),
+    "times 1e-90, far": (-3e-81, 1e-90),
+}
+EXTREME = {**MOVES, "times 1e-300": (0.0, 1e-300), "near 1e300": (2e299, 2e299)}
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "binary": (GCM, {}),
+    "continuous": (GCM, {"response": "continuous"}),
+    "quantile": (GCM, {"response": "quantile"}),
+    "members": (GCM, {"prior": "members", "members": 3}),
+    "splines": (GCM, {"revenue_map": "piecewise_linear"}),
+    "implicit": (IGCM, {}),
+    "implicit, continuous": (IGCM, {"response": "continuous"}),
+    "joint": (GCM, {"prior": "standard"}),
+    "joint, continuous": (GCM, {"prior": "standard", "response": "continuous"}),
+}
+QUICK: dict[str, Any] = {"epochs": 1, "num_particles": 4, "seed": 0, "progress": False}
+
+
+class Rows:
+    """Rows x, r and y moved to other units, and what takes results back."""
+
+    def __init__(self, kind: str, offset: float = 0.0, factor: float = 1.0) -> None:
+        g = torch.Generator().manual_seed(0)
+        like: Any = {"generator": g, "dtype": torch.float64}
+        x, r = torch.randn(60, 3, **like), torch.randn(60, 2, **like)
+        y = r.sum(1) + x[:, 0] + torch.randn(60, **like)
+        self.offset, self.factor = offset, factor
+        self.is_real = KINDS[kind][1].get("response") is not None
+        self.x, self.r = x * factor + offset, r * factor + offset
+        self.y = y * factor + offset if self.is_real else (y > 0).double()
+        if kind == "quantile":
+            self.r = torch.sigmoid(r[:, :1])
+        self.level = 0.3 * factor + offset if self.is_real else 0.6
+
+    def back(self, values: Tensor) -> Tensor:
+        """Values in the units of the columns as they were."""
+        return (values.double() - self.offset) / self.factor
+
+    def of_y(self, values: Tensor) -> Tensor:
+        """Predictions as they were."""
+        return self.back(values) if self.is_real else values.double()
+
+
+def fitted(kind: str, rows: Rows) -> Any:
+    build, options = KINDS[kind]
+    model = build(3, rows.r.shape[1], hidden=4, seed=1, num_samples=16, **options)
+    objective = "joint" if kind.startswith("joint") else None
+    result = fit(model, rows.x, rows.r, rows.y, **QUICK, objective=objective)
+    assert result.engine == "plain"  # which agrees with Pyro's
+    return model
+
+
+def answers(kind: str, model: Any, rows: Rows) -> dict[str, Tensor]:
+    """What a model says of the rows, as if they had not been moved."""
+    x, r, y = rows.x[:20], rows.r[:20], rows.y[:20]
+    found = {
+        "predict": rows.of_y(model.predict(x, r)),
+        "predict_draws": rows.of_y(model.predict_draws(x, r)),
+        "surface": rows.of_y(model.surface(x, r)),
+        "surface_draws": rows.of_y(model.surface_draws(x[:3], r).values),
+        "double": rows.of_y(copy.deepcopy(model).double().predict(x, r)),
+        "there and back": rows.of_y(copy.deepcopy(model).double().float().predict(x, r)),
+    }
+    if model.response.has_cdf:
+        found["cdf"] = model.cdf(x, r, y).double()
+    if model.costs_have_units:
+        draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
+        if model.response.is_event:
+            assert torch.equal((draws["c"] < r).all(-1), (y == 1.0).expand(50, -1))
+        found |= {"cost": rows.back(model.cost(x).mean), "c": rows.back(draws["c"])}
+    if isinstance(model, GCM) and kind != "quantile":
+        required = model.required_revenue(x, rows.level)
+        found["required_revenue"] = rows.back(required).clamp(-1e3, 1e3)
+    if model.objective == "joint":
+        some = model.simulate(size=5, seed=2)
+        found |= {"x": rows.back(some["x"]), "r": rows.back(some["r"])}
+        lacking = x.clone()
+        lacking[::2, 0] = torch.nan
+        found["missing"] = rows.of_y(model.predict(lacking, r))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*effective sample size")
+@pytest.mark.long(keep=4)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("move", EXTREME)
+def test_predictions_are_those_of_columns_near_0(kind: str, move: str, tmp_path: Path) -> None:
+    near, far = Rows(kind), Rows(kind, *EXTREME[move])
+    if move not in MOVES and near.is_real:
+        with pytest.raises(ValueError, match=r"y must have .*: use another unit"):
+            fitted(kind, far)
+        return
+    model = fitted(kind, far)
+    assert all(v.isfinite().all() for v in model.state_dict().values())
+    assert model.predict(far.x, far.r).dtype == (torch.float64 if far.is_real else torch.float32)
+    wanted, found = (answers(kind, fitted(kind, near), near), answers(kind, model, far))
+    for name, values in found.items():
+        torch.testing.assert_close(values, wanted[name], rtol=3e-4, atol=3e-4, msg=name)
+    again = load(save(model, tmp_path / "model"))
+    fresh = copy.deepcopy(model)
+    fresh.learn_units(near.x, near.r, near.y)
+    fresh.load_state_dict(model.state_dict())
+    for other in (again, fresh, copy.deepcopy(model)):
+        assert torch.equal(other.predict(far.x, far.r), model.predict(far.x, far.r))
+        assert other.x_standardizer.dtype == torch.float32
+    if kind == "members":
+        program = torch.export.load(export(model, tmp_path / "gcm.pt2")).module()
+        torch.testing.assert_close(
+            program(far.x, far.r), model.predict(far.x, far.r).double(), rtol=0, atol=1e-5
+        )
+
+
+@pytest.mark.long(keep=2)
+@pytest.mark.parametrize("kind", ["binary", "continuous", "members"])
+@pytest.mark.parametrize("move", ["1e8 spreads", "times 1e39"])
+def test_predictions_do_not_fall_in_revenues_far_from_0(kind: str, move: str) -> None:
+    rows = Rows(kind, *MOVES[move])
+    model = fitted(kind, rows)
+    audit = audit_monotonicity(
+        model, rows.x, rows.r, pairs=2000, seed=0, tolerance=0.0, dtype="float64"
+    )
+    assert audit.pairs > 1000
+    assert (audit.violations, audit.rounding) == (0, 0)
+
+
+@pytest.mark.long(keep=3)
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+@pytest.mark.parametrize("move", MOVES)
+def test_a_baseline_reads_columns_far_from_0(response: str, move: str) -> None:
+    kind = "binary" if response == "binary" else "continuous"
+    found = []
+    for rows in (Rows(kind), Rows(kind, *MOVES[move])):
+        torch.manual_seed(0)
+        model = baselines.SMM(3, 2, response=response)
+        baselines.fit(model, rows.x, rows.r, rows.y, epochs=2, seed=0, progress=False)
+        found.append(rows.of_y(model.predict(rows.x, rows.r)))
+        pairs = model.surface(rows.x, rows.r).diagonal()
+        torch.testing.assert_close(rows.of_y(pairs), found[-1], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*found, rtol=3e-4, atol=3e-4)
+
+
+def test_rows_in_float32_are_read_as_ever() -> None:
+    values = 1e5 + torch.randn(100, 2)
+    units = Standardizer(2)
+    units.learn(values)
+    assert units.loc.dtype == units.scale.dtype == torch.float32
+    wanted = (values - values.double().mean(0).float()) / units.scale
+    assert torch.equal(units(values), wanted)
+
+
+def test_states_and_types_keep_what_float32_cannot_hold() -> None:
+    units = Standardizer(1)
+    units.learn(1e8 + 0.3 + torch.arange(5.0, dtype=torch.float64)[:, None])
+    assert (units.loc.dtype, units.dtype) == (torch.float64, torch.float32)
+    kept = units.loc.clone()
+    for other in (units.double(), units.float(), units.half(), units.to("cpu", torch.float32)):
+        assert torch.equal(other.loc, kept)
+    assert units(kept).dtype == torch.float32
+    for assign in (False, True):
+        other = Standardizer(1)
+        other.load_state_dict(units.state_dict(), assign=assign)
+        assert torch.equal(other.loc, kept)
+        assert other.dtype == torch.float32
+    near = Standardizer(1).double()
+    near.learn(torch.arange(5.0, dtype=torch.float64)[:, None])
+    other.load_state_dict(near.state_dict())
+    assert (other.loc.dtype, other.dtype) == (torch.float32, torch.float32)
+    assert near.float().loc.dtype == torch.float32
+    # A state from before the dtype belonged to it.
+    older = {"loc": torch.ones(1).double(), "scale": torch.ones(1).double()}
+    other.load_state_dict(older, assign=True)
+    assert (other.loc.dtype, other.dtype) == (torch.float64, torch.float64)
+
+
+def test_values_far_from_all_rows_have_predictions() -> None:
+    model = fitted("members", Rows("members"))
+    far = torch.tensor([[1e300, 1e300], [-1e300, -1e300], [1e300, -1e300]], dtype=torch.float64)
+    x = torch.cat([far, far[:, :1]], 1)
+    for p in (model.predict(x, far), model.surface(x, far)):
+        assert ((p >= 0.0) & (p <= 1.0)).all()
+
+
+class _Logarithm(torch.nn.Module):
+    def forward(self, r: Tensor) -> Tensor:
+        return torch.log(r + 5.0)
+
+
+def test_a_map_without_a_value_is_named_with_the_revenue() -> None:
+    model = GCM(1, 1, revenue_map=_Logarithm())
+    x = torch.zeros(2, 1)
+    with pytest.raises(ValueError, match=r"revenue_map gives NaN for .* r = \[-6\.0\]"):
+        model.predict(x, [[0.0], [-6.0]])
+    with pytest.raises(ValueError, match="revenue_map gives NaN"):
+        model.surface(x, [[0.0], [-6.0]])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_read_exactly_and_no_type_of_a_model(dtype: torch.dtype) -> None:
+    rows = Rows("binary")
+    x, r, y = (v.to(dtype) for v in (rows.x, rows.r, rows.y))
+    model, other = (GCM(3, 2, seed=0) for _ in range(2))
+    fit(model, x, r, y, **QUICK)
+    fit(other, x.float(), r.float(), y.float(), **QUICK)
+    assert torch.equal(model.predict(x, r), other.predict(x.float(), r.float()))
+    message = "model must have parameters in float32 or float64, got"
+    for half in (model.to(dtype), baselines.SMM(3, 2).to(dtype)):
+        train: Any = fit if isinstance(half, GCM) else baselines.fit
+        for call in (half.predict, half.surface):
+            with pytest.raises(TypeError, match=message):
+                call(x, r)
+        with pytest.raises(TypeError, match=message):
+            train(half, x, r, y)
+
+
+@pytest.mark.parametrize("name", ["x", "r", "y"])
+def test_numbers_without_a_difference_are_refused_by_column(name: str) -> None:
+    rows = Rows("continuous")
+    columns = {"x": rows.x, "r": rows.r, "y": rows.y}
+    columns[name].view(-1)[5] = 1.7e308
+    with pytest.raises(ValueError, match=rf"{name} must have numbers of at most .* 1\.7e\+308"):
+        fit(GCM(3, 2, response="continuous"), **columns, **QUICK)

@@ -1,0 +1,178 @@
+"""A number that is not finite stops a run, which leaves good weights in the model and on disk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, baselines, fit
+from pyro_gcm.training import Diverged
+from pyro_gcm.training.checkpoint import Checkpoint
+from pyro_gcm.training.finite import FiniteSteps, NotFinite
+
+G = torch.Generator().manual_seed(0)
+X, R = torch.randn(200, 3, generator=G), torch.randn(200, 2, generator=G)
+Y = (torch.rand(200, generator=G) < torch.sigmoid(R[:, 0])).float()
+#: Four batches an epoch.
+OPTIONS: Any = {"epochs": 3, "batch_size": 50, "progress": False}
+LAST = 12
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def is_finite(model: nn.Module) -> bool:
+    return all(bool(value.isfinite().all()) for value in model.state_dict().values())
+
+
+def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+class Faulty(nn.Module):
+    """A layer whose output or gradient fails at one step."""
+
+    def __init__(self, step: int, where: str, value: float) -> None:
+        super().__init__()
+        self.step, self.where, self.value, self.calls = step, where, value, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        if self.calls != self.step:
+            return x
+        if self.where == "loss":
+            return x * self.value
+        x.register_hook(lambda gradient: gradient * self.value)
+        return x
+
+
+def faulty_baseline(step: int, where: str, value: float) -> nn.Module:
+    model = baselines.MLP(3, 2, hidden=4)
+    model.hidden = nn.Sequential(model.hidden, Faulty(step, where, value))
+    return model
+
+
+@pytest.mark.parametrize("clip_norm", [10.0, None])
+@pytest.mark.parametrize(
+    ("where", "value"), [("loss", math.nan), ("gradient", math.nan), ("gradient", math.inf)]
+)
+@pytest.mark.parametrize("step", [1, 4, 7, LAST])
+def test_the_batch_is_named_and_the_weights_of_the_last_epoch_stay(
+    step: int, where: str, value: float, clip_norm: float | None, tmp_path: Path
+) -> None:
+    kept: dict[int, dict[str, Tensor]] = {}
+    model, steps = faulty_baseline(step, where, value), list[int]()
+
+    def note(done: int) -> None:
+        steps.append(done)
+        if done % 4 == 0:
+            kept[done] = weights(model)
+
+    path = tmp_path / "run"
+    batch, epoch = (step - 1) % 4 + 1, (step - 1) // 4 + 1
+    message = rf"batch {batch} of 4 in epoch {epoch} \(rows \d+, .*, \.\.\.\)\. The model has "
+    message += "the weights that it had" if epoch == 1 else f"the weights of epoch {epoch - 1}"
+    options = {**OPTIONS, "clip_norm": clip_norm, "checkpoint": path}
+    with pytest.raises(Diverged, match=message):
+        baselines.fit(model, X, R, Y, **options, callback=note)
+    assert steps == list(range(step))  # the step does not count
+    assert equal(weights(model), kept[4 * (epoch - 1)])
+    state = Checkpoint(path).read()
+    assert state is not None
+    assert state["epoch"] == epoch - 1
+    assert equal(state["model"], kept[4 * (epoch - 1)])
+
+
+@pytest.mark.parametrize("step", [3, 4, LAST])
+def test_weights_are_looked_at_before_an_epoch_counts(step: int, tmp_path: Path) -> None:
+    model, path = GCM(3, 2, hidden=4), tmp_path / "run"
+
+    def spoil(done: int) -> None:
+        if done == step:
+            next(iter(model.cost_net.parameters())).data[0] = math.inf
+
+    message = r"a weight of cost_net\..* is not finite (before|after) the step in batch 4 of 4"
+    with pytest.raises(Diverged, match=message):
+        fit(model, X, R, Y, **OPTIONS, num_particles=2, checkpoint=path, callback=spoil)
+    assert is_finite(model)
+    state = Checkpoint(path).read()
+    assert state is not None
+    assert state["epoch"] == (step - 1) // 4
+
+
+def exploding(parameters: Any, lr: float) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=lr)
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "flat", None, "one cycle"])
+def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Path) -> None:
+    if schedule == "one cycle":
+        schedule = lambda optimizer, steps: torch.optim.lr_scheduler.OneCycleLR(  # noqa: E731
+            optimizer, 10.0 * optimizer.param_groups[0]["lr"], steps
+        )
+    model, path = GCM(3, 2, hidden=4), tmp_path / "run"
+    options = {**OPTIONS, "num_particles": 2, "schedule": schedule, "checkpoint": path}
+    options["optimizer"] = torch.optim.SGD
+
+    def spoil(done: int) -> None:
+        if done == 6:
+            next(iter(model.cost_net.parameters())).data[0] = math.nan
+
+    with pytest.raises(Diverged, match=r"with a lower learning_rate, training goes on from .*run"):
+        fit(model, X, R, Y, **options, learning_rate=0.5, callback=spoil)
+    with pytest.raises(ValueError, match=r"learning_rate is 0.5 there, 0.6 here"):
+        fit(model, X, R, Y, **options, learning_rate=0.6)
+    rates: list[float] = []
+    again = GCM(3, 2, hidden=4)
+    result = fit(again, X, R, Y, **options, learning_rate=0.25)
+    assert is_finite(again)
+    # The rates are those of a run at the lower rate from where it went on.
+    whole = fit(GCM(3, 2, hidden=4), X, R, Y, **{**options, "learning_rate": 0.25})
+    rates = result.history["learning_rate"].tolist()
+    assert rates[1:] == pytest.approx(whole.history["learning_rate"].tolist()[1:])
+    assert rates[0] == pytest.approx(2.0 * whole.history["learning_rate"][0])
+    assert not path.exists()
+
+
+def test_validation_rows_without_a_finite_loss_are_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pyro_gcm.baselines.fit import _BaselineTrainer
+
+    for value in (math.nan, math.inf):
+        monkeypatch.setattr(_BaselineTrainer, "held_out_loss", lambda *_, v=value: v)
+        with pytest.raises(Diverged, match=f"loss of the validation rows is {value}"):
+            baselines.fit(baselines.MLP(3, 2), X, R, Y, **OPTIONS, validation=0.2)
+
+
+def late(device: str) -> Callable[..., Any]:
+    """A loss that says that it is on another device, of which numbers are read together."""
+
+    class Loss(torch.Tensor):
+        @property
+        def device(self) -> torch.device:  # type: ignore[override]
+            return torch.device(device)
+
+    return lambda value: torch.tensor(value).as_subclass(Loss)
+
+
+def test_elsewhere_numbers_are_read_together_and_the_first_bad_step_is_named() -> None:
+    loss, norm = late("cuda"), torch.tensor(1.0)
+    steps = FiniteSteps({})
+    for step in range(49):
+        steps.add(step, loss(math.nan if step in (17, 30) else 1.0), norm)
+    with pytest.raises(NotFinite, match="the loss is nan") as caught:
+        steps.add(49, loss(1.0), norm)
+    assert caught.value.step == 17
+    steps.read()  # nothing is left
+    steps.add(50, loss(1.0), torch.tensor(math.inf))
+    with pytest.raises(NotFinite, match="the norm of the gradient is inf") as caught:
+        steps.read()
+    assert caught.value.step == 50

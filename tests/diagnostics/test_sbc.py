@@ -166,6 +166,9 @@ def test_p_values_are_those_of_the_chi_square_test(bins: int | None) -> None:
         reference = stats.chisquare(counts).pvalue
         assert p_values[name] == pytest.approx(reference, rel=1e-6, abs=1e-300)
     assert p_values["middle"] < 1e-12 < p_values["even"]
+    assert SBCResult(ranks, 99).p_value(bins) == 2.0 * p_values["middle"]  # Bonferroni
+    assert SBCResult(ranks, 99, frozenset(["middle"])).p_value(bins) == p_values["even"]
+    assert SBCResult(ranks[["even"]].assign(again=ranks["even"]), 99).p_value(bins) <= 1.0
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,7 @@ def test_impossible_expansion_is_refused(case: str, batch: Shape) -> None:
         ((1, 2, 1), (2, 1)),
         ((3,), (1,)),
         ((3,), ()),
+        ((1,), ()),
     ):
         large = d.expand(torch.Size(first + batch))
         with pytest.raises((RuntimeError, ValueError)):

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import nn
 
+from pyro_gcm._interrupts import shielded
 from pyro_gcm._process_state import exclusively
 
 _changed = threading.Condition(threading.Lock())
@@ -28,7 +29,7 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     another thread trains runs between two of its steps.
     """
     parts, used, this = list(module.modules()), list[nn.Module](), object()
-    with _between_steps(parts):
+    with shielded(), _between_steps(parts):
         try:
             with _changed:
                 _predicting[this] = threading.get_ident(), parts
@@ -61,25 +62,26 @@ def in_training(model: Any) -> Iterator[None]:
     :raises RuntimeError: if it is being trained already, by another thread or around a callback.
     """
     parts = {id(part) for part in model.modules()}
-    with _changed:
-        if any(not parts.isdisjoint(others) for others in _trained.values()):
-            raise RuntimeError(
-                f"model, a {type(model).__name__}, is being trained already, by another thread or "
-                "by the fit that called this callback: train a copy of it"
-            )
-        _trained[id(model)] = parts
-    try:
+    with shielded():
         with _changed:
+            if any(not parts.isdisjoint(others) for others in _trained.values()):
+                raise RuntimeError(
+                    f"model, a {type(model).__name__}, is being trained already, by another thread "
+                    "or by the fit that called this callback: train a copy of it"
+                )
+            _trained[id(model)] = parts
             me = threading.get_ident()
             earlier = [
                 prediction
                 for prediction, (thread, used) in _predicting.items()
                 if thread != me and not parts.isdisjoint(map(id, used))
             ]
-            _changed.wait_for(lambda: _predicting.keys().isdisjoint(earlier))
-        yield
-    finally:
-        _trained.pop(id(model), None)
+        try:
+            with _changed:
+                _changed.wait_for(lambda: _predicting.keys().isdisjoint(earlier))
+            yield
+        finally:
+            _trained.pop(id(model), None)
 
 
 def _between_steps(parts: list[nn.Module]) -> AbstractContextManager[None]:

@@ -12,10 +12,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+
+from pyro_gcm._interrupts import shielded
 
 
 class _Turns(threading.local):
@@ -46,14 +48,14 @@ def exclusively() -> Iterator[None]:
     if _turns.inside:
         yield
         return
-    try:
+    with shielded():
         with _next:
             _state.acquire()
         _turns.inside = True
-        yield
-    finally:
-        _turns.inside = False
-        with suppress(RuntimeError):  # where an interrupt came before it was ours
+        try:
+            yield
+        finally:
+            _turns.inside = False
             _state.release()
 
 

@@ -11,6 +11,7 @@ from reproduce import (
     auctions,
     checks,
     datasets,
+    falls,
     implicit,
     loans,
     members_ablation,
@@ -51,6 +52,7 @@ def main() -> None:
         "members_ablation": members_ablation,
         "loans": loans,
         "soak": soak,
+        "falls": falls,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating as _evaluating
+from pyro_gcm._interrupts import interruption_point
 from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import one_of
 from pyro_gcm.audit.adapters import ADAPTERS, adapter_of, of_x_and_r
@@ -46,6 +47,7 @@ class Predictor:
 
     def __call__(self, x: Array, r: Array) -> Array:
         """Predictions [B], which must be finite."""
+        interruption_point()
         values = _checked(self.call(x, r), len(r), self.adapter)[0]
         if not np.isfinite(values).all():
             row = int(np.flatnonzero(~np.isfinite(values))[0])

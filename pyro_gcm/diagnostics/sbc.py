@@ -15,6 +15,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._interrupts import shielded
 from pyro_gcm._validation import ArrayLike, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.models.predictions import Predictions
@@ -125,7 +126,7 @@ def simulation_based_calibration(
     if x is not None or size is not None:
         _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
     draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)
-    with torch.no_grad(), evaluating(model):
+    with shielded(), torch.no_grad(), evaluating(model):
         # Not `seed` itself, because a sampler with the same generator could repeat the true draws.
         drawn = model.simulate(size, x=x, r=r, seed=_next_seed(seeds))
         truth = {site: value.to(model.device) for site, value in drawn.items()}

@@ -95,7 +95,7 @@ def export(
     like: Any = {"dtype": torch.float64, "device": device}
     inputs = torch.zeros(example, model.x_dim, **like), torch.zeros(example, model.r_dim, **like)
     any_number = {0: torch.export.Dim("rows", min=1)} if rows is None else None
-    with torch.no_grad(), exclusively(), evaluating(model), pyro.validation_enabled(False):
+    with exclusively(), torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
         predictor = (_OfMembers if model.encoder.members else _OfDraws)(model)
         predictor = copy.deepcopy(predictor).requires_grad_(False).eval()
         try:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._interrupts import shielded
 from pyro_gcm._validation import ArrayLike, check_names, full_precision
 from pyro_gcm.models.surfaces import SurfaceDraws
 from pyro_gcm.sampling.base_samples import BatchInvariantProducts
@@ -47,7 +48,7 @@ def _evaluated(method: Method, products: Callable[[], AbstractContextManager[Any
         for r in others:
             check_names("r", r, known.get("r"))
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        with torch.no_grad(), evaluating(self), products():
+        with shielded(), torch.no_grad(), evaluating(self), products():
             result = method(self, x, *args, **kwargs)
         if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
             return result.to(home)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_gcm._interrupts import interruption_point
 from pyro_gcm._validation import kind
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import EventPlanes, Factor, cost_planes, is_separable
@@ -138,6 +139,7 @@ def strict_surface(
         step = max(1, min(_ROWS, int(share / max(row_bytes, _PLANES * len(draws.z)))))
         count = place.stop - place.start
         for start in range(0, count, step):
+            interruption_point()
             rows = slice(start, min(start + step, count))
             block = base.new_empty(rows.stop - start, len(revenues), dtype=dtype)
             at = 0

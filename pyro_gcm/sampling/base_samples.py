@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
 
+from pyro_gcm._interrupts import interruption_point
 from pyro_gcm._process_state import Randomness
 from pyro_gcm.sampling.one_thread import one_thread
 
@@ -163,6 +164,7 @@ def row_blocks(*columns: Tensor, draws: int) -> Iterator[tuple[slice, tuple[Tens
     size = max(1, PASS // (draws * BLOCK_ROWS)) * BLOCK_ROWS
     for start in range(0, len(columns[0]), size):
         place = slice(start, min(start + size, len(columns[0])))
+        interruption_point()
         yield place, tuple(_whole_blocks(column[place]) for column in columns)
 
 

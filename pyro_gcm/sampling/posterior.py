@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_gcm._interrupts import interruption_point
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm._warn import warn_user
@@ -166,6 +167,7 @@ def posterior_draws(
     randomness = Randomness(seed, rows.x.device)
     with tqdm(total=len(rows.x), disable=not progress, delay=2, desc="draws", unit="row") as bar:
         for index in groups:
+            interruption_point()
             block = rows.take(index)
             with randomness.in_use():
                 draws = _draw(target, block, num_samples, method, num_proposals)

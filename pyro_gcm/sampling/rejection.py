@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_gcm._interrupts import interruption_point
 from pyro_gcm.sampling.draws import Draws, Rows
 
 #: Proposals that are in memory at once, of all rows together: few enough for the processor's cache.
@@ -80,6 +81,7 @@ def rejection(
     sizes = torch.full_like(active, num_samples)
     while len(active):
         for part, size in _together(sizes):
+            interruption_point()
             index = active[part]
             block = rows.take(index)
             draws = propose(block, size)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
 from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import batches
@@ -166,8 +167,7 @@ class Trainer(ABC):
             self.load_state(self.saved_state)
         else:
             self.saved.save(self.state())  # which shows that it can be written
-            if self.callback is not None:
-                self.callback(0)
+            self._call_back()
         shown = {"desc": "fit", "unit": "epoch", "disable": not self.options.progress}
         with tqdm(total=epochs, initial=self.epoch, **shown) as bar:
             while self.epoch < epochs and not stopped:
@@ -196,8 +196,7 @@ class Trainer(ABC):
                 total = total + self._step(batch)
                 if self.step % 100 == 0 and not bar.disable:
                     bar.set_postfix(loss=f"{float(total) / n:.4f}", step=self.step)
-                if self.callback is not None:
-                    self.callback(self.step)
+                self._call_back()
             self.finite.read()
             self.finite.check_weights(self.step - 1)
         except NotFinite as found:
@@ -211,6 +210,14 @@ class Trainer(ABC):
         row["seconds"] = time.perf_counter() - start
         self.rows.append(row)
         return row
+
+    def _call_back(self) -> None:
+        """What the user wants to happen between two steps; an interrupt among others."""
+        if self.callback is None:
+            interruption_point()
+        else:
+            with unshielded():
+                self.callback(self.step)
 
     def _diverged(self, found: NotFinite, batch: int, index: Tensor) -> str:
         """What to say of a step that is not finite, the number `batch` of those of an epoch."""

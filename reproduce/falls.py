@@ -1,0 +1,118 @@
+"""Ten million pairs of revenues of every kind of model: which predictions fall where they rise.
+
+Both floating-point types, the model as it was trained and as it was saved and loaded, on one thread
+and on two, at a tolerance of 0. IGCM, which promises nothing, is searched as well and counted
+apart; a model whose predictions were made to fall shows that the search would find it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import pyro_gcm
+from reproduce.arguments import positive_count
+from reproduce.kinds import KINDS, rows, trained
+from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+PLACES = ("trained", "loaded")
+THREADS = (1, 2)
+#: Kinds that promise that no prediction falls.
+STRICT = [kind for kind in KINDS if not kind.startswith("IGCM")]
+#: Kinds that predict so slowly that they get a tenth of the pairs of others.
+SLOW = ("GCM, flow prior",)
+#: Not a kind: a model of members whose predictions are rounded up and down by turns.
+FALLING = "members, made to fall"
+
+
+def fits(pairs: int, names: list[str]) -> list[Fit]:
+    """One search of every kind, type, place and number of threads.
+
+    :param pairs: shared out over the kinds that promise something; others get as many as those.
+    """
+    places = list(itertools.product(DTYPES, PLACES, THREADS))
+    shares = {name: 0.1 if name in SLOW else 1.0 for name in names}
+    whole = len(places) * sum(shares[name] for name in names if name in STRICT)
+    cells = [(kind, *place) for kind in names for place in places]
+    return [
+        Fit(
+            *("falls", kind, dtype, place, f"{threads} threads", 0, "audit"),
+            as_json({"pairs": math.ceil(pairs * shares.get(kind, 1.0) / whole)}),
+        )
+        for kind, dtype, place, threads in [*cells, (FALLING, "float32", "trained", 1)]
+    ]
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """Search one model."""
+    dtype = DTYPES[fit.variant]
+    kind = "members" if fit.dataset == FALLING else fit.dataset
+    model: Any = trained(kind, dtype, device=device)
+    if fit.protocol == "loaded":
+        with tempfile.TemporaryDirectory() as folder:
+            model = pyro_gcm.load(pyro_gcm.save(model, Path(folder) / "model"), device=device)
+    predictor: Any = model
+    if fit.dataset == FALLING:
+
+        def predictor(x: Any, r: Any) -> Any:
+            predicted = model.predict(x, r)
+            return predicted - 0.01 * (r.sum(1) > 0.0)
+
+    x, r, _ = rows(KINDS[kind].response, dtype)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(int(fit.split.split()[0]))
+    started = time.perf_counter()
+    try:
+        audit = pyro_gcm.audit_monotonicity(
+            predictor,
+            x,
+            r,
+            pairs=fit.options["pairs"],
+            margin=0.0 if KINDS[kind].response == "quantile" else 0.25,
+            tolerance=0.0,
+            dtype=fit.variant,
+            progress=False,
+        )
+    finally:
+        torch.set_num_threads(threads)
+    return {
+        "falls": audit.violations,
+        "pairs": audit.pairs,
+        "seconds": time.perf_counter() - started,
+        "epochs": 0,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `python -m reproduce falls`."""
+    parser.add_argument(
+        "--pairs", type=positive_count, default=11_000_000, help="at most, of all strict kinds"
+    )
+    add_run_arguments(parser)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Run the searches that the table lacks, and say how many pairs fell."""
+    path = arguments.output / "falls.csv"
+    pairs, names = (16_000, ["members", "IGCM"]) if arguments.quick else (arguments.pairs, [*KINDS])
+    every = fits(pairs, names)
+    table = run_fits(path, every, run, arguments)
+    counts = table.pivot_table("value", "dataset", "metric", aggfunc="sum").astype(int)
+    counts = counts.reindex(index=[*names, FALLING], columns=["pairs", "falls"])
+    strict, others = (
+        counts.loc[[name for name in names if (name in STRICT) == promised]].sum()
+        for promised in (True, False)
+    )
+    print(
+        f"\n{counts.to_string()}\n\n{strict['falls']} falls in {strict['pairs']:,} pairs of models "
+        f"that promise none, {others['falls']} in {others['pairs']:,} of IGCM, which does not\n"
+        f"written: {path}"
+    )

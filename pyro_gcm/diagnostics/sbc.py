@@ -61,6 +61,14 @@ class SBCResult:
         p_values = pd.Series(tail, index=self.ranks.columns, name="p_value")
         return p_values.mask(p_values.index.isin(self.tied))
 
+    def p_value(self, bins: int | None = None) -> float:
+        """The smallest of `p_values` times their number (Bonferroni): one test of all quantities.
+
+        :param bins: as for `p_values`.
+        """
+        p_values = self.p_values(bins)
+        return min(1.0, float(p_values.min()) * int(p_values.count()))
+
     def __str__(self) -> str:
         p_values = self.p_values()
         return (
@@ -85,9 +93,11 @@ def simulation_based_calibration(
     """Draw latent variables and data from the program, and rank the former among posterior draws.
 
     Each row is a simulation. The true z, c (and k) are ranked by coordinate among posterior draws
-    given the row's x, r and y, and so are log p(y | z, r) with the costs integrated out
-    (log p(y | z, k) for `IGCM`) and, if costs are ranked, log p(y | z, c, r). These two depend on
-    the data (Modrák et al. 2023) and detect draws from the prior, which the ranks of z do not.
+    given the row's x, r and y. So are quantities that the coordinates say nothing of, one by one
+    (Modrák et al. 2023, Simulation-based calibration checking for Bayesian computation: the choice
+    of test quantities): log p(y | z, r) with the costs integrated out (log p(y | z, k) for `IGCM`)
+    and, if costs are ranked, log p(y | z, c, r) depend on the data and detect draws from the prior;
+    log p(c | z), or log p(c | z, x), detects a z and a c of different draws, each right by itself.
 
     :param model: a `GCM` or `IGCM`, trained or not.
     :param x: [n, x_dim] in the units of the data, for a model with a prior p(z|x).
@@ -133,7 +143,7 @@ def simulation_based_calibration(
                 wanted = [site for site in latents if site in sites or site != "c"]
                 both = {site: _stacked(site, part[site], draws, num_draws) for site in wanted}
                 ranked = dict(_coordinates(both, sites))
-                ranked.update(_log_likelihoods(model, data, both, "c" in sites))
+                ranked.update(_log_densities(model, data, both, "c" in sites))
                 vary |= {name for name, values in ranked.items() if (values != values[0]).any()}
                 ranks.append({name: _ranks(values, seeds) for name, values in ranked.items()})
                 bar.update(len(index))
@@ -178,18 +188,19 @@ def _coordinates(both: Mapping[str, Tensor], sites: Sequence[str]) -> Iterator[t
             yield f"{site}[{','.join(map(str, place))}]", both[site][(..., *place)]
 
 
-def _log_likelihoods(
-    model: Any, data: tuple[Tensor, Tensor, Tensor], latents: Mapping[str, Tensor], given_cost: bool
+def _log_densities(
+    model: Any, data: tuple[Tensor, Tensor, Tensor], latents: Mapping[str, Tensor], with_cost: bool
 ) -> dict[str, Tensor]:
-    """log p(y | z, r or k) with the costs integrated out, and for given costs, each [1 + S, B]."""
+    """log p(y | z, r or k) with the costs integrated out and given, and log p(c|z), [1 + S, B]."""
     x, r, y = data
     covariates, name = model.covariates(latents["z"], x), "k" if "k" in latents else "r"
     revenue = model.revenue_given(r, latents, covariates)
-    event = OrderEvent(model.c_dist(latents["z"], covariates), revenue)
-    p_y = model.response.distribution(event, covariates, r)
+    p_c = model.c_dist(latents["z"], covariates)
+    p_y = model.response.distribution(OrderEvent(p_c, revenue), covariates, r)
     log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
-    if given_cost:
+    if with_cost:
         log_p[f"log p(y|z, c, {name})"] = p_y.given_cost(latents["c"]).log_prob(y)
+        log_p["log p(c|z)"] = p_c.log_prob(latents["c"])
     return log_p
 
 

@@ -22,9 +22,11 @@ class LatentMixture(TorchDistribution):
     :param scale: factor of the units, > 0.
     :param log_weights: log-weights of the draws, normalised over dimension 0 of [N, ...]; equal
         weights by default.
+    :raises ValueError: for a component without draws or of another event shape, and for weights
+        that are not normalised.
     """
 
-    arg_constraints: dict[str, Any] = {}
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
 
     def __init__(
         self,
@@ -35,6 +37,11 @@ class LatentMixture(TorchDistribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        if not component.batch_shape or len(component.event_shape) not in (1, 2):
+            raise ValueError(
+                "component must have batch shape [N, ...] and event shape [K] or [G, K], got "
+                f"{tuple(component.batch_shape)} and {tuple(component.event_shape)}"
+            )
         self.component, self.loc, self.scale = component, loc, scale
         if log_weights is None:
             log_weights = loc.new_tensor(-math.log(component.batch_shape[0]), dtype=torch.float64)
@@ -43,6 +50,8 @@ class LatentMixture(TorchDistribution):
         self._own_dims = len(component.batch_shape) - 1
         batch_shape = component.batch_shape[1:]
         super().__init__(batch_shape, component.event_shape, validate_args=validate_args)
+        if self._validate_args and not (self.log_weights.logsumexp(0).abs() < 1e-3).all():
+            raise ValueError("log_weights must be normalised over dimension 0")
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> constraints.Constraint:

@@ -43,8 +43,8 @@ class OrderEvent(EventForms, TorchDistribution):
     :param revenue: tensor or distribution that broadcasts against it.
     :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
         tensors it is 1 by default.
-    :raises ValueError: for a distribution whose coordinates are not independent, and for a random
-        revenue without a closed form.
+    :raises ValueError: for a distribution whose coordinates are not independent, for a random
+        revenue without a closed form, and for too few or too many dimensions.
     :raises TypeError: for a cost family that is not registered.
     """
 
@@ -63,6 +63,8 @@ class OrderEvent(EventForms, TorchDistribution):
         c = side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
         r = side("revenue", revenue)
         event_dim = cost_event_dim or max(c.event_dim, r.event_dim) or 1
+        if event_dim not in (1, 2):
+            raise ValueError(f"cost has event_dim {event_dim}, expected 1 for [K] or 2 for [G, K]")
         for name, found in (("cost", c.event_dim), ("revenue", r.event_dim)):
             if found not in (0, event_dim):
                 raise ValueError(f"{name} has event_dim {found}, expected {event_dim}")
@@ -103,9 +105,14 @@ class OrderEvent(EventForms, TorchDistribution):
     ) -> tuple[torch.Size, torch.Size]:
         """Batch shape and event shape from the shapes of the arguments.
 
-        The shape of a distribution is that of its draws.
+        The shape of a distribution is that of its draws, and its event dimension is not known from
+        it: `cost_event_dim` must be given for [G, K].
+
+        :raises ValueError: for fewer dimensions than those of the event.
         """
         shape = broadcast_shape(cost, revenue)
+        if len(shape) < cost_event_dim:
+            raise ValueError(f"cost must have at least {cost_event_dim} dimensions, got {cost}")
         return torch.Size(shape[: len(shape) - cost_event_dim]), torch.Size()
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> OrderEvent:

@@ -21,6 +21,7 @@ class PartlyKnown(TorchDistribution):
 
     :param base_dist: univariate distribution of a registered cost family.
     :param known: values that broadcast against its batch shape, NaN where they are unknown.
+    :raises ValueError: for a multivariate `base_dist`.
 
     >>> import pyro.distributions as dist, torch
     >>> PartlyKnown(dist.Normal(0.0, 1.0), torch.tensor([2.0, 3.0])).sample()
@@ -31,6 +32,8 @@ class PartlyKnown(TorchDistribution):
     arg_constraints = {"known": constraints.dependent(is_discrete=False, event_dim=0)}
 
     def __init__(self, base_dist: Any, known: Tensor, *, validate_args: bool | None = None) -> None:
+        if base_dist.event_shape:
+            raise ValueError(f"base_dist has event_dim {len(base_dist.event_shape)}, expected 0")
         batch_shape = broadcast_shapes(base_dist.batch_shape, known.shape)
         self.base_dist = base_dist.expand(batch_shape)
         self.known = known.to(base_dist.mean.dtype).expand(batch_shape)

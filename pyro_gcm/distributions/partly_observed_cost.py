@@ -22,9 +22,10 @@ class ObservedCost(TorchDistribution):
     Together with `given_observed` it factorises a cost: p(c) = p(c_observed) p(c | c_observed).
 
     :param cost: distribution with independent coordinates, of event shape [K] or [G, K], or an
-        `InfiniteCost` of one: an alternative with an observed coordinate is finite.
+        `InfiniteCost` of one: an alternative is finite if an observed coordinate of it is.
     :param loc: the values are in the units of loc + scale * c; broadcasts against the event shape.
     :param scale: factor of the units, > 0.
+    :raises ValueError: for a cost without an event dimension.
 
     >>> import pyro.distributions as dist, torch
     >>> cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
@@ -33,7 +34,7 @@ class ObservedCost(TorchDistribution):
     tensor(-0.9189)
     """
 
-    arg_constraints: dict[str, Any] = {}
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
 
     def __init__(
         self,
@@ -43,6 +44,8 @@ class ObservedCost(TorchDistribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        if len(cost.event_shape) not in (1, 2):
+            raise ValueError(f"cost has event_dim {len(cost.event_shape)}, expected 1 or 2")
         self.cost = cost
         like = base_distribution(finite_part(cost)).mean
         self.loc, self.scale = (
@@ -68,11 +71,15 @@ class ObservedCost(TorchDistribution):
         observed = ~value.isnan()
         if self._validate_args:
             self._validate_sample(torch.where(observed, value, 0.0))
-        standard = (torch.where(observed, value, self.loc) - self.loc) / self.scale
+        infinite = torch.zeros_like(observed)
+        if isinstance(self.cost, InfiniteCost):  # rows of infinite costs are an atom
+            infinite = ((value == math.inf) | ~observed).all(-1, keepdim=True) & observed
+        standard = (torch.where(observed & ~infinite, value, self.loc) - self.loc) / self.scale
         density = base_distribution(finite_part(self.cost)).log_prob(standard) - self.scale.log()
-        log_p: Tensor = torch.where(observed, density, 0.0).sum(-1)
+        log_p: Tensor = torch.where(observed & ~infinite, density, 0.0).sum(-1)
         if isinstance(self.cost, InfiniteCost):
-            log_p = log_p + torch.where(observed.any(-1), self.cost.log_finite, 0.0)
+            atom = torch.where(infinite.any(-1), self.cost.log_infinite, self.cost.log_finite)
+            log_p = log_p + torch.where(observed.any(-1), atom, 0.0)
         log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
         return log_p.to(self.loc.dtype)
 

@@ -24,7 +24,7 @@ class RevenuePosterior(TorchDistribution):
     :param event: `OrderEvent` of a cost (also an `InfiniteCost`) and a revenue that are both
         distributions.
     :param outcome: the observed y in {0, 1}; broadcasts against `event.batch_shape`.
-    :raises ValueError: if the cost or the revenue is a tensor.
+    :raises ValueError: if the cost or the revenue is a tensor, or an outcome is not 0 or 1.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -36,6 +36,8 @@ class RevenuePosterior(TorchDistribution):
         batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)
         self.event, self.outcome = event.expand(batch_shape), outcome.expand(batch_shape)
         super().__init__(batch_shape, event.revenue.event_shape, validate_args=validate_args)
+        if self._validate_args and not constraints.boolean.check(outcome).all():
+            raise ValueError("outcome must be 0 or 1")
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> RevenuePosterior:
         """The same posterior with a larger batch shape."""

@@ -43,7 +43,11 @@ class ThresholdNormal(TorchDistribution):
         (the beta-NLL of Seitzer et al. 2022 with beta = 1). The value stays the log-density.
     """
 
-    arg_constraints: dict[str, Any] = {}
+    arg_constraints = {
+        "threshold_loc": constraints.real,
+        "threshold_scale": constraints.positive,
+        "scale": constraints.positive,
+    }
     support = constraints.real
 
     def __init__(
@@ -67,6 +71,17 @@ class ThresholdNormal(TorchDistribution):
             () if cost is None else cost.shape[: cost.dim() - event.cost_event_dim],
         )
         super().__init__(batch_shape, torch.Size(), validate_args=validate_args)
+
+    @classmethod
+    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
+        """Batch shape and event shape from the shapes of the arguments other than `cost`.
+
+        :raises NotImplementedError: with a shape of `cost`, which may be [..., K] or [..., G, K].
+        """
+        if arg_shapes.pop("cost", None):
+            raise NotImplementedError("the shape of cost does not tell its event dimensions")
+        shapes: tuple[torch.Size, torch.Size] = super().infer_shapes(**arg_shapes)
+        return shapes
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdNormal:
         """The same distribution with a larger batch shape.

@@ -29,6 +29,7 @@ class ThresholdQuantile(AsymmetricLaplace):
     :param spread: factor of the probit, > 0.
     :param level: quantile level in (0, 1), shape `batch_shape`.
     :param scale: the unit of the pinball loss, > 0.
+    :raises ValueError: for a spread or a level outside of its range.
     """
 
     def __init__(
@@ -41,6 +42,11 @@ class ThresholdQuantile(AsymmetricLaplace):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        if self._validate_args if validate_args is None else validate_args:
+            if not (spread > 0).all():
+                raise ValueError(f"spread must be positive, got values from {spread.min():g}")
+            if not ((level >= 0) & (level <= 1)).all():
+                raise ValueError("level must lie in [0, 1]")
         self.event = event
         dtype = torch.promote_types(event.dtype, threshold_loc.dtype)
         mean = threshold_mean(event, threshold_loc, spread).to(dtype)

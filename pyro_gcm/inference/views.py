@@ -11,12 +11,17 @@ from typing import Any
 import pyro
 import torch
 from pyro.distributions import TorchDistribution
-from pyro.ops.provenance import get_provenance
 from pyro.poutine.messenger import Messenger
 from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor, nn
 
 from pyro_gcm._validation import positive
+from pyro_gcm.inference.guarded_sites import (
+    ContradictedCost,
+    GuardedSite,
+    GuidedCost,
+    OutcomeOfGuidedCost,
+)
 
 Program = Callable[..., Any]
 
@@ -196,9 +201,11 @@ class UncollapseMessenger(CollapseMessenger):
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)
-                pyro.sample(self.cost, marginal.cost_posterior(y))
+                pyro.sample(self.cost, GuidedCost(marginal.cost_posterior(y)))
             finally:
                 self._recovering = False
+        elif self._recovering and isinstance(msg["fn"], GuidedCost):
+            msg["fn"].is_guided, msg["fn"].site_mask = not msg["is_observed"], msg["mask"]
 
 
 class HideInputsMessenger(Messenger):
@@ -238,52 +245,31 @@ class _ScaleSites(ScaleMessenger):
 class CostGuard(Messenger):
     """Raises an error in place of a log-density of -inf when an explicit program is trained as is.
 
-    A cost drawn from p(c|z) contradicts an observed y most of the time, so that the density of y is
-    0. Drawing is harmless (it shows the program's graph); asking for that density raises.
+    A cost drawn from p(c|z), or by an autoguide, contradicts an observed y most of the time, so
+    that the density of y is 0. Drawing is harmless (it shows the program's graph); asking for that
+    density raises, and for the draws of a guide asking for its gradient.
     """
 
     _infer: Any = None
     _from_prior = False
+    _guided: Any = None
 
     def _pyro_sample(self, msg: Any) -> None:
         if msg["name"] == "c":
             self._infer = msg["infer"]
         elif msg["name"] == "y" and msg["is_observed"] and self._from_prior:
-            msg["fn"] = _ContradictedCost(msg["fn"])
+            msg["fn"] = ContradictedCost(msg["fn"])
+        elif msg["name"] == "y" and getattr(msg["fn"], "cost", self) is self._guided:
+            msg["fn"] = OutcomeOfGuidedCost(msg["fn"])
 
     def _pyro_post_sample(self, msg: Any) -> None:
         if msg["name"] == "c":
             # A guide's replay and `collapse` each bring an `infer` of their own.
-            self._from_prior = not msg["is_observed"] and msg["infer"] is self._infer
-
-
-class _ContradictedCost(TorchDistribution):
-    arg_constraints: dict[str, Any] = {}
-
-    def __init__(self, fn: TorchDistribution) -> None:
-        self.base_dist = fn
-        super().__init__(fn.batch_shape, fn.event_shape, validate_args=False)
-
-    @property
-    def support(self) -> Any:
-        return self.base_dist.support
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> _ContradictedCost:
-        return _ContradictedCost(self.base_dist.expand(batch_shape))
-
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        draw: Tensor = self.base_dist.sample(torch.Size(sample_shape))
-        return draw
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        if get_provenance(value):  # render_model asks what y depends on, not for its density
-            log_p: Tensor = self.base_dist.log_prob(value)
-            return log_p
-        raise RuntimeError(
-            "site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "
-            "Integrate the cost out with inference.collapse(model) (or inference.conditional), or "
-            "give the guide a site 'c' from the exact CostPosterior."
-        )
+            drawn = not msg["is_observed"]
+            self._from_prior = drawn and msg["infer"] is self._infer
+            self._guided = msg["value"] if drawn and msg["value"].requires_grad else None
+        elif isinstance(msg["fn"], GuardedSite):
+            msg["fn"].site_mask = msg["mask"]
 
 
 _announces = ContextVar("announces_parameters", default=True)

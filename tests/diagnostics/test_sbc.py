@@ -31,7 +31,7 @@ def test_exact_posterior_passes(kind: type) -> None:
     results = [calibration(model, sampler=sampler, seed=seed) for seed in range(20)]
     given = "r" if kind is GCM else "k"
     names = ["z[0]", "z[1]", *(["k[0]"] if kind is IGCM else []), "c[0]"]
-    names += [f"log p(y|z, {given})", f"log p(y|z, c, {given})"]
+    names += [f"log p(y|z, {given})", f"log p(y|z, c, {given})", "log p(c|z)"]
     assert list(results[0].ranks.columns) == names
     p_values = pd.DataFrame([result.p_values() for result in results])
     assert p_values.to_numpy().min() > 1e-4
@@ -55,7 +55,7 @@ def test_draws_that_ignore_y_fail_where_the_quantity_depends_on_y(kind: type) ->
     p_values = calibration(model, 1000, sampler=sampler).p_values()
     # The prior is a posterior for all that can be said of z alone: that is the blind spot.
     assert (p_values.filter(regex="^z") > 1e-3).all()
-    assert (p_values.filter(like="log p") < 1e-12).all()
+    assert (p_values.filter(like="log p(y") < 1e-12).all()
 
 
 def binary(**options: Any) -> GCM:
@@ -73,7 +73,7 @@ def test_rejection_passes_with_ties_among_its_ranks(
     model = binary(**options)
     sampler = partial(rejection, model)
     result = calibration(model, 1000, sampler=sampler, num_draws=19)
-    likelihoods = ["log p(y|z, r)", "log p(y|z, c, r)"]
+    likelihoods = ["log p(y|z, r)", "log p(y|z, c, r)", "log p(c|z)"]
     assert list(result.ranks.columns) == ["z[0]", "z[1]", *costs, *likelihoods]
     assert result.p_values().min() > 1e-3
     # log p(y|z, c, r) is 0 for all of them: the rank is drawn at random.
@@ -93,7 +93,7 @@ def test_sites_are_chosen() -> None:
     without_costs = calibration(model, 50, sampler=partial(gaussian_posterior, model), sites=("z",))
     assert list(without_costs.ranks.columns) == ["z[0]", "z[1]", "log p(y|z, r)"]
     only_costs = calibration(model, 50, sampler=partial(gaussian_posterior, model), sites=["c"])
-    likelihoods = ["log p(y|z, r)", "log p(y|z, c, r)"]
+    likelihoods = ["log p(y|z, r)", "log p(y|z, c, r)", "log p(c|z)"]
     assert list(only_costs.ranks.columns) == ["c[0]", *likelihoods]
 
 
@@ -166,6 +166,9 @@ def test_p_values_are_those_of_the_chi_square_test(bins: int | None) -> None:
         reference = stats.chisquare(counts).pvalue
         assert p_values[name] == pytest.approx(reference, rel=1e-6, abs=1e-300)
     assert p_values["middle"] < 1e-12 < p_values["even"]
+    assert SBCResult(ranks, 99).p_value(bins) == 2.0 * p_values["middle"]  # Bonferroni
+    assert SBCResult(ranks, 99, frozenset(["middle"])).p_value(bins) == p_values["even"]
+    assert SBCResult(ranks[["even"]].assign(again=ranks["even"]), 99).p_value(bins) <= 1.0
 
 
 @pytest.mark.parametrize(

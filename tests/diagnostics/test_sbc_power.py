@@ -1,0 +1,76 @@
+"""Which wrong samplers simulation-based calibration finds, and that it accepts the right one."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from broken_samplers import BROKEN, broken, exact
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.diagnostics import SBCResult, simulation_based_calibration
+
+COUNT, FOUND = 1000, 1e-3
+OPTIONS: dict[str, dict[str, Any]] = {
+    "GCM": {},
+    "GCM, continuous": {"response": "continuous"},
+    "IGCM": {},
+}
+BINARY = {"GCM": GCM, "IGCM": IGCM}
+#: A few rows of a thousand have a Pareto k above 0.7 by chance.
+pytestmark = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
+
+
+@functools.cache
+def model_of(kind: str) -> Any:
+    """z all but decides the costs, and x says little of z, so that y says much of it."""
+    of = IGCM if kind == "IGCM" else GCM
+    model = of(3, 2, z_dim=2, hidden=8, seed=6, **OPTIONS[kind]).double()
+    with torch.no_grad():
+        for part in (model.cost_net, model.z_prior):
+            for parameter in part.parameters():
+                parameter.mul_(2.0)
+        last = model.cost_net.net[-1]
+        last.weight.chunk(2)[0].mul_(1.5)
+        last.bias.chunk(2)[1].sub_(2.0)
+    return model
+
+
+def calibration(kind: str, sampler: Any, count: int = COUNT, seed: int = 1) -> SBCResult:
+    generator, model = torch.Generator().manual_seed(9), model_of(kind)
+    x, r = (torch.randn(count, n, generator=generator, dtype=torch.float64) for n in (3, 2))
+    revenue = None if isinstance(model, IGCM) else r
+    sampler = functools.partial(sampler, model)
+    return simulation_based_calibration(
+        model, x, revenue, sampler=sampler, seed=seed, progress=False
+    )
+
+
+@pytest.mark.parametrize("kind", BINARY)
+def test_z_and_c_of_different_draws_are_found_by_their_density_alone(kind: str) -> None:
+    p_values = calibration(kind, BROKEN["z permuted against c"], 200).p_values()
+    assert p_values["log p(c|z)"] < FOUND / p_values.count()
+    assert p_values.filter(regex=r"^[zkc]\[").min() > FOUND
+
+
+@pytest.mark.long(keep=3)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((kind, name) for kind in BINARY for name in broken(BINARY[kind])),
+        ("GCM, continuous", "z permuted against c"),
+    ],
+)
+def test_wrong_samplers_are_found(kind: str, name: str) -> None:
+    result = calibration(kind, broken(IGCM if kind == "IGCM" else GCM)[name])
+    assert result.p_value() < FOUND, result
+
+
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("kind", BINARY)
+@pytest.mark.parametrize("seed", range(10))
+def test_the_right_sampler_is_accepted(kind: str, seed: int) -> None:
+    result = calibration(kind, exact, seed=seed)
+    assert result.p_value() > FOUND, result

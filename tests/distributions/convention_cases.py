@@ -1,0 +1,139 @@
+"""One distribution of every public class and kind, for the tests of conventions."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+
+from pyro_gcm.distributions import (
+    InfiniteCost,
+    LatentMixture,
+    LazyDistribution,
+    ObservedCost,
+    OrderEvent,
+    PartlyKnown,
+    ThresholdNormal,
+    ThresholdQuantile,
+)
+from pyro_gcm.nets import ConditionalFlow, DiagNormalMixture
+
+Shape = tuple[int, ...]
+#: Of all parameters.
+OPTIONS: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
+
+
+def real(*shape: int) -> Tensor:
+    return torch.randn(shape, **OPTIONS)
+
+
+def positive(*shape: int) -> Tensor:
+    return 0.5 + torch.rand(shape, **OPTIONS)
+
+
+def uniform(*shape: int) -> Tensor:
+    return torch.rand(shape, **OPTIONS)
+
+
+def outcome(*shape: int) -> Tensor:
+    return torch.bernoulli(torch.full(shape, 0.5, **OPTIONS))
+
+
+def cost(batch: Shape, event: Shape = (3,), infinite: bool = False) -> Any:
+    plain = dist.Normal(real(*batch, *event), positive(*batch, *event)).to_event(len(event))
+    return InfiniteCost(plain, real(*batch, *event[:-1])) if infinite else plain
+
+
+def event(batch: Shape, shape: Shape = (3,), infinite: bool = False) -> OrderEvent:
+    return OrderEvent(cost(batch, shape, infinite), real(*batch, *shape) + 1.0)
+
+
+def laplace_event(batch: Shape) -> OrderEvent:
+    laplace: Any = dist.Laplace(real(*batch, 3), positive(*batch, 3))
+    return OrderEvent(laplace.to_event(1), real(*batch, 3))
+
+
+def random_revenue(batch: Shape, infinite: bool = False) -> OrderEvent:
+    return OrderEvent(cost(batch, infinite=infinite), cost(batch))
+
+
+def posterior(batch: Shape, shape: Shape = (3,), infinite: bool = False) -> Any:
+    return event(batch, shape, infinite).cost_posterior(outcome(*batch))
+
+
+def threshold_normal(batch: Shape) -> ThresholdNormal:
+    return ThresholdNormal(event(batch), real(*batch), positive(*batch), positive(*batch))
+
+
+def threshold_quantile(batch: Shape) -> ThresholdQuantile:
+    level = 0.4 * positive(*batch)
+    return ThresholdQuantile(event(batch), real(*batch), positive(*batch), level, positive(*batch))
+
+
+def partly_known(batch: Shape) -> PartlyKnown:
+    known = torch.where(outcome(*batch) == 1.0, real(*batch), math.nan)
+    return PartlyKnown(dist.Normal(real(*batch), positive(*batch)), known)
+
+
+def mixture(batch: Shape, shape: Shape = (3,), infinite: bool = False) -> LatentMixture:
+    component = cost((5, *batch), shape, infinite)
+    weights = real(5, *batch).log_softmax(0)
+    return LatentMixture(component, real(shape[-1]), positive(shape[-1]), weights)
+
+
+def lazy(batch: Shape) -> LazyDistribution:
+    return LazyDistribution(partial(copy.copy, cost(batch)), torch.Size(batch), torch.Size((3,)))
+
+
+def mixture_of_normals(batch: Shape) -> DiagNormalMixture:
+    return DiagNormalMixture(real(*batch, 4, 3), positive(*batch, 4, 3), real(*batch, 4))
+
+
+CASES: dict[str, Callable[[Shape], Any]] = {
+    "certain event": lambda b: OrderEvent(real(*b, 2), real(*b, 2) + 1.0),
+    "event": event,
+    "event of alternatives": partial(event, shape=(2, 3)),
+    "event of infinite costs": partial(event, infinite=True),
+    "event of a random revenue": random_revenue,
+    "event, one cost for all": lambda b: OrderEvent(cost(()), real(*b, 3) + 1.0),
+    "cost posterior": posterior,
+    "cost posterior, one outcome for all": lambda b: event(b).cost_posterior(outcome()),
+    "cost posterior, uncertain outcome": lambda b: event(b).cost_posterior(uniform(*b)),
+    "cost posterior, Laplace": lambda b: laplace_event(b).cost_posterior(outcome(*b)),
+    "cost posterior, alternatives": partial(posterior, shape=(2, 3), infinite=True),
+    "revenue posterior": lambda b: random_revenue(b).revenue_posterior(outcome(*b)),
+    "revenue posterior, infinite costs": (
+        lambda b: random_revenue(b, infinite=True).revenue_posterior(outcome(*b))
+    ),
+    "threshold normal": threshold_normal,
+    "threshold normal, given cost": lambda b: threshold_normal(b).given_cost(real(*b, 3)),
+    "threshold normal, one curve for all": (
+        lambda b: ThresholdNormal(event(b), real(), positive(), positive(), equal_weights=True)
+    ),
+    "threshold normal, given one cost for all": (
+        lambda b: ThresholdNormal(event(b), real(), positive(), positive(), cost=real(3))
+    ),
+    "threshold quantile": threshold_quantile,
+    "threshold quantile, one curve for all": (
+        lambda b: ThresholdQuantile(event(b), real(), positive(), 0.4 * positive(), positive())
+    ),
+    "latent mixture": mixture,
+    "latent mixture, equal weights": lambda b: LatentMixture(cost((5, *b)), real(), positive()),
+    "latent mixture, alternatives": partial(mixture, shape=(2, 3)),
+    "latent mixture, infinite costs": partial(mixture, infinite=True),
+    "infinite cost": partial(cost, infinite=True),
+    "infinite cost, one logit for all": lambda b: InfiniteCost(cost(b), real()),
+    "infinite cost, alternatives": partial(cost, event=(2, 3), infinite=True),
+    "observed cost": lambda b: ObservedCost(cost(b), 2.0, 3.0),
+    "observed cost, alternatives": lambda b: ObservedCost(cost(b, (2, 3), True), 2.0, 3.0),
+    "partly known": partly_known,
+    "lazy": lazy,
+    "mixture of normals": mixture_of_normals,
+    "flow": lambda b: ConditionalFlow(2, 3).to(**OPTIONS)(real(*b, 2)),
+}

@@ -1,0 +1,182 @@
+"""Guides that draw the costs themselves: refused where they contradict y, and only there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+from pyro.infer import (
+    HMC,
+    MCMC,
+    SVI,
+    Importance,
+    RenyiELBO,
+    Trace_ELBO,
+    TraceMeanField_ELBO,
+    autoguide,
+)
+from torch import Tensor, nn
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
+
+Rows = tuple[Tensor, Tensor, Tensor]
+REFUSED = "'c' where it contradicts y.*collapse.model.*CostPosterior"
+EXPLICIT: dict[str, Callable[[Any], Any]] = {
+    "explicit": lambda m: m.model,
+    "uncollapsed": uncollapse,
+}
+programs = pytest.mark.parametrize("program", EXPLICIT)
+kinds = pytest.mark.parametrize("kind", [GCM, IGCM])
+
+
+def rows(count: int = 8) -> Rows:
+    y = (torch.arange(count) % 2).float()
+    return torch.randn(count, 3), torch.randn(count, 2), y
+
+
+def trained(program: Any, guide: Any, data: Rows, bound: Any = Trace_ELBO, steps: int = 3) -> Any:
+    elbo = bound(num_particles=2, max_plate_nesting=1)
+    svi = SVI(program, guide, pyro.optim.Adam({"lr": 0.01}), elbo)
+    return [svi.step(*data) for _ in range(steps)]
+
+
+@kinds
+@programs
+@pytest.mark.parametrize(
+    "guide", ["AutoNormal", "AutoDiagonalNormal", "AutoDelta", "AutoLaplaceApproximation"]
+)
+def test_autoguides_of_the_costs_are_refused(kind: type, program: str, guide: str) -> None:
+    explicit = EXPLICIT[program](kind(3, 2, z_dim=2))
+    with pytest.raises(RuntimeError, match=f"AutoNormal, draws site {REFUSED}"):
+        trained(explicit, getattr(autoguide, guide)(explicit), rows())
+
+
+@programs
+@pytest.mark.parametrize(
+    "bound", [TraceMeanField_ELBO, RenyiELBO, ImportanceWeightedELBO], ids=lambda b: b.__name__
+)
+def test_every_bound_refuses_them(program: str, bound: Any) -> None:
+    explicit = EXPLICIT[program](GCM(3, 2, z_dim=2))
+    with pytest.raises(RuntimeError, match=REFUSED):
+        trained(explicit, autoguide.AutoNormal(explicit), rows(), bound)
+
+
+def test_what_the_error_says_to_do_works() -> None:
+    model = GCM(3, 2, z_dim=2)
+    program = conditional(model.model)
+    losses = trained(program, autoguide.AutoNormal(program), rows())
+
+    def guide(x: Tensor, r: Tensor, y: Tensor) -> None:
+        with pyro.plate("data", len(x), dim=-1):
+            z, _ = pyro.sample("z", model.z_dist(x)), pyro.sample("w", model.w_dist())
+            covariates = model.covariates(z, x)
+            event = model.y_dist(model.c_dist(z, covariates), covariates, r)
+            pyro.sample("c", event.cost_posterior(y))
+
+    losses += trained(model.model, guide, rows())
+    assert all(map(math.isfinite, losses))
+
+
+# Where a density of 0 is right
+
+
+class Truncated(nn.Module):
+    """z from its prior, and reparametrised costs on the side of their revenue that y asks for."""
+
+    def __init__(self, model: GCM, agrees: bool = True) -> None:
+        super().__init__()
+        self.pair, self.agrees = model, agrees
+        self.log_scale = nn.Parameter(torch.zeros(2))
+
+    def forward(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+        pyro.module("truncated", self, update_module_params=True)
+        side = torch.where(y == 1.0, -1.0, 1.0).unsqueeze(-1)
+        with pyro.plate("data", len(x), dim=-1):
+            pyro.sample("z", self.pair.z_dist(x))
+            pyro.sample("w", self.pair.w_dist())
+            base = dist.LogNormal(0.0, self.log_scale.exp()).expand((len(x), 2))
+            affine = dist.transforms.AffineTransform(r, side if self.agrees else -side)
+            pyro.sample("c", dist.TransformedDistribution(base, [affine]).to_event(1))
+
+
+@programs
+def test_a_guide_that_respects_y_trains(program: str) -> None:
+    model = GCM(3, 2, z_dim=2)
+    guide = Truncated(model)
+    before = guide.log_scale.clone()
+    assert all(map(math.isfinite, trained(EXPLICIT[program](model), guide, rows())))
+    assert not torch.equal(guide.log_scale, before)
+    with pytest.raises(RuntimeError, match=REFUSED):
+        trained(EXPLICIT[program](model), Truncated(model, agrees=False), rows())
+
+
+@programs
+def test_importance_sampling_meets_a_density_of_zero(program: str) -> None:
+    model = GCM(3, 2, z_dim=2, seed=3)
+    data = torch.randn(1, 3), torch.zeros(1, 2), torch.ones(1)
+    explicit = EXPLICIT[program](model)
+    guide = autoguide.AutoNormal(explicit, init_loc_fn=autoguide.init_to_mean, init_scale=1.0)
+    guide(*data)
+    posterior = Importance(explicit, guide, num_samples=20).run(*data)
+    weights = torch.stack([weight.detach() for weight in posterior.log_weights])
+    assert weights.isinf().any()
+    assert weights.isfinite().any()
+
+    def prior(x: Tensor, r: Tensor, y: Tensor) -> None:
+        with pyro.plate("data", len(x), dim=-1):
+            pyro.sample("z", model.z_dist(x))
+            pyro.sample("w", model.w_dist())
+
+    bound = RenyiELBO(num_particles=20_000, vectorize_particles=True, max_plate_nesting=1)
+    with torch.no_grad():
+        evidence = bound.loss(explicit, guide, *data)
+        assert evidence == pytest.approx(bound.loss(collapse(model), prior, *data), abs=0.1)
+
+
+@programs
+def test_mcmc_meets_a_density_of_zero(program: str) -> None:
+    model, (x, r, y) = GCM(3, 2, z_dim=2).requires_grad_(False).eval(), rows(2)
+    c = r + torch.where(y == 1.0, -0.05, 0.05).unsqueeze(-1)  # near the edge
+    start = {"c": c, "z": torch.zeros(2, 2), "w": torch.zeros(2, 2)}
+    kernel = HMC(EXPLICIT[program](model), step_size=0.15, num_steps=3, adapt_step_size=False)
+    sampler = MCMC(
+        kernel, num_samples=25, warmup_steps=0, initial_params=start, disable_progbar=True
+    )
+    sampler.run(x, r, y)
+    costs = sampler.get_samples()["c"]
+    assert len(costs.unique(dim=0)) > 1
+    assert torch.equal(OrderEvent(costs, r).mean, y.expand(25, 2))  # the others were rejected
+
+
+def test_masked_outcomes_are_not_contradicted() -> None:
+    model, (x, r, y) = GCM(3, 2, z_dim=2), rows()
+    program = poutine.mask(model.model, mask=torch.zeros(8, dtype=torch.bool))
+    guide = poutine.mask(Truncated(model, agrees=False), mask=torch.zeros(8, dtype=torch.bool))
+    assert trained(program, guide, (x, r, y)) == [0.0, 0.0, 0.0]
+
+
+@kinds
+@programs
+def test_gradients_that_miss_a_jump_are_announced(kind: type, program: str) -> None:
+    """Given a continuous y either side of the revenue is possible, and the density jumps there."""
+    explicit = EXPLICIT[program](kind(3, 2, z_dim=2, response="continuous"))
+    with pytest.warns(UserWarning, match="jumps where a cost meets its revenue.*collapse"):
+        losses = trained(explicit, autoguide.AutoNormal(explicit), rows())
+    assert all(map(math.isfinite, losses))
+
+
+@pytest.mark.filterwarnings("error:the density of y given c jumps")
+@programs
+def test_a_response_without_a_jump_is_trained_in_silence(program: str) -> None:
+    explicit = EXPLICIT[program](GCM(3, 1, z_dim=2, response="quantile"))
+    x, r, y = rows()
+    losses = trained(explicit, autoguide.AutoNormal(explicit), (x, r[:, :1].sigmoid(), y))
+    assert all(map(math.isfinite, losses))

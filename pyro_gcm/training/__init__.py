@@ -2,8 +2,9 @@
 
 from pyro_gcm.training.adam import Adam, AdamW
 from pyro_gcm.training.batches import selected
+from pyro_gcm.training.finite import Diverged
 from pyro_gcm.training.options import TrainingDefaults, TrainingOptions
-from pyro_gcm.training.trainer import Diverged, FitResult, Trainer, described
+from pyro_gcm.training.trainer import FitResult, Trainer, described
 
 __all__ = [
     "Adam",

@@ -12,6 +12,13 @@ from torch import Tensor
 _TOGETHER = 50
 
 
+class Diverged(RuntimeError):
+    """Loss, gradient or weights of a training run are infinite or NaN.
+
+    The model has the weights of the last epoch that was finished, which are in the checkpoint, too.
+    """
+
+
 class NotFinite(ArithmeticError):
     """A number of a step is infinite or NaN.
 

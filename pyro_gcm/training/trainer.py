@@ -19,7 +19,7 @@ from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import batches
 from pyro_gcm.training.checkpoint import Checkpoint, checksum
 from pyro_gcm.training.clipping import clip_gradients
-from pyro_gcm.training.finite import FiniteSteps, NotFinite
+from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.schedules import scale_rates
 
@@ -54,13 +54,6 @@ class FitResult:
         import pandas as pd  # whose import takes as long as a short fit
 
         return pd.DataFrame(self.rows)
-
-
-class Diverged(RuntimeError):
-    """Loss, gradient or weights of a training run are infinite or NaN.
-
-    The model has the weights of the last epoch that was finished, which are in the checkpoint, too.
-    """
 
 
 class Trainer(ABC):
@@ -114,12 +107,7 @@ class Trainer(ABC):
             "scheduler": type(self.scheduler).__name__,
             "clip_norm": options.clip_norm,
             "averaged weights": options.patience is not None,
-            # Extra state, such as a seed, is not in checkpoints from before it was part of states.
-            **{
-                f"shape of {k}": list(v.shape)
-                for k, v in model.state_dict().items()
-                if not k.endswith("_extra_state")
-            },
+            **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
         }
         self.saved = Checkpoint(options.checkpoint)
         self.saved_state = self.saved.read()
@@ -166,7 +154,7 @@ class Trainer(ABC):
         if self.saved_state is not None:
             self.load_state(self.saved_state)
         else:
-            self.saved.save(self.state())  # which shows that it can be written
+            self._save()  # which shows that it can be written
             self._call_back()
         shown = {"desc": "fit", "unit": "epoch", "disable": not self.options.progress}
         with tqdm(total=epochs, initial=self.epoch, **shown) as bar:
@@ -175,7 +163,7 @@ class Trainer(ABC):
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.4f}")
                 stopped = patience is not None and self.epoch - self.best_epoch >= patience
-                self.saved.save(self.state())
+                self._save()
         if len(self.validation):
             if self.best_weights is None:
                 raise Diverged("the loss of the validation rows is inf in every epoch")
@@ -183,6 +171,10 @@ class Trainer(ABC):
         self.saved.remove()
         best_epoch = self.best_epoch or self.epoch
         return FitResult(self.rows, best_epoch, stopped, self.engine, self.engine_reason)
+
+    def _save(self) -> None:
+        if self.saved.path is not None:
+            self.saved.save(self.state())
 
     def _run_epoch(self, bar: Any) -> dict[str, float]:
         start, before = time.perf_counter(), self.step

@@ -9,8 +9,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._options import flag
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import ArrayLike, full_precision, matrix, one_of, positive_int, same_rows
+from pyro_gcm._validation import (
+    ArrayLike,
+    full_precision,
+    matrix,
+    one_of,
+    positive_int,
+    same_rows,
+    vector,
+)
 
 #: Names of the responses that baselines model.
 ResponseName = Literal["binary", "continuous", "quantile"]
@@ -53,10 +62,11 @@ class Baseline(nn.Module):
 
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
         """
+        x, r = matrix("x", x, self.x_dim, "x_dim"), matrix("r", r, self.r_dim, "r_dim")
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":
-            self.y_units.learn(y.unsqueeze(-1))
+            self.y_units.learn(vector("y", y).unsqueeze(-1))
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
         """The part of the score that depends only on standardised x [..., x_dim]."""
@@ -135,6 +145,7 @@ class Baseline(nn.Module):
             are evaluated separately, as in the paper's timings of the baselines (appendix G).
         """
         device = device_of(x, revenues)
+        cached = flag("cached", cached)
         x, revenues = self._inputs(x, "revenues", revenues)
         with evaluating(self):
             if cached:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._options import flag
 from pyro_gcm._validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described, selected
@@ -37,6 +38,7 @@ def fit(
     if not isinstance(model, Baseline):
         raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
     full_precision(model)
+    standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
     columns = {
         "x": matrix("x", x, model.x_dim, "x_dim"),

@@ -10,6 +10,7 @@ import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
+from pyro_gcm._options import module_or
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
@@ -126,7 +127,8 @@ class IGCM(Predictions):
             )
             self._check_kernel()
             self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
-            self.dr_net = dr_net or Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
+            noise = dist.Normal, self.x_dim, (self.r_dim,), hidden
+            self.dr_net = module_or("dr_net", dr_net, Conditional, *noise)
             if not is_independent_normal(build.one_row(self.dr_net, self.x_dim)):
                 raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
             self.x_decoder: Any = build.x_decoder_part(

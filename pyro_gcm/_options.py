@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from torch import nn
 
 from pyro_gcm._validation import kind, shown
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def checks(**of: Callable[[str, Any], Any]) -> Callable[[Function], Function]:
+    """Decorator that checks arguments by name, each by a function (name, value), before the call.
+
+    An argument that is left out, or None where that is its default, is not checked.
+    """
+
+    def decorate(called: Function) -> Function:
+        signature = inspect.signature(called)
+
+        @functools.wraps(called)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            for name, value in signature.bind(*args, **kwargs).arguments.items():
+                if name in of and value is not signature.parameters[name].default:
+                    of[name](name, value)
+            return called(*args, **kwargs)
+
+        return cast(Function, checked)
+
+    return decorate
 
 
 def flag(name: str, value: Any) -> bool:
@@ -36,6 +61,37 @@ def function(name: str, value: Any) -> None:
     """Check that the value is a function, or None."""
     if value is not None and not callable(value):
         raise TypeError(f"{name} must be a function, got {shown(value)}")
+
+
+def text(name: str, value: Any) -> None:
+    """Check that the value is text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {shown(value)}")
+
+
+def texts(name: str, value: Any) -> None:
+    """Check that the value is a sequence of text."""
+    several = isinstance(value, Sequence) and not isinstance(value, str)
+    if not several or not all(isinstance(item, str) for item in value):
+        raise TypeError(f"{name} must be a sequence of text, got {shown(value)}")
+
+
+def mapping(name: str, value: Any) -> None:
+    """Check that the value is a mapping of names."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise TypeError(f"{name} must be a mapping of names, got {shown(value)}")
+
+
+def share(name: str, value: Any) -> None:
+    """Check that the value is a number strictly between 0 and 1."""
+    if not 0.0 < number(name, value, 0.0, 1.0) < 1.0:
+        raise ValueError(f"{name} must lie in (0, 1), got {shown(value)}")
+
+
+def a_model(name: str, value: Any) -> None:
+    """Check that the value is a model, of which the sizes are known."""
+    if isinstance(value, type) or not hasattr(value, "x_dim"):
+        raise TypeError(f"{name} must be a GCM or an IGCM, got {kind(value)}")
 
 
 def text_or_none(name: str, value: Any) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._options import checks, flag
 from pyro_gcm.estimators.bands import bands_of, check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.moving import MovingColumn, index_of
@@ -25,6 +26,7 @@ Array = npt.NDArray[np.float64]
 class Answers(MonotoneEstimator):
     """Questions to a model that is strictly monotone, answered in the units of the columns."""
 
+    @checks(below=flag)
     def required(
         self,
         X: Any,

@@ -14,7 +14,7 @@ from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
 from pyro_gcm._options import number
-from pyro_gcm._validation import positive_int
+from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.inference.dreg import FreshValues, check_dreg, drop_score, weigh_gradients
 
 _GRADIENTS = ("iwae", "dreg")
@@ -62,8 +62,7 @@ class ImportanceWeightedELBO(ELBO):
         num_particles = positive_int("num_particles", num_particles)
         if number("alpha", alpha) == 1.0:
             raise ValueError("alpha=1 is the ordinary bound: use Trace_ELBO or TraceMeanField_ELBO")
-        if gradient not in _GRADIENTS:
-            raise ValueError(f"gradient must be one of {_GRADIENTS}, got {gradient!r}")
+        one_of("gradient", gradient, _GRADIENTS)
         if gradient == "dreg" and alpha != 0.0:
             raise ValueError(f"alpha must be 0 with gradient='dreg', got alpha={alpha}")
         self.alpha = alpha

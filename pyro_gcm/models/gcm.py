@@ -9,10 +9,10 @@ import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
-from pyro_gcm._options import module_or
+from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import ArrayLike, no_nan, positive_int
+from pyro_gcm._validation import ArrayLike, no_nan
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build, member_parts
@@ -133,7 +133,7 @@ class GCM(WithMembers):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        with build.seeded_weights(positive_int("seed", seed, minimum=0)):
+        with build.seeded_weights(seed_of(seed)):
             encoder = member_parts.member_encoder(prior, x_dim, members, hidden)
             z_dim = z_dim if encoder is None else encoder.members
             prior = member_parts.weights_part(member_weights, x_dim, encoder) or prior

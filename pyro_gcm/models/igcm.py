@@ -10,7 +10,7 @@ import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
-from pyro_gcm._options import module_or
+from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
@@ -104,7 +104,7 @@ class IGCM(Predictions):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        hidden, seed = build.hidden_widths(hidden), positive_int("seed", seed, minimum=0)
+        hidden, seed = build.hidden_widths(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         self.kernel_dims = {"k": self.k_dim}
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)

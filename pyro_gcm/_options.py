@@ -73,7 +73,7 @@ def texts(name: str, value: Any) -> None:
     """Check that the value is a sequence of text."""
     several = isinstance(value, Sequence) and not isinstance(value, str)
     if not several or not all(isinstance(item, str) for item in value):
-        raise TypeError(f"{name} must be a sequence of text, got {shown(value)}")
+        raise ValueError(f"{name} must be a sequence of text, got {shown(value)}")
 
 
 def mapping(name: str, value: Any) -> None:
@@ -82,10 +82,10 @@ def mapping(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a mapping of names, got {shown(value)}")
 
 
-def share(name: str, value: Any) -> None:
-    """Check that the value is a number strictly between 0 and 1."""
-    if not 0.0 < number(name, value, 0.0, 1.0) < 1.0:
-        raise ValueError(f"{name} must lie in (0, 1), got {shown(value)}")
+def share(name: str, value: Any, wanted: str = "a number") -> None:
+    """Check that the value lies strictly between 0 and 1."""
+    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+        raise ValueError(f"{name} must be {wanted} in (0, 1), got {shown(value)}")
 
 
 def a_model(name: str, value: Any) -> None:

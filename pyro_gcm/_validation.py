@@ -172,6 +172,13 @@ def checked_data(
     return data
 
 
+def columns_of_units(model: Any, x: Any, r: Any, y: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Columns of which units are learned, as tensors; NaN is a missing value in each."""
+    columns = matrix("x", x, model.x_dim, "x_dim", missing=True)
+    revenues = matrix("r", r, model.r_dim, "r_dim", missing=True)
+    return columns, revenues, vector("y", y, missing=True)
+
+
 def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:
     """What a map gives [n, ...] for revenues [n, m]; ValueError where that is no number."""
     lost = mapped.isnan().flatten(1).any(1)
@@ -197,7 +204,8 @@ def positive_int(name: str, value: Any, minimum: int = 1) -> int:
     """Return the value as an integer, which must be at least `minimum`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not minimum <= value < 2**63 or value != int(value):
-        wanted = f"at least {minimum}" if not number or value < 2**63 else "less than 2^63"
+        too_large = number and 2**63 <= value < math.inf
+        wanted = "less than 2^63" if too_large else f"at least {minimum}"
         raise ValueError(f"{name} must be an integer of {wanted}, got {shown(value)}")
     return int(value)
 

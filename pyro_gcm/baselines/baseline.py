@@ -13,12 +13,12 @@ from pyro_gcm._options import flag
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import (
     ArrayLike,
+    columns_of_units,
     full_precision,
     matrix,
     one_of,
     positive_int,
     same_rows,
-    vector,
 )
 
 #: Names of the responses that baselines model.
@@ -62,11 +62,11 @@ class Baseline(nn.Module):
 
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
         """
-        x, r = matrix("x", x, self.x_dim, "x_dim"), matrix("r", r, self.r_dim, "r_dim")
+        x, r, y = columns_of_units(self, x, r, y)
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":
-            self.y_units.learn(vector("y", y).unsqueeze(-1))
+            self.y_units.learn(y.unsqueeze(-1))
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
         """The part of the score that depends only on standardised x [..., x_dim]."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._options import number
+from pyro_gcm._options import number, share
 from pyro_gcm._recipe import register
 from pyro_gcm._validation import ArrayLike, as_tensor, kind, matrix, positive_int, same_rows
 from pyro_gcm.encoders.boosted_score import BoostedScore
@@ -160,9 +160,9 @@ class Boosted:
         return smallest_reaching(prediction, level, start, step, dtype)
 
     def _check_search(self, level: float, revenue: int) -> None:
+        if self.score.response == "binary":
+            share("level", level, "a probability")
         number("level", level)
-        if self.score.response == "binary" and not 0.0 < level < 1.0:
-            raise ValueError(f"level must be a probability in (0, 1), got {level}")
         if positive_int("revenue", revenue, minimum=0) >= self.r_dim:
             raise ValueError(
                 f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"

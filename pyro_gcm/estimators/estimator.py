@@ -114,7 +114,7 @@ class MonotoneEstimator(BaseEstimator):
 
     def _columns_to_fit(self, X: Any) -> list[Column]:
         """The columns of the training rows; their names are kept, or compared in a warm start."""
-        if self.warm_start and hasattr(self, "model_"):
+        if flag("warm_start", self.warm_start) and hasattr(self, "model_"):
             return self._columns(X)
         columns = read_table(X, self)
         # Names are checked here and kept after the training: a fit that fails leaves the last one.

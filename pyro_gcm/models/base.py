@@ -12,7 +12,7 @@ from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
 from pyro_gcm._options import text_or_none
-from pyro_gcm._validation import ArrayLike, checked_data, one_of, positive_int
+from pyro_gcm._validation import ArrayLike, checked_data, columns_of_units, one_of, positive_int
 from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, LazyDistribution
 from pyro_gcm.inference.training_pair import TrainingPair
@@ -212,7 +212,7 @@ class OrderEventModel(nn.Module):
         To be called before `pyro.infer.SVI` trains on data that are not standardised.
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], on any device.
         """
-        x, r, y = checked_data(self, x, r, y, required="xry", missing="xry").values()
+        x, r, y = columns_of_units(self, x, r, y)
         self.x_standardizer.learn(x)
         self.encoder.learn(x.to(self.device), self.x_standardizer)
         if self.response.standardizes_revenue:

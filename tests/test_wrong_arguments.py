@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,10 +31,14 @@ def wrong(call: Call, argument: str, value: Any) -> str:
     """What is wrong with the answer to a wrong value; empty for an error that names it."""
     function, arguments = call
     try:
-        function(**{**arguments, argument: value})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function(**{**arguments, argument: value})
     except (TypeError, ValueError) as error:
         where = traceback.extract_tb(error.__traceback__)[-1].filename
-        if argument in OF_SCIKIT_LEARN and ("sklearn" in where or "/estimators/" in where):
+        if argument in OF_SCIKIT_LEARN and any(
+            part in where for part in ("sklearn", "/estimators/", "numpy")
+        ):
             return ""
         named = argument in str(error) or argument.removeprefix("model_") in str(error)
         if ("/pyro_gcm/" in where or "sklearn" in where) and named:

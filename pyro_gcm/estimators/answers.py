@@ -56,7 +56,7 @@ class Answers(MonotoneEstimator):
         import pandas as pd
 
         moving, level = self._moving(X, feature), check_level("level", level)
-        if not isinstance(probability, Real) or not np.isfinite(probability):
+        if not isinstance(probability, Real) or not abs(probability) < np.inf:
             raise ValueError(f"probability must be a finite number, got {probability!r}")
         if self.response == "binary" and not 0.0 < probability < 1.0:
             raise ValueError(f"probability must be in (0, 1), got {probability!r}")
@@ -158,7 +158,7 @@ class Answers(MonotoneEstimator):
             if above is not None:
                 raise ValueError("above is for regressors; a classifier explains its second class")
             return self._of_rows
-        if not isinstance(above, Real) or not np.isfinite(above):
+        if not isinstance(above, Real) or not abs(above) < np.inf:
             raise ValueError(f"above must be the number that y has to exceed, got {above!r}")
 
         def exceeds(x: Any, r: Any) -> Array:

@@ -28,7 +28,7 @@ def index_of(feature: str | int, encoding: TableEncoding, names: Sequence[str] |
     known = [] if names is None else list(names)
     constrained = [known[j] if known else j for j in encoding.revenues]
     named = isinstance(feature, str) and feature in known
-    at: Any = known.index(feature) if named else feature
+    at: Any = known.index(str(feature)) if named else feature
     if not isinstance(at, Integral) or isinstance(at, bool) or at not in encoding.revenues:
         raise ValueError(
             f"feature must be a column with a direction in monotonic_cst, one of {constrained}, "

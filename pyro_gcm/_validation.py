@@ -151,7 +151,7 @@ def checked_data(
 
     :param model: has `x_dim`, `r_dim`, a `response` that checks r and y, and `check_costs`.
     :param required: which of "x", "r" and "y" must not be None.
-    :param missing: which of "x" and "r" may be NaN where a value is missing.
+    :param missing: which of "x", "r" and "y" may be NaN where a value is missing; y with c too.
     :param device: where the columns are moved to; by default they stay where they are.
     :raises ValueError: for wrong shapes or values.
     :raises TypeError: for a model in half precision.
@@ -164,12 +164,19 @@ def checked_data(
         data["r"] = matrix("r", r, model.r_dim, "r_dim", device, missing="r" in missing)
         model.response.check_revenue(data["r"])
     if y is not None or "y" in required:
-        data["y"] = vector("y", y, device, missing=c is not None)
+        data["y"] = vector("y", y, device, missing=c is not None or "y" in missing)
         model.response.check_outcome(data["y"])
     same_rows(**data)
     if c is not None:
         data["c"] = model.check_costs(c, data.get("r"), data.get("y"))
     return data
+
+
+def columns_of_units(model: Any, x: Any, r: Any, y: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Columns of which units are learned, as tensors; NaN is a missing value in each."""
+    columns = matrix("x", x, model.x_dim, "x_dim", missing=True)
+    revenues = matrix("r", r, model.r_dim, "r_dim", missing=True)
+    return columns, revenues, vector("y", y, missing=True)
 
 
 def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:
@@ -189,15 +196,17 @@ def row_blocks(tensor: Tensor) -> Sequence[Tensor]:
 
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
     """Check that `value` is one of the names."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {list(choices)}, got {value!r}")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {list(choices)}, got {shown(value)}")
 
 
 def positive_int(name: str, value: Any, minimum: int = 1) -> int:
     """Return the value as an integer, which must be at least `minimum`."""
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not float(value).is_integer() or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+    if not number or not minimum <= value < 2**63 or value != int(value):
+        too_large = number and 2**63 <= value < math.inf
+        wanted = "less than 2^63" if too_large else f"at least {minimum}"
+        raise ValueError(f"{name} must be an integer of {wanted}, got {shown(value)}")
     return int(value)
 
 
@@ -205,13 +214,19 @@ def positive(name: str, value: Any) -> float:
     """Return the value as a float, which must be finite and above 0."""
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be a number above 0, got {value!r}")
+        raise ValueError(f"{name} must be a number above 0, got {shown(value)}")
     return float(value)
 
 
 def kind(value: Any) -> str:
     """Describe a value in an error message: "the class X", or the name of its type."""
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def shown(value: Any) -> str:
+    """A value in one line of an error message, or its type where it is too long."""
+    text = "" if isinstance(value, Tensor | np.ndarray) else repr(value)
+    return text if 0 < len(text) <= 80 and "\n" not in text else kind(value)
 
 
 def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pyro_gcm._options import a_model, checks, flag, seed_of
 from pyro_gcm._validation import ArrayLike, as_tensor, positive_int, vector
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.sampling import PosteriorDraws
@@ -25,6 +26,7 @@ _DIMENSIONS = {
 }
 
 
+@checks(model=a_model, progress=flag)
 def to_arviz(
     model: Predictions,
     x: ArrayLike,
@@ -74,7 +76,7 @@ def to_arviz(
     :raises ValueError: for wrong shapes, values or numbers of names.
     """
     num_samples = positive_int("num_samples", num_samples)
-    seed = positive_int("seed", seed, minimum=0)
+    seed = seed_of(seed)
     coords: dict[str, Any] = {
         "covariate": _names("x_names", x_names, x, model.x_dim, "x"),
         "revenue": _names("r_names", r_names, r, model.r_dim, "r"),

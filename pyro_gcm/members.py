@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pyro_gcm._validation import ArrayLike, as_tensor, one_of
+from pyro_gcm._options import seed_of
+from pyro_gcm._validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import GCM
@@ -122,8 +123,12 @@ def fit_members(
     >>> fit_members(x, r, y, progress=False).model.predict(x[:4], r[:4]).shape
     torch.Size([4])
     """
-    if not isinstance(early_stopping, bool) and early_stopping != "auto":
-        raise ValueError(f'early_stopping must be "auto", True or False, got {early_stopping!r}')
+    if not isinstance(early_stopping, bool | str) or early_stopping not in (True, False, "auto"):
+        got = shown(early_stopping)
+        raise ValueError(f'early_stopping must be "auto", True or False, got {got}')
+    seed = seed_of(seed)
+    if settings is not None and not isinstance(settings, MemberSettings):
+        raise TypeError(f"settings must be MemberSettings, got {shown(settings)}")
     one_of("response", response, list(RESPONSES))
     (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     if sample_weight is not None:

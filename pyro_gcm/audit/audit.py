@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from pyro_gcm._validation import ArrayLike, as_tensor, matrix, one_of, positive_int, same_rows
+from pyro_gcm._options import flag, seed_of
+from pyro_gcm._validation import (
+    ArrayLike,
+    as_tensor,
+    matrix,
+    one_of,
+    positive_int,
+    same_rows,
+    shown,
+)
 from pyro_gcm.audit.pairs import Space
 from pyro_gcm.audit.predictors import Array, as_predictor, evaluating
 from pyro_gcm.audit.result import MonotonicityAudit
@@ -95,13 +104,13 @@ def audit_monotonicity(
         raise ValueError(f"searches must be different, from {list(SEARCHES)}, got {searches}")
     pairs = positive_int("pairs", pairs, minimum=len(searches))
     batch_size = positive_int("batch_size", batch_size)
-    seed = positive_int("seed", seed, minimum=0)
+    seed, progress = seed_of(seed), flag("progress", progress)
     for name, number in (
         ("margin", margin),
         ("tolerance", 0.0 if tolerance is None else tolerance),
     ):
         if not isinstance(number, Real) or not 0.0 <= number < math.inf:
-            raise ValueError(f"{name} must be a number of at least 0, got {number!r}")
+            raise ValueError(f"{name} must be a number of at least 0, got {shown(number)}")
     # The difference of predictions near the largest number may overflow.
     with evaluating(predictor), np.errstate(over="ignore"):
         both = None if names[0] is None or names[1] is None else [*names[0], *names[1]]
@@ -179,13 +188,14 @@ def _signs(increasing: bool | Sequence[int], r_dim: int) -> Array:
     """+1, -1 or 0 for each column of r."""
     if isinstance(increasing, bool):
         return np.full(r_dim, 1.0 if increasing else -1.0)
-    signs = np.asarray(increasing, dtype=object)
+    listed = increasing.tolist() if isinstance(increasing, torch.Tensor) else increasing
+    signs = np.asarray(listed, dtype=object)
     if signs.shape != (r_dim,) or not all(
         not isinstance(s, bool) and s in (-1, 0, 1) for s in signs
     ):
         raise ValueError(
             f"increasing must be True, False, or +1, -1 or 0 for each of the {r_dim} columns of r, "
-            f"got {increasing!r}"
+            f"got {shown(increasing)}"
         )
     return signs.astype(np.float64)
 

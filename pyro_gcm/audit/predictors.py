@@ -80,7 +80,7 @@ def as_predictor(
     :raises TypeError: if the predictor cannot be called.
     :raises ValueError: for invalid options, or if all calls with the first rows fail.
     """
-    if adapter == "auto":
+    if isinstance(adapter, str) and adapter == "auto":
         adapter = adapter_of(predictor)
     one_of("adapter", adapter, ADAPTERS)
     if dtype is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._validation import shown
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
 
@@ -179,8 +180,10 @@ def _moving(directions: Any, columns: list[Any]) -> tuple[list[int], list[int]]:
         if unknown:
             raise ValueError(f"directions names {unknown}, X has the columns {columns}")
         entries = [directions.get(name, 0) for name in columns]
-    else:
+    elif isinstance(directions, Iterable):
         entries = list(directions)
+    else:
+        raise TypeError(f"directions must be a mapping or a sequence, got {shown(directions)}")
     if len(entries) != len(columns) or any(entry not in (-1, 0, 1) for entry in entries):
         raise ValueError(
             f"directions must have -1, 0 or 1 for each of the {len(columns)} columns, got {entries}"

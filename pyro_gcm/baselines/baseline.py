@@ -9,8 +9,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._options import flag
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import ArrayLike, full_precision, matrix, one_of, positive_int, same_rows
+from pyro_gcm._validation import (
+    ArrayLike,
+    columns_of_units,
+    full_precision,
+    matrix,
+    one_of,
+    positive_int,
+    same_rows,
+)
 
 #: Names of the responses that baselines model.
 ResponseName = Literal["binary", "continuous", "quantile"]
@@ -53,6 +62,7 @@ class Baseline(nn.Module):
 
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
         """
+        x, r, y = columns_of_units(self, x, r, y)
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":
@@ -135,6 +145,7 @@ class Baseline(nn.Module):
             are evaluated separately, as in the paper's timings of the baselines (appendix G).
         """
         device = device_of(x, revenues)
+        cached = flag("cached", cached)
         x, revenues = self._inputs(x, "revenues", revenues)
         with evaluating(self):
             if cached:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyro_gcm._options import seed_of
 from pyro_gcm._validation import (
     ArrayLike,
     as_tensor,
@@ -18,6 +19,7 @@ from pyro_gcm._validation import (
     one_of,
     positive_int,
     same_rows,
+    shown,
     vector,
 )
 from pyro_gcm.baselines.baseline import device_of
@@ -167,7 +169,7 @@ class MonotoneBoosting:
         kind = "Classifier" if response == "binary" else "Regressor"
         self._make = getattr(module, self._library.estimator + kind)
         self.response = response
-        self.seed = seed
+        self.seed = seed_of(seed)
         self.options = self._library.defaults | options
         self.trees: int | None = None
         self._columns: tuple[int, int] | None = None
@@ -199,6 +201,8 @@ class MonotoneBoosting:
         options, arguments = self.options, Options()
         patience = positive_int("patience", patience)
         if validation is not None:
+            if not isinstance(validation, list | tuple) or len(validation) != 3:
+                raise ValueError(f"validation must be rows (x, r, y), got {shown(validation)}")
             unseen, known = self._rows(*validation, sizes)
             stopping, arguments = self._library.stopping(patience, unseen, known - offset)
             options = options | stopping

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import in_training
+from pyro_gcm._options import flag
 from pyro_gcm._validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described, selected
@@ -39,6 +40,7 @@ def fit(
     if not isinstance(model, Baseline):
         raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
     full_precision(model)
+    standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
     columns = {
         "x": matrix("x", x, model.x_dim, "x_dim"),

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._options import number, seed_of
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows, vector
 
 if TYPE_CHECKING:
@@ -151,9 +152,8 @@ def simulate_auctions(
     """
     n = positive_int("num_auctions", num_auctions)
     x_dim = positive_int("x_dim", x_dim)
-    if not 0.0 <= current_status_share <= 1.0:
-        raise ValueError(f"current_status_share must lie in [0, 1], got {current_status_share!r}")
-    generator = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
+    current_status_share = number("current_status_share", current_status_share, 0.0, 1.0)
+    generator = torch.Generator().manual_seed(seed_of(seed))
     x = torch.randn(n, x_dim, generator=generator, dtype=torch.float64)
     loc, scale, second = _parameters(x)
     noise = torch.randn(n, generator=generator, dtype=torch.float64)

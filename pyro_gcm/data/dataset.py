@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._options import seed_of
+from pyro_gcm._validation import one_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +97,7 @@ class Dataset:
         :returns: row indices of the training part [n * 4 // 5] and the test part [the rest], int64.
         :raises ValueError: if the seed is not an integer of at least 0.
         """
-        generator = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
+        generator = torch.Generator().manual_seed(seed_of(seed))
         order = torch.randperm(len(self), generator=generator)
         size = len(self) * 4 // 5
         return order[:size], order[size:]

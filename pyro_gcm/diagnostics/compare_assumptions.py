@@ -13,7 +13,8 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from pyro_gcm._validation import as_tensor, matrix, positive_int, same_rows, vector
+from pyro_gcm._options import checks, flag, mapping, seed_of, text
+from pyro_gcm._validation import as_tensor, matrix, one_of, positive_int, same_rows, shown, vector
 from pyro_gcm.inference import fit
 from pyro_gcm.models import GCM, IGCM
 
@@ -52,6 +53,7 @@ class AssumptionComparison:
         )
 
 
+@checks(response=text, strict=mapping, implicit=mapping, progress=flag)
 def compare_assumptions(
     data: Any,
     *,
@@ -82,8 +84,12 @@ def compare_assumptions(
     >>> list(result.scores.columns)
     ['fold', 'strict', 'implicit']
     """
-    if isinstance(data, tuple | list):
+    seed = seed_of(seed)
+    one_of("implicit_objective", implicit_objective, IGCM.objectives)
+    if isinstance(data, tuple | list) and len(data) == 3:
         x, r, y = data
+    elif not all(hasattr(data, name) for name in ("x", "r", "y", "response")):
+        raise TypeError(f"data must be a Dataset or a triple (x, r, y), got {shown(data)}")
     else:
         x, r, y = data.x, data.r, data.y
         response = response or data.response

@@ -14,6 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._options import a_model, checks, flag, seed_of, text
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import ArrayLike, checked_data, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
@@ -23,6 +24,7 @@ from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 
 
+@checks(model=a_model, objective=text, progress=flag)
 def importance_diagnostics(
     model: OrderEventModel,
     x: ArrayLike,
@@ -71,6 +73,7 @@ def importance_diagnostics(
     return pd.DataFrame({name: torch.cat(parts).cpu().numpy() for name, parts in columns.items()})
 
 
+@checks(model=a_model, objective=text, progress=flag)
 def bound_by_particles(
     model: OrderEventModel,
     x: ArrayLike,
@@ -134,7 +137,7 @@ def _log_weights(
     ).values()
     bound = ImportanceWeightedELBO(num_particles, max_plate_nesting=1)
     batch_size = positive_int("batch_size", batch_size)
-    seeds = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
+    seeds = torch.Generator().manual_seed(seed_of(seed))
     batches = zip(*(column.split(batch_size) for column in data), strict=True)
     count = len(next(iter(data)))
     with tqdm(total=count, disable=not progress, delay=2, desc="weights", unit="row") as bar:

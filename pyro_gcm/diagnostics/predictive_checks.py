@@ -10,7 +10,15 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, as_tensor, one_of, positive_int, same_rows, vector
+from pyro_gcm._validation import (
+    ArrayLike,
+    as_tensor,
+    one_of,
+    positive_int,
+    same_rows,
+    shown,
+    vector,
+)
 
 Statistic = Callable[[Tensor], Tensor]
 
@@ -111,9 +119,9 @@ def predictive_check(
             f"replicated must be finite, got {int((~drawn.isfinite()).sum())} NaN or infinite "
             "entries"
         )
-    levels = as_tensor("quantiles", list(quantiles)).double()
+    levels = as_tensor("quantiles", quantiles).double()
     if levels.dim() != 1 or not ((levels >= 0) & (levels <= 1)).all():
-        raise ValueError(f"quantiles must be numbers from 0 to 1, got {quantiles!r}")
+        raise ValueError(f"quantiles must be numbers from 0 to 1, got {shown(quantiles)}")
     if not callable(statistic):
         one_of("statistic", statistic, list(STATISTICS))
         statistic = STATISTICS[statistic]
@@ -134,7 +142,10 @@ def predictive_check(
 
 def _value(function: Statistic, values: Tensor) -> Tensor:
     """The statistic of every row of values [S, n], [S]."""
-    value = torch.as_tensor(function(values)).double()
+    try:
+        value = torch.as_tensor(function(values)).double()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"statistic raised {type(error).__name__}: {error}") from error
     if value.shape != values.shape[:1] or not value.isfinite().all():
         raise ValueError(
             f"statistic must take values of shape {tuple(values.shape)} to finite ones of shape "
@@ -148,7 +159,12 @@ def _codes(groups: Any, rows: int) -> tuple[Tensor, Any]:
     """The index of every row's group, [n], and the labels of the groups."""
     if groups is None:
         return torch.zeros(rows, dtype=torch.long), ["all"]
-    series = pd.Series(groups.cpu().numpy() if isinstance(groups, Tensor) else groups)
+    try:
+        series = pd.Series(groups.cpu().numpy() if isinstance(groups, Tensor) else groups)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"groups must be labels of the rows, got {shown(groups)}: {error}"
+        ) from error
     if len(series) != rows or series.isna().any():
         raise ValueError(
             f"groups must have a label for each of {rows} rows, got {len(series)}, "

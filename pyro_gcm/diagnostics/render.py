@@ -24,8 +24,9 @@ from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._files import write_file
+from pyro_gcm._options import checks, mapping, path_of
 from pyro_gcm._process_state import exclusively
-from pyro_gcm._validation import one_of
+from pyro_gcm._validation import one_of, shown
 from pyro_gcm.inference import conditional
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _IMAGES = (".svg", ".pdf", ".png")
 _ORDER_EVENT = {("c", "y"), ("r", "y"), ("k", "y")}
 
 
+@checks(model_kwargs=mapping, path=path_of)
 def render_model(
     model: Any,
     *,
@@ -85,6 +87,8 @@ def render_model(
     <BLANKLINE>
     """
     one_of("view", view, VIEWS)
+    if model_args is not None and not isinstance(model_args, tuple | list):
+        raise TypeError(f"model_args must be a tuple of arguments, got {shown(model_args)}")
     target = None if path is None else _checked_path(Path(path))
     program, arguments = _call(model, view, model_args, dict(model_kwargs or {}))
     owner = _owner(model)

@@ -16,7 +16,8 @@ from tqdm.auto import tqdm
 
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._interrupts import shielded
-from pyro_gcm._validation import ArrayLike, one_of, positive_int
+from pyro_gcm._options import a_model, checks, flag, seed_of
+from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.models.predictions import Predictions
 
@@ -77,6 +78,7 @@ class SBCResult:
         )
 
 
+@checks(model=a_model, progress=flag)
 def simulation_based_calibration(
     model: Predictions,
     x: ArrayLike | None = None,
@@ -122,7 +124,9 @@ def simulation_based_calibration(
         raise ValueError("r must be left out: in IGCM it depends on k, and is drawn with it")
     num_draws = positive_int("num_draws", num_draws)
     batch_size = positive_int("batch_size", batch_size)
-    seeds = torch.Generator().manual_seed(positive_int("seed", seed, minimum=0))
+    seeds = torch.Generator().manual_seed(seed_of(seed))
+    if x is not None:
+        x = matrix("x", x, model.x_dim, "x_dim")
     if x is not None or size is not None:
         _default_bins(positive_int("size", size if x is None else len(x)), num_draws)
     draw: Any = sampler or partial(model.cost_posterior, units="standard", progress=False)

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._validation import shown
 from pyro_gcm.distributions.event_probability import LAPLACE, LOGISTIC, NORMAL, StandardTails
 from pyro_gcm.distributions.numerics import LOG_2, normal_log_tails, probit
 
@@ -114,6 +115,11 @@ def resolve_cost_family(family: str | type) -> type:
     :raises ValueError: for an unknown name.
     :raises TypeError: for a class that is not registered.
     """
+    if not isinstance(family, str | type):
+        raise TypeError(
+            f"cost_family must be one of {sorted(_NAMES)}, a distribution class or a module, got "
+            f"{shown(family)}"
+        )
     if isinstance(family, str):
         if family not in _NAMES:
             raise ValueError(f"cost_family={family!r} is unknown; known names: {sorted(_NAMES)}")

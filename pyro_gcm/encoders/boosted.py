@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._options import number, share
 from pyro_gcm._recipe import register
-from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm._validation import ArrayLike, as_tensor, kind, matrix, positive_int, same_rows
 from pyro_gcm.encoders.boosted_score import BoostedScore
 
 #: Pairs of a row of x and one of the revenues that are scored together.
@@ -41,6 +42,8 @@ class Boosted:
         sizes = {"x_dim": score.x_dim, "r_dim": score.r_dim}
         sizes["r_dim" if score.role == "revenue" else "x_dim"] += 1
         for name, size in sizes.items():
+            if not hasattr(model, name):
+                raise TypeError(f"model must be a GCM, or have its {name}, got {kind(model)}")
             if getattr(model, name) != size:
                 raise ValueError(
                     f"model must have {name}={size} for rows with this score as a {score.role}, "
@@ -157,10 +160,9 @@ class Boosted:
         return smallest_reaching(prediction, level, start, step, dtype)
 
     def _check_search(self, level: float, revenue: int) -> None:
-        if self.score.response == "binary" and not 0.0 < level < 1.0:
-            raise ValueError(f"level must be a probability in (0, 1), got {level}")
-        if not math.isfinite(level):
-            raise ValueError(f"level must be finite, got {level}")
+        if self.score.response == "binary":
+            share("level", level, "a probability")
+        number("level", level)
         if positive_int("revenue", revenue, minimum=0) >= self.r_dim:
             raise ValueError(
                 f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"

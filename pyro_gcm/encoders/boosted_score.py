@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from pyro_gcm._options import flag, seed_of
 from pyro_gcm._recipe import register
 from pyro_gcm._validation import (
     ArrayLike,
@@ -84,8 +85,8 @@ class BoostedScore:
         one_of("role", role, ["revenue", "covariate"])
         self.role, self.library, self.response = role, library, response
         self.folds = positive_int("folds", folds, minimum=2)
-        self.seed = positive_int("seed", seed, minimum=0)
-        self.select_trees, self.options = select_trees, options
+        self.seed = seed_of(seed)
+        self.select_trees, self.options = flag("select_trees", select_trees), options
         self._booster(0)  # checks the options
         self.boosters: list[RawScore] = []
         #: Trees of each booster that the score has, at most; set by `fit`.

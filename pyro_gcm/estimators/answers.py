@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._options import checks, flag
 from pyro_gcm.estimators.bands import bands_of, check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.moving import MovingColumn, index_of
@@ -25,6 +26,7 @@ Array = npt.NDArray[np.float64]
 class Answers(MonotoneEstimator):
     """Questions to a model that is strictly monotone, answered in the units of the columns."""
 
+    @checks(below=flag)
     def required(
         self,
         X: Any,
@@ -54,7 +56,7 @@ class Answers(MonotoneEstimator):
         import pandas as pd
 
         moving, level = self._moving(X, feature), check_level("level", level)
-        if not isinstance(probability, Real) or not np.isfinite(probability):
+        if not isinstance(probability, Real) or not abs(probability) < np.inf:
             raise ValueError(f"probability must be a finite number, got {probability!r}")
         if self.response == "binary" and not 0.0 < probability < 1.0:
             raise ValueError(f"probability must be in (0, 1), got {probability!r}")
@@ -156,7 +158,7 @@ class Answers(MonotoneEstimator):
             if above is not None:
                 raise ValueError("above is for regressors; a classifier explains its second class")
             return self._of_rows
-        if not isinstance(above, Real) or not np.isfinite(above):
+        if not isinstance(above, Real) or not abs(above) < np.inf:
             raise ValueError(f"above must be the number that y has to exceed, got {above!r}")
 
         def exceeds(x: Any, r: Any) -> Array:

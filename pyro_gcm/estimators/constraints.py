@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from pyro_gcm.estimators.table import Column
 
@@ -19,6 +20,7 @@ def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> l
     """
     if monotonic_cst is None:
         return [0] * count
+    monotonic_cst = _listed(monotonic_cst)
     index = getattr(monotonic_cst, "index", ())  # of a Series; that of a list is a method
     if not callable(index) and any(isinstance(name, str) for name in index):
         raise ValueError(
@@ -67,7 +69,7 @@ def categories(
         # An array has one type, which says nothing of a column.
         chosen = [column.categorical and names is not None for column in columns]
     else:
-        chosen = _chosen(categorical_features, len(columns), names)
+        chosen = _chosen(_listed(categorical_features), len(columns), names)
     for column, is_category in zip(columns, chosen, strict=True):
         if column.labels is not None and not is_category:
             example = next(label for label in column.labels if label is not None)
@@ -77,6 +79,11 @@ def categories(
                 "categorical_features='from_dtype', or make it numbers"
             )
     return chosen
+
+
+def _listed(value: Any) -> Any:
+    """A tensor as a list, since numpy does not read each type of one."""
+    return value.tolist() if isinstance(value, Tensor) else value
 
 
 def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:

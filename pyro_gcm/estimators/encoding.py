@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._validation import as_tensor
 from pyro_gcm.estimators.table import Column
 
 #: Levels of a category with fewer training rows than this share one level with unseen ones.
@@ -144,7 +145,7 @@ class ColumnEncoding:
         :raises ValueError: for a level that it does not have.
         """
         if self.kind == "number":
-            return np.asarray(values, dtype=np.float64)
+            return as_tensor("values", values).double().cpu().numpy()
         unknown = [value for value in values if value not in self.levels]
         if unknown:
             raise ValueError(f"{self.label} has the levels {self.levels}, got {unknown}")

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from pyro_gcm._options import flag
 from pyro_gcm._validation import positive_int
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
@@ -65,7 +66,7 @@ class MonotoneEstimator(BaseEstimator):
     def _learn(self, X: Any, columns: list[Column], y: Tensor, weight: Array | None) -> None:
         """Learn the encoding of the columns and train the model."""
         count = positive_int("bootstrap", self.bootstrap, minimum=0)
-        goes_on = self.warm_start and hasattr(self, "model_")
+        goes_on = flag("warm_start", self.warm_start) and hasattr(self, "model_")
         if goes_on:
             encoding = self.encoding_
             self._check_warm_start(count)
@@ -113,7 +114,7 @@ class MonotoneEstimator(BaseEstimator):
 
     def _columns_to_fit(self, X: Any) -> list[Column]:
         """The columns of the training rows; their names are kept, or compared in a warm start."""
-        if self.warm_start and hasattr(self, "model_"):
+        if flag("warm_start", self.warm_start) and hasattr(self, "model_"):
             return self._columns(X)
         columns = read_table(X, self)
         # Names are checked here and kept after the training: a fit that fails leaves the last one.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._validation import shown
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.table import Column
 from pyro_gcm.estimators.thresholds import OfColumn, OfRows
@@ -25,11 +27,12 @@ def index_of(feature: str | int, encoding: TableEncoding, names: Sequence[str] |
     """
     known = [] if names is None else list(names)
     constrained = [known[j] if known else j for j in encoding.revenues]
-    at: Any = known.index(feature) if feature in known else feature
-    if isinstance(at, bool) or at not in encoding.revenues:
+    named = isinstance(feature, str) and feature in known
+    at: Any = known.index(str(feature)) if named else feature
+    if not isinstance(at, Integral) or isinstance(at, bool) or at not in encoding.revenues:
         raise ValueError(
             f"feature must be a column with a direction in monotonic_cst, one of {constrained}, "
-            f"got {feature!r}"
+            f"got {shown(feature)}"
         )
     return int(at)
 

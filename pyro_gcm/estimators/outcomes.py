@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
+from pyro_gcm._validation import as_tensor
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.table import Column
@@ -49,7 +50,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
         :raises ValueError: for wrong shapes, values or options, and other than two classes.
         """
         columns = self._columns_to_fit(X)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_array("y", y), warn=True)
         check_consistent_length(columns[0].is_missing, y)
         _refuse_missing(y)
         check_classification_targets(y)
@@ -118,7 +119,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         :raises ValueError: for wrong shapes, values or options.
         """
         columns = self._columns_to_fit(X)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_array("y", y), warn=True)
         check_consistent_length(columns[0].is_missing, y)
         _refuse_missing(y)
         try:
@@ -156,12 +157,20 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         return torch.stack(ends, 1).numpy()
 
 
+def _array(name: str, value: Any) -> Any:
+    """A tensor as an array, since numpy does not read each type of one."""
+    return as_tensor(name, value).cpu().numpy() if isinstance(value, Tensor) else value
+
+
 def _weights(sample_weight: Any, columns: list[Column]) -> Array | None:
     """Checked weights, [n]; None where all are equal."""
     if sample_weight is None:
         return None
     given = _check_sample_weight(
-        sample_weight, columns[0].is_missing, dtype=np.float64, ensure_non_negative=True
+        _array("sample_weight", sample_weight),
+        columns[0].is_missing,
+        dtype=np.float64,
+        ensure_non_negative=True,
     )
     if not (given > 0).any():
         raise ValueError("sample_weight must have a positive weight, got only zeros")

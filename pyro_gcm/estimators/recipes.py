@@ -7,7 +7,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-from pyro_gcm._validation import positive, positive_int
+from pyro_gcm._validation import positive, positive_int, shown
 from pyro_gcm.estimators.training import Recipe
 from pyro_gcm.members import SEARCHED_ROWS, build_members
 from pyro_gcm.models import GCM, IGCM
@@ -80,10 +80,9 @@ def _plain(build: Any, rows: int, training: dict[str, Any], early_stopping: Any)
 
 
 def _training(options: Any) -> dict[str, Any]:
-    if not isinstance(options.early_stopping, bool) and options.early_stopping != "auto":
-        raise ValueError(
-            f'early_stopping must be "auto", True or False, got {options.early_stopping!r}'
-        )
+    asked = options.early_stopping
+    if not isinstance(asked, bool) and not (isinstance(asked, str) and asked == "auto"):
+        raise ValueError(f'early_stopping must be "auto", True or False, got {shown(asked)}')
     found = _given(**{name: getattr(options, name) for name in _OF_TRAINING})
     for name in ("epochs", "batch_size"):
         if name in found:

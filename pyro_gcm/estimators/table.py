@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
+
+from pyro_gcm._validation import as_tensor
 
 #: Types of columns that are told what to do about, by the name of their narwhals dtype.
 _TIMES = ("Datetime", "Date", "Time", "Duration")
@@ -59,6 +62,8 @@ def read_table(table: Any, estimator: Any = None) -> list[Column]:
     :raises ValueError: for tables without rows or columns, infinite numbers, and columns that mix
         numbers and text.
     """
+    if isinstance(table, Tensor):  # numpy has no bfloat16
+        table = as_tensor("X", table).cpu().numpy()
     frame = as_frame(table)
     columns = _of_frame(frame) if frame is not None else _of_array(table, estimator)
     for column in columns:

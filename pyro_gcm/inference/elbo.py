@@ -13,6 +13,8 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
+from pyro_gcm._options import number
+from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.inference.dreg import FreshValues, check_dreg, drop_score, weigh_gradients
 
 _GRADIENTS = ("iwae", "dreg")
@@ -57,12 +59,10 @@ class ImportanceWeightedELBO(ELBO):
         max_plate_nesting: float = math.inf,
         vectorize_particles: bool = True,
     ) -> None:
-        if num_particles < 1:
-            raise ValueError(f"num_particles must be at least 1, got {num_particles}")
-        if alpha == 1.0:
+        num_particles = positive_int("num_particles", num_particles)
+        if number("alpha", alpha) == 1.0:
             raise ValueError("alpha=1 is the ordinary bound: use Trace_ELBO or TraceMeanField_ELBO")
-        if gradient not in _GRADIENTS:
-            raise ValueError(f"gradient must be one of {_GRADIENTS}, got {gradient!r}")
+        one_of("gradient", gradient, _GRADIENTS)
         if gradient == "dreg" and alpha != 0.0:
             raise ValueError(f"alpha must be 0 with gradient='dreg', got alpha={alpha}")
         self.alpha = alpha

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._evaluating import in_training
+from pyro_gcm._options import flag
 from pyro_gcm._validation import (
     ArrayLike,
     checked_data,
@@ -136,6 +137,7 @@ def fit(
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
     pair = pair.tempered(temperature)
     one_of("particles", particles, PARTICLES)
+    standardize = flag("standardize", standardize)
     one_of("engine", engine, ["auto", "pyro"])
     cpu = torch.device("cpu")
     columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
@@ -166,8 +168,8 @@ def fit(
         batch_size=default.batch_size if batch_size is None else batch_size,
         learning_rate=default.learning_rate if learning_rate is None else learning_rate,
         optimizer=default.optimizer if optimizer is None else optimizer,
-        schedule=default.schedule if schedule == "default" else schedule,
-        clip_norm=default.clip_norm if clip_norm == "default" else clip_norm,  # type: ignore[arg-type]
+        schedule=default.schedule if _is_default(schedule) else schedule,
+        clip_norm=default.clip_norm if _is_default(clip_norm) else clip_norm,  # type: ignore[arg-type]
         validation=share,
         held_out=held_out,
         patience=patience,
@@ -242,6 +244,10 @@ def fit(
         "columns": {name: column_names(value) for name, value in (("x", x), ("r", r))},
     }
     return result
+
+
+def _is_default(option: Any) -> bool:
+    return isinstance(option, str) and option == "default"
 
 
 def _needs_pyro(columns: Mapping[str, Tensor]) -> str:

@@ -8,6 +8,8 @@ import torch
 from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
+from pyro_gcm._options import number
+
 
 class PooledELBO(TraceEnum_ELBO):
     """(1 - pooling) E_q log p(y | z) + pooling log E_p p(y | z) for a z that the guide enumerates.
@@ -21,8 +23,7 @@ class PooledELBO(TraceEnum_ELBO):
     """
 
     def __init__(self, pooling: float, *, max_plate_nesting: int = 1, **options: Any) -> None:
-        if not 0.0 <= pooling <= 1.0:
-            raise ValueError(f"pooling must be a weight in [0, 1], got {pooling}")
+        pooling = number("pooling", pooling, 0.0, 1.0)
         super().__init__(max_plate_nesting=max_plate_nesting, **options)
         self.pooling = pooling
 

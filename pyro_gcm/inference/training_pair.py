@@ -62,7 +62,7 @@ class TrainingPair(NamedTuple):
                 raise ValueError("elbo must be left out: objective='paper' is a loss of its own")
             self.loss.num_particles = particles
             return self.loss
-        name = elbo or ("enum" if self.enumerated else default)
+        name = ("enum" if self.enumerated else default) if elbo is None else elbo
         if isinstance(name, ELBO):
             bound = name
         else:

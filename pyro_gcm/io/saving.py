@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._options import flag, mapping, path_of
 from pyro_gcm._process_state import exclusively
+from pyro_gcm._validation import shown
 from pyro_gcm.files import strict_json
 from pyro_gcm.files.folder import DamagedFolder, read_folder, write_folder
 from pyro_gcm.io.decoding import Decoder, MissingPart
@@ -57,6 +59,10 @@ def save(
     """
     from safetensors.torch import save as safetensors_of
 
+    folder, overwrite = path_of("folder", folder), flag("overwrite", overwrite)
+    for name, given in (("factories", factories), ("metrics", metrics)):
+        if given is not None:
+            mapping(name, given)
     factories = dict(factories or {})
     encoder = Encoder(factories)
     architecture = encoder.part(model_or_estimator, "")
@@ -95,10 +101,13 @@ def load(
     from safetensors import SafetensorError
     from safetensors.torch import load as tensors_of
 
+    folder = path_of("folder", folder)
+    if factories is not None:
+        mapping("factories", factories)
     try:
         target = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device={device!r} is not a device of torch: {error}") from error
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"device={shown(device)} is not a device of torch: {error}") from error
     contents = read_folder(folder)
     card = _card(folder, contents)
     try:
@@ -124,7 +133,7 @@ def read_card(folder: str | Path) -> dict[str, Any]:
 
     :raises DamagedFolder: if the folder is not as it was saved.
     """
-    return _card(folder, read_folder(folder))
+    return _card(folder, read_folder(path_of("folder", folder)))
 
 
 def _card(folder: str | Path, contents: dict[str, bytes]) -> dict[str, Any]:

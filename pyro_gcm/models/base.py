@@ -11,7 +11,8 @@ import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, checked_data, one_of, positive_int
+from pyro_gcm._options import text_or_none
+from pyro_gcm._validation import ArrayLike, checked_data, columns_of_units, one_of, positive_int
 from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, LazyDistribution
 from pyro_gcm.inference.training_pair import TrainingPair
@@ -52,7 +53,7 @@ class OrderEventModel(nn.Module):
 
     def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:
         super().__init__()
-        self._own_name = name
+        self._own_name = text_or_none("name", name)
         self.name = name or f"{type(self).__name__.lower()}{next(_names)}"
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim)
@@ -208,10 +209,10 @@ class OrderEventModel(nn.Module):
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
         """Take location and scale of x, r and a continuous y from rows, as `fit` does first.
 
-        To be called before `pyro.infer.SVI` trains a model whose data are not standardised.
-
+        To be called before `pyro.infer.SVI` trains on data that are not standardised.
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], on any device.
         """
+        x, r, y = columns_of_units(self, x, r, y)
         self.x_standardizer.learn(x)
         self.encoder.learn(x.to(self.device), self.x_standardizer)
         if self.response.standardizes_revenue:
@@ -259,9 +260,8 @@ class OrderEventModel(nn.Module):
     def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
         """Observed costs, [B, r_dim] in the units of r, NaN where one was not observed.
 
-        :raises ValueError: for another response or revenue map, whose costs have no such units, for
-            a guide that reads an outcome that is missing, for costs that contradict y, and for an
-            observed cost and outcome where r is missing.
+        :raises ValueError: for costs that have no such units or contradict y, for a guide that
+            reads a missing outcome, and for an observed cost and outcome where r is missing.
         """
         if not self.response.is_event:
             raise ValueError(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._options import module_or
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions.families import resolve_cost_family
@@ -87,7 +88,7 @@ def response_part(response: Any, x_dim: int, hidden: Any) -> Any:
 
 def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
     """p(z|x) or p(z)."""
-    if isinstance(prior, MemberEncoder) or prior == "members":
+    if isinstance(prior, MemberEncoder) or (isinstance(prior, str) and prior == "members"):
         raise ValueError("prior='members' needs GCM: the members compare revenues with their costs")
     if isinstance(prior, nn.Module):
         return prior
@@ -107,7 +108,7 @@ def guide_part(
     """
     given_x = not isinstance(prior, StandardNormal)
     if not isinstance(guide, nn.Module):
-        one_of("guide", guide or "prior", list(GUIDES))
+        one_of("guide", "prior" if guide is None else guide, list(GUIDES))
         guide = guide or ("prior" if given_x else "amortised")
     if has_finite_support(prior, x_dim):
         if guide != "prior":
@@ -287,7 +288,7 @@ def x_decoder_part(
 ) -> nn.Module | None:
     """p(x|z) or p(x|z, k), from in_dim columns; None where x is an input and not drawn."""
     if isinstance(prior, StandardNormal):
-        return x_decoder or _normal(in_dim, x_dim, hidden)
+        return module_or("x_decoder", x_decoder, _normal, in_dim, x_dim, hidden)
     if x_decoder is not None:
         raise ValueError("x_decoder needs prior='standard': with p(z|x), x is an input, not drawn")
     return None

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import as_tensor, one_of
+from pyro_gcm._validation import as_tensor, one_of, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.models.missing import costs_in_units, event_given_observed
 from pyro_gcm.models.objectives import Objective
@@ -117,6 +117,8 @@ def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor])
 
     :raises ValueError: for sites that are not there, or have another shape.
     """
+    if not isinstance(sites, Mapping):
+        raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
     dims = {"z": model.z_dim, "x": model.x_dim, "r": model.r_dim, **model.kernel_dims}
     needed = {"z", *model.kernel_dims} | {k for k in ("x", "r") if getattr(rows, k).isnan().any()}
     checked: dict[str, Tensor] = {}

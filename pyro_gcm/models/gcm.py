@@ -9,9 +9,10 @@ import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
+from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import ArrayLike, no_nan, positive_int
+from pyro_gcm._validation import ArrayLike, no_nan
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build, member_parts
@@ -132,7 +133,7 @@ class GCM(WithMembers):
         seed: int = 0,
         name: str | None = None,
     ) -> None:
-        with build.seeded_weights(positive_int("seed", seed, minimum=0)):
+        with build.seeded_weights(seed_of(seed)):
             encoder = member_parts.member_encoder(prior, x_dim, members, hidden)
             z_dim = z_dim if encoder is None else encoder.members
             prior = member_parts.weights_part(member_weights, x_dim, encoder) or prior
@@ -143,7 +144,7 @@ class GCM(WithMembers):
             hidden = default.hidden if hidden is None else build.hidden_widths(hidden)
             g = default.alternatives if alternatives is None else alternatives
             cost_shape = build.cost_shape(g, default.costs if costs is None else costs)
-            family = cost_family or default.cost_family
+            family = default.cost_family if cost_family is None else cost_family
             parts: Any = {"response": response, "prior": prior, "guide": guide, "encoder": encoder}
             self.add_costs(cost_shape, hidden, **parts, cost_family=family, p0=p0)
             map_shape = self.encoder.map_shape(cost_shape)
@@ -152,12 +153,11 @@ class GCM(WithMembers):
                     self.response, self.r_dim, map_shape, self.encoder.members
                 )
             levels = not self.response.standardizes_revenue
-            self.revenue_map = build.revenue_map_part(
-                revenue_map, self.r_dim, map_shape, levels=levels
-            )
-            columns = self.r_dim + self.encoder.out_dim
-            self.w_prior = StandardNormal(self.r_dim)
-            self.r_decoder = r_decoder or Conditional(dist.Normal, columns, (self.r_dim,), hidden)
+            mapped = revenue_map, self.r_dim, map_shape
+            self.revenue_map = build.revenue_map_part(*mapped, levels=levels)
+            self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.encoder.out_dim
+            drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
+            self.r_decoder = module_or("r_decoder", r_decoder, *drawn)
             self.x_decoder: Any = build.x_decoder_part(
                 x_decoder, self.z_prior, self.z_dim, self.x_dim, hidden
             )

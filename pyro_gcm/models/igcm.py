@@ -10,6 +10,7 @@ import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
+from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
@@ -103,7 +104,7 @@ class IGCM(Predictions):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        hidden, seed = build.hidden_widths(hidden), positive_int("seed", seed, minimum=0)
+        hidden, seed = build.hidden_widths(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         self.kernel_dims = {"k": self.k_dim}
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
@@ -126,7 +127,8 @@ class IGCM(Predictions):
             )
             self._check_kernel()
             self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
-            self.dr_net = dr_net or Conditional(dist.Normal, self.x_dim, (self.r_dim,), hidden)
+            noise = dist.Normal, self.x_dim, (self.r_dim,), hidden
+            self.dr_net = module_or("dr_net", dr_net, Conditional, *noise)
             if not is_independent_normal(build.one_row(self.dr_net, self.x_dim)):
                 raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
             self.x_decoder: Any = build.x_decoder_part(

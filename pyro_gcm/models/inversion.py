@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pyro_gcm._options import number, share
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.models.blocks import MovingRevenues
 from pyro_gcm.models.objectives import Objective
@@ -28,10 +28,9 @@ def required_revenue(
     x = matrix("x", x, model.x_dim, "x_dim", model.device)
     if not model.response.standardizes_revenue:
         raise ValueError("required_revenue needs revenues that are not quantile levels")
-    if model.response.is_probability and not 0.0 < level < 1.0:
-        raise ValueError(f"level must be a probability in (0, 1), got {level}")
-    if not math.isfinite(level):
-        raise ValueError(f"level must be finite, got {level}")
+    if model.response.is_probability:
+        share("level", level, "a probability")
+    level = number("level", level)
     if positive_int("revenue", revenue, minimum=0) >= model.r_dim:
         raise ValueError(
             f"revenue index out of range: it must be below r_dim={model.r_dim}, got {revenue}"

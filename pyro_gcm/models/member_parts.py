@@ -46,7 +46,7 @@ def member_encoder(prior: Any, x_dim: int, members: int, hidden: Any) -> MemberE
             )
         return prior
     positive_int("members", members)
-    if prior != "members":
+    if not isinstance(prior, str) or prior != "members":
         return None
     widths = defaults(0, of_members=True).hidden if hidden is None else build.hidden_widths(hidden)
     return MemberEncoder(x_dim, members, widths)
@@ -59,7 +59,7 @@ def response_part(response: Any, encoder: MemberEncoder | None) -> Any:
     """
     if encoder is None:
         return response
-    if response == "continuous":
+    if isinstance(response, str) and response == "continuous":
         return Continuous(encoder.out_dim, (), equal_weights=True)
     net = getattr(response, "net", None)
     if isinstance(net, nn.Module):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._evaluating import evaluating
+from pyro_gcm._options import seed_of
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import ArrayLike, as_tensor, checked_data
 from pyro_gcm.inference.views import unannounced
@@ -49,6 +50,7 @@ class Posteriors(OrderEventModel):
         generates = all(kind.generates_revenue for kind in self.objective_types.values())
         if self.reads_x and r is None and not generates:
             raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
+        seed = seed_of(seed)
         given: Any = {"size": size}
         if x is not None:
             given = checked_data(self, x, r, device=self.device)
@@ -123,7 +125,8 @@ class Posteriors(OrderEventModel):
         :param y: [B].
         :raises ValueError: for a z with infinitely many values.
         """
-        return responsibilities(self.trained_objective, self.rows(x, r, y)).to(self.dtype)
+        rows = self.rows(x, r, y, required="xry")
+        return responsibilities(self.trained_objective, rows).to(self.dtype)
 
     def cost_posterior(
         self,
@@ -157,7 +160,8 @@ class Posteriors(OrderEventModel):
         :param sites: draws [S, B, ...] of z (and k), such as those of `posterior`, with x and r
             where values of them are missing.
         """
-        return log_likelihood_of_sites(self, self.rows(x, r, y, c), sites).to(self.dtype)
+        rows = self.rows(x, r, y, c, required="xry")
+        return log_likelihood_of_sites(self, rows, sites).to(self.dtype)
 
     # What these methods and predictions have in common
 
@@ -173,8 +177,8 @@ class Posteriors(OrderEventModel):
         """The objective that predictions follow."""
         return self.objective_types[self.objective](self)
 
-    def rows(self, *columns: ArrayLike | None) -> Rows:
+    def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
         """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
         missing, device = self.objective_types[self.objective].missing, self.device
-        data = checked_data(self, *columns, required="xr", missing=missing, device=device)
+        data = checked_data(self, *columns, required=required, missing=missing, device=device)
         return Rows(**data)

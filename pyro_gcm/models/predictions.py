@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from pyro_gcm._options import function
 from pyro_gcm._validation import ArrayLike, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.models.blocks import mean_over_draws, row_predictions
@@ -88,6 +89,7 @@ class Predictions(Posteriors):
         """
         x, revenues = self.grid(x, revenues)
         memory = 1e6 * positive("memory", memory)
+        function("reduce", reduce)
         blocks = self.surface_blocks(x, revenues, self.base(num_samples), memory)
         return stacked(blocks, len(x), reduce)
 
@@ -155,6 +157,8 @@ class Predictions(Posteriors):
         :returns: [B].
         :raises ValueError: for a response without a distribution function.
         """
+        if y is None:
+            raise ValueError("y must be given")
         if not self.response.has_cdf:
             raise ValueError(
                 "cdf needs a response with a distribution function, such as 'continuous', got "

@@ -49,7 +49,10 @@ def stacked(blocks: Iterator[Tensor], rows: int, reduce: Reduce | None = None) -
     """Blocks of a surface, or what `reduce` makes of each, in one tensor of so many rows."""
     whole, start = torch.empty(0), 0
     for block in blocks:
-        part = block if reduce is None else reduce(block)
+        try:
+            part = block if reduce is None else reduce(block)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"reduce raised {type(error).__name__}: {error}") from error
         if not isinstance(part, Tensor) or part.shape[:1] != block.shape[:1]:
             got = f"shape {tuple(part.shape)}" if isinstance(part, Tensor) else kind(part)
             raise ValueError(

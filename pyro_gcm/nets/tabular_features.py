@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import positive_int
+from pyro_gcm._validation import positive_int, shown
 from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
 
 #: Lower bound on the spread of a feature of 0 and 1, so that a rare level is not a huge number.
@@ -76,7 +76,11 @@ class TabularFeatures(nn.Module):
         if not 0.0 <= steps < float("inf"):
             raise ValueError(f"steps must be 0 or a positive size, got {steps}")
         self.steps = steps
-        self.ordered = [[int(column) for column in group] for group in ordered]
+        try:
+            self.ordered = [[int(column) for column in group] for group in ordered]
+        except (TypeError, ValueError) as error:
+            wanted = "ordered must be groups of indices of columns"
+            raise TypeError(f"{wanted}, got {shown(ordered)}: {error}") from error
         named = sorted(column for group in self.ordered for column in group)
         if len(set(named)) != len(named) or (named and not 0 <= named[0] <= named[-1] < x_dim):
             raise ValueError(

@@ -68,7 +68,7 @@ def draws_of(draws: ArrayLike, mixture: LatentMixture, indices: Sequence[Index])
     """Draws of these costs, [S, number of costs]; infinite values are kept."""
     values, event = numbers("draws", draws), tuple(mixture.event_shape)
     alone = () if len(indices) == 1 else (len(indices),)
-    if values.size == 0 or values.shape[1:] not in (alone, (1, *event)):
+    if values.size == 0 or values.ndim == 0 or values.shape[1:] not in (alone, (1, *event)):
         raise ValueError(
             f"draws must have shape {['S', *alone]}, or {['S', 1, *event]} for all costs of the "
             f"row, got {values.shape}"

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
+from pyro_gcm._options import checks, text
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     GREY,
@@ -23,6 +24,7 @@ BAND = 0.99
 _AREA = 160.0  # of the largest point, in square points
 
 
+@checks(label=text)
 def plot_reliability(
     frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -71,6 +73,7 @@ def plot_reliability(
     return ax
 
 
+@checks(label=text)
 def plot_ranks(
     ranks: ArrayLike,
     *,

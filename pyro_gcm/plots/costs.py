@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike
+from pyro_gcm._options import a_model, checks, share, text, texts
+from pyro_gcm._validation import ArrayLike, shown
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import PALETTE, Array, axes_or_new, legend_above, numbers
 from pyro_gcm.plots._cost_inputs import (
@@ -26,6 +27,7 @@ from pyro_gcm.plots._marginals import Marginal
 _CURVE, _EVENT, _DRAWS = PALETTE[0], PALETTE[1], PALETTE[2]
 
 
+@checks(model=a_model, label=text)
 @torch.no_grad()
 def plot_cost_density(
     model: GCM | IGCM,
@@ -100,6 +102,7 @@ def plot_cost_density(
     return ax
 
 
+@checks(model=a_model, labels=texts)
 @torch.no_grad()
 def plot_cost_pairs(
     model: GCM | IGCM,
@@ -139,8 +142,10 @@ def plot_cost_pairs(
     indices = [cost_index("pair", value, model.cost_shape) for value in pair]
     if indices[0] == indices[1]:
         raise ValueError(f"pair must be two different costs, got {pair!r}")
-    if not masses or not all(0.0 < mass < 1.0 for mass in masses):
-        raise ValueError(f"masses must lie in (0, 1), got {masses!r}")
+    if not isinstance(masses, Sequence) or not masses:
+        raise ValueError(f"masses must be numbers in (0, 1), got {shown(masses)}")
+    for mass in masses:
+        share("masses", mass)
     if labels is not None and len(labels) != 2:
         raise ValueError(f"labels must be two names, got {labels!r}")
     mixture = model.cost(single_row(model, x), num_samples=num_samples)

@@ -10,11 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import AutoLocator
 from torch import Tensor
 
+from pyro_gcm._options import a_model, checks, flag, share, text, texts
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, vector
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, is_index, legend_above
 
 
+@checks(
+    model=a_model, probability=share, band=flag, labels=texts, revenue_name=text, outcome_name=text
+)
 def plot_response_curves(
     model: GCM | IGCM,
     x: ArrayLike,

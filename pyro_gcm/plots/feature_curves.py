@@ -9,12 +9,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from pyro_gcm._options import checks, flag, number, text, text_or_none
+from pyro_gcm._validation import shown
 from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, columns
 
 #: Height of the histogram of the rows, as a share of the axes.
 _HISTOGRAM = 0.18
 
 
+@checks(
+    base_rate=number, feature_name=text, outcome_name=text, band_name=text_or_none, percent=flag
+)
 def plot_feature_curve(
     curve: pd.DataFrame,
     *,
@@ -81,7 +86,7 @@ def plot_feature_curve(
 
 def _histogram(ax: Axes, rows: Any, at: np.ndarray[Any, Any], levels: list[Any] | None) -> None:
     """How many rows have which value, at the foot of the axes."""
-    given = pd.Series(rows).dropna()
+    given = _given(rows, levels is None)
     if levels is not None:
         counts = given.value_counts().reindex(levels, fill_value=0).to_numpy()
         edges = np.append(at - 0.4, at[-1] + 0.4)
@@ -92,3 +97,14 @@ def _histogram(ax: Axes, rows: Any, at: np.ndarray[Any, Any], levels: list[Any] 
     width = 0.8 if levels is not None else np.diff(edges)
     places = at if levels is not None else (edges[:-1] + edges[1:]) / 2
     ax.bar(places, heights, width, transform=foot, color=GREY, alpha=0.35, linewidth=0)
+
+
+def _given(rows: Any, are_numbers: bool) -> pd.Series[Any]:
+    """The values that are there of a column of a table."""
+    try:
+        given = pd.Series(rows).dropna()
+        return given.astype(np.float64) if are_numbers else given
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"rows must be values of the feature, got {shown(rows)}: {error}"
+        ) from error

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from pyro_gcm._options import checks, text
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     COLORMAP,
@@ -23,6 +24,7 @@ from pyro_gcm.plots._axes import (
 _MAX_DRAWS = 20_000
 
 
+@checks(latent_name=text, outcome_name=text)
 def plot_latent(
     z: ArrayLike,
     y: ArrayLike,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._interrupts import interruption_point
+from pyro_gcm._options import flag, seed_of
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm._warn import warn_user
@@ -142,7 +143,7 @@ def posterior_draws(
 
     num_samples = positive_int("num_samples", num_samples)
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
-    seed = positive_int("seed", seed, minimum=0)
+    seed, progress = seed_of(seed), flag("progress", progress)
     one_of("method", method, METHODS)
     if method == "enumeration" and target.every is None:
         raise ValueError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._validation import one_of, positive, positive_int
+from pyro_gcm._options import flag, function, path_of, seed_of
+from pyro_gcm._validation import one_of, positive, positive_int, shown
 from pyro_gcm.training.adam import Adam
 from pyro_gcm.training.schedules import SCHEDULES
 
@@ -56,12 +58,17 @@ class TrainingOptions:
         """Check every option."""
         self.epochs = positive_int("epochs", self.epochs)
         self.batch_size = positive_int("batch_size", self.batch_size)
-        if not isinstance(self.validation, int | float) or not 0.0 <= self.validation < 1.0:
-            raise ValueError(f"validation must be a share in [0, 1), got {self.validation!r}")
+        share = isinstance(self.validation, int | float) and not isinstance(self.validation, bool)
+        if not share or not 0.0 <= self.validation < 1.0:
+            raise ValueError(f"validation must be a share in [0, 1), got {shown(self.validation)}")
         positive("learning_rate", self.learning_rate)
         if self.clip_norm is not None:
             positive("clip_norm", self.clip_norm)
-        self.seed = positive_int("seed", self.seed, minimum=0)
+        self.seed = seed_of(self.seed)
+        self.progress = flag("progress", self.progress)
+        function("callback", self.callback)
+        if self.checkpoint is not None:
+            path_of("checkpoint", self.checkpoint)
         if self.optimizer is not None and not callable(self.optimizer):
             raise TypeError(
                 f"optimizer must be a function (parameters, lr=...), got {self.optimizer!r}"
@@ -98,7 +105,8 @@ class TrainingOptions:
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at the initial learning rate; Adam by default."""
-        made = (self.optimizer or Adam)(parameters, lr=self.learning_rate)
+        with _telling("optimizer", "(parameters, lr=...)"):
+            made = (self.optimizer or Adam)(parameters, lr=self.learning_rate)
         if not isinstance(made, Optimizer):
             raise TypeError(f"optimizer must return a torch optimiser, got {made!r}")
         return made
@@ -108,15 +116,27 @@ class TrainingOptions:
         if self.schedule is None:
             return None
         make = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
-        return make(optimizer, steps)
+        with _telling("schedule", "(optimizer, steps)"):
+            return make(optimizer, steps)
+
+
+@contextmanager
+def _telling(name: str, arguments: str) -> Iterator[None]:
+    """Inside, a function that takes other arguments is named."""
+    try:
+        yield
+    except TypeError as error:
+        raise TypeError(f"{name} must be a function {arguments}; called so: {error}") from error
 
 
 def _device(device: str | torch.device) -> torch.device:
+    if not isinstance(device, str | torch.device | int):
+        raise ValueError(f"device must be a device of torch, got {shown(device)}")
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         resolved = torch.device(device)
-    except (RuntimeError, TypeError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"device={device!r} is not a device of torch: {error}") from error
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device={str(device)!r} is not available: torch finds no CUDA device")

@@ -149,7 +149,7 @@ def test_columns_after_the_third_have_no_effect_and_absent_ones_count_as_zero() 
     assert torch.equal(narrow.winning_bid(narrow.x), full.winning_bid(filled))
 
 
-UNIT = r"current_status_share must lie in \[0, 1\], got"
+UNIT = r"current_status_share must be a finite number in \[0, 1\], got"
 INSIDE = "probability must lie strictly between 0 and 1, got"
 
 

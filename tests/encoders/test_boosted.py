@@ -189,7 +189,7 @@ def test_parts_and_arguments_are_checked(of_role):
     for level in (0.0, 1.0):
         with pytest.raises(ValueError, match=r"level must be a probability in \(0, 1\)"):
             model.required_revenue(x, level)
-    with pytest.raises(ValueError, match="level must be finite"):
+    with pytest.raises(ValueError, match="level must be a finite number"):
         of_role["continuous"].required_revenue(x, float("nan"))
     with pytest.raises(ValueError, match=r"revenue index out of range.* r_dim=2, got 2"):
         model.required_revenue(x, revenue=2)

@@ -266,9 +266,9 @@ def test_guide_site_that_cannot_be_reparametrised_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_particles": 0}, "num_particles must be at least 1, got 0"),
+        ({"num_particles": 0}, "num_particles must be an integer of at least 1, got 0"),
         ({"alpha": 1.0}, "alpha=1 is the ordinary bound: use Trace_ELBO"),
-        ({"gradient": "landing"}, r"gradient must be one of \('iwae',.*\), got 'landing'"),
+        ({"gradient": "landing"}, r"gradient must be one of \['iwae',.*\], got 'landing'"),
     ],
     ids=["particles", "alpha", "gradient"],
 )

@@ -173,7 +173,7 @@ def test_wrong_arguments_are_refused(options: dict[str, Any], message: str) -> N
 
 
 def test_level_of_a_continuous_response_is_finite() -> None:
-    with pytest.raises(ValueError, match="level must be finite, got nan"):
+    with pytest.raises(ValueError, match="level must be a finite number, got nan"):
         GCM(3, 2, response="continuous").required_revenue(torch.zeros(4, 3), math.nan)
 
 

@@ -137,7 +137,7 @@ def test_legend_does_not_cover_curves_and_adds_no_ticks_above_1() -> None:
         ({"revenue": 2}, r"revenue must be an index in 0\.\.1, got 2"),
         ({"revenue": -1}, "revenue"),
         ({"revenue": 0.5}, "revenue"),
-        ({"probability": 1.0}, r"probability must lie in \(0, 1\), got 1.0"),
+        ({"probability": 1.0}, r"probability must be a number in \(0, 1\), got 1.0"),
         ({"grid": [1.0]}, "grid must have at least two values"),
         ({"grid": [1.0, 1.0]}, "grid must have at least two values"),
         ({"grid": [[1.0, 2.0]]}, "grid must have shape"),

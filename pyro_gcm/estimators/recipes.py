@@ -24,7 +24,7 @@ def gcm_recipe(
 ) -> Recipe:
     """A GCM, of members or with another prior, as the options of an estimator have it."""
     training, sizes = _training(options), _sizes(options)
-    if options.prior != "members":
+    if not isinstance(options.prior, str) or options.prior != "members":
 
         def build(seed: int) -> GCM:
             return GCM(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from pyro_gcm._files import one_line
+from pyro_gcm.files.writing import one_line
 from reproduce import (
     ablation,
     auctions,

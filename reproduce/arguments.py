@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from pyro_gcm._files import told_of
+from pyro_gcm.files.writing import told_of
 
 
 class Refused(ValueError):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pyro_gcm._files import write_figure
+from pyro_gcm.files.writing import write_figure
 from reproduce import simulation
 from reproduce.intervals import Interval
 from reproduce.tables import places

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pyro_gcm._files import write_file
+from pyro_gcm.files.writing import write_file
 from reproduce import (
     ablation,
     auctions,

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
-from pyro_gcm._files import one_line, told_of
+from pyro_gcm.files.writing import one_line, told_of
 from reproduce.arguments import Refused, positive_count, torch_device
 from reproduce.results import cores, versions, write_csv
 

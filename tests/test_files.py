@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pyro_gcm._files import write_file
+from pyro_gcm.files.writing import write_file
 
 
 @contextlib.contextmanager
@@ -70,7 +70,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
     path = tmp_path / "old"
     path.write_bytes(b"old")
     code = (
-        "import resource, sys; from pyro_gcm._files import write_file\n"
+        "import resource, sys; from pyro_gcm.files.writing import write_file\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try: write_file(sys.argv[1], bytes(2000))\n"
         "except OSError as error: print(error)"

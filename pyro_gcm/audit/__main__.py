@@ -14,10 +14,10 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from pyro_gcm._files import one_line, write_figure, write_file
 from pyro_gcm.audit.adapters import ADAPTERS, adapter_of
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
+from pyro_gcm.files.writing import one_line, write_figure, write_file
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,1 +1,1 @@
-"""Bytes on a disk: written as a whole, with a manifest, and read only if every bit is right."""
+"""Bytes on a disk: written as a whole, and with a manifest read only if every bit is right."""

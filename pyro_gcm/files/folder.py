@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyro_gcm._files import sync_folder, told_of, write_synced
 from pyro_gcm.files import manifest, strict_json
+from pyro_gcm.files.writing import sync_folder, told_of, write_synced
 
 MANIFEST = "manifest.json"
 

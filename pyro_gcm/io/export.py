@@ -22,11 +22,11 @@ from torch.nn.functional import linear, one_hot, pad
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._files import write_file
 from pyro_gcm._options import path_of
 from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import base_distribution
+from pyro_gcm.files.writing import write_file
 from pyro_gcm.models import GCM
 from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets.members import MemberCosts, MemberEncoder

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._files import write_file
 from pyro_gcm.files import archive, strict_json
+from pyro_gcm.files.writing import write_file
 from pyro_gcm.training.plain_state import plain, restored
 
 #: Rows of which bytes are read at once.

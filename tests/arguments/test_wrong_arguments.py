@@ -9,7 +9,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
-from public_calls import ACCEPTED, WRONG, Call, public_calls
+from outside_calls import Call
+from public_calls import public_calls
+from wrong_values import ACCEPTED, WRONG
 
 from pyro_gcm import data
 
@@ -49,6 +51,7 @@ def wrong(call: Call, argument: str, value: Any) -> str:
     return "accepted"
 
 
+@pytest.mark.long(keep=24)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_value_of_a_wrong_type_is_named(name: str) -> None:
     check(name, QUICK)

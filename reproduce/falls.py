@@ -15,11 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 
 import pyro_gcm
 from reproduce.arguments import positive_count
 from reproduce.kinds import KINDS, rows, trained
+from reproduce.markdown import markdown
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -105,14 +107,18 @@ def main(arguments: argparse.Namespace) -> None:
     pairs, names = (16_000, ["members", "IGCM"]) if arguments.quick else (arguments.pairs, [*KINDS])
     every = fits(pairs, names)
     table = run_fits(path, every, run, arguments)
+    print(f"\n{report(table)}\n\nwritten: {path}")
+
+
+def report(table: pd.DataFrame) -> str:
+    """Pairs and falls of every kind, and of those together that promise that there is none."""
     counts = table.pivot_table("value", "dataset", "metric", aggfunc="sum").astype(int)
-    counts = counts.reindex(index=[*names, FALLING], columns=["pairs", "falls"])
-    strict, others = (
-        counts.loc[[name for name in names if (name in STRICT) == promised]].sum()
-        for promised in (True, False)
-    )
-    print(
-        f"\n{counts.to_string()}\n\n{strict['falls']} falls in {strict['pairs']:,} pairs of models "
-        f"that promise none, {others['falls']} in {others['pairs']:,} of IGCM, which does not\n"
-        f"written: {path}"
+    rows = [
+        [str(name), "no" if name in STRICT else "yes", f"{row['pairs']:,}", f"{row['falls']:,}"]
+        for name, row in counts.reindex([*KINDS, FALLING]).dropna().astype(int).iterrows()
+    ]
+    strict = counts[counts.index.isin(STRICT)].sum()
+    return (
+        markdown(["Kind", "May fall", "Pairs", "Falls"], rows)
+        + f"\n\nOf those that may not fall, {strict['falls']} in {strict['pairs']:,} pairs fell."
     )

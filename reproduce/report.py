@@ -16,6 +16,7 @@ from reproduce import (
     ablation,
     auctions,
     datasets,
+    falls,
     implicit,
     loans,
     members_ablation,
@@ -23,6 +24,7 @@ from reproduce import (
     quoted,
     search,
     search_tables,
+    soak,
     tables,
     timing,
     untouched,
@@ -77,13 +79,14 @@ FILES = {
     "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
     "members_ablation": ("members_ablation", 102),
     "loans": ("loans", 5 * len(loans.METHODS)),
+    "falls": ("falls", len(falls.fits(1, [*falls.KINDS]))),
+    "soak": ("soak", 0),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
 GROWING = (*_TRIALS_OF, *_FINALS_OF, "untouched")
 #: Files in which a method may have several settings on one split.
-_MANY_SETTINGS = (
-    *("quantile_tuning", "public_tuning", "open_tuning", *_TRIALS_OF, "ablation", "timing"),
-)
+_MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *_TRIALS_OF}
+_MANY_SETTINGS |= {"ablation", "timing"}
 
 
 class Results(dict[str, pd.DataFrame]):
@@ -141,7 +144,7 @@ def read(folder: Path, device: str = "cpu") -> Results:
         path = folder / f"{name}.csv"
         if not path.exists():
             continue
-        if name == "datasets":
+        if name in ("datasets", "soak"):
             table = pd.read_csv(path)
         else:
             table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")
@@ -322,4 +325,6 @@ TABLES: dict[str, Callable[..., str]] = {
     "untouched": untouched.report,
     "members_ablation": members_ablation.report,
     "loans": tables.every_metric,
+    "falls": falls.report,
+    "soak": soak.report,
 }

@@ -9,6 +9,7 @@ for the process as it was.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import itertools
 import os
@@ -22,6 +23,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +193,10 @@ def _turn_is_free() -> bool:
 
 
 def _memory() -> float:
-    """Megabytes in memory now; NaN where the system does not say."""
+    """Megabytes in memory, without what is free already; NaN where the system does not say."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # only the C library of GNU has it
+        ctypes.CDLL(None).malloc_trim(0)
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -227,7 +232,6 @@ def soak(minutes: float, seed: int, path: Path, kinds: list[str]) -> pd.DataFram
                 if spent >= min(60.0 * (len(lines) + 1), 60.0 * minutes):
                     if not _turn_is_free():
                         raise RuntimeError("the lock is held by nobody that runs")
-                    gc.collect()
                     lines.append(
                         {
                             "minute": round(spent / 60.0, 2),
@@ -235,7 +239,7 @@ def soak(minutes: float, seed: int, path: Path, kinds: list[str]) -> pd.DataFram
                             "of_threads": counts["threads"],
                             "interrupts": interrupts.count,
                             "memory_mb": round(_memory(), 1),
-                            "tensors": sum(isinstance(o, Tensor) for o in gc.get_objects()),
+                            "objects": len(gc.get_objects()),
                             "seed": seed,
                             "versions": versions(),
                         }
@@ -272,19 +276,21 @@ def _one_action(
             raise RuntimeError(f"{name} gave other numbers after {counts.total()} actions")
 
 
-def growth(table: pd.DataFrame) -> str:
-    """How memory and the number of tensors change after the first minutes."""
-    later = table[table["minute"] >= WARM]
+def report(table: pd.DataFrame) -> str:
+    """What was done, and how memory and the number of objects change after the first minutes."""
+    last, later = table.iloc[-1], table[table["minute"] >= WARM]
+    told = (
+        f"{last['actions']:,} actions in {last['minute']:.0f} minutes, {last['of_threads']:,} in "
+        f"threads, {last['interrupts']:,} interrupted: every number was that of the first time. "
+    )
     if len(later) < 3:
-        return f"Less than {WARM:g} minutes: nothing is said of memory."
-    slopes = [
-        60.0 * np.polyfit(later["minute"], later[column], 1)[0]
-        for column in ("memory_mb", "tensors")
-    ]
-    first, last = later["memory_mb"].iloc[0], later["memory_mb"].iloc[-1]
-    return (
-        f"After minute {WARM:g}: memory {first:.0f} MB to {last:.0f} MB, {slopes[0]:+.1f} MB an "
-        f"hour; {slopes[1]:+.0f} tensors an hour."
+        return told + f"It ended too soon after minute {WARM:g} to speak of memory."
+    parts = [np.array_split(later[of].to_numpy(), 2) for of in ("memory_mb", "objects")]
+    halves = zip(*parts, strict=True)
+    first, second = (f"{mb.mean():.1f} MB and {n.mean():,.0f} objects" for mb, n in halves)
+    return told + (
+        f"After minute {WARM:g} the process had {first} of Python in the mean of the first half, "
+        f"and {second} in that of the second."
     )
 
 
@@ -310,9 +316,4 @@ def main(arguments: argparse.Namespace) -> None:
     except RuntimeError as error:
         print(f"soak: {error}", file=sys.stderr)
         sys.exit(1)
-    last = table.iloc[-1]
-    print(
-        f"{last['actions']} actions, {last['of_threads']} of them in threads, "
-        f"{last['interrupts']} interrupted: every number as the first time.\n{growth(table)}\n"
-        f"written: {path}"
-    )
+    print(f"{report(table)}\nwritten: {path}")

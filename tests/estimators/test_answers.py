@@ -31,6 +31,7 @@ def regressor(table):
     return GCMRegressor(**OPTIONS).fit(X, 3.0 * (y == "yes") + noise)
 
 
+@pytest.mark.long(keep=3)
 @pytest.mark.filterwarnings("ignore:.*beyond the training rows")
 @pytest.mark.parametrize("below", [False, True])
 @pytest.mark.parametrize("feature", ["income", "debt", "grade"])

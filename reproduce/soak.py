@@ -277,7 +277,7 @@ def _one_action(
 
 
 def report(table: pd.DataFrame) -> str:
-    """What was done, and how memory and the number of objects change after the first minutes."""
+    """What was done, and how memory changes after the first minutes."""
     last, later = table.iloc[-1], table[table["minute"] >= WARM]
     told = (
         f"{last['actions']:,} actions in {last['minute']:.0f} minutes, {last['of_threads']:,} in "
@@ -285,12 +285,12 @@ def report(table: pd.DataFrame) -> str:
     )
     if len(later) < 3:
         return told + f"It ended too soon after minute {WARM:g} to speak of memory."
-    parts = [np.array_split(later[of].to_numpy(), 2) for of in ("memory_mb", "objects")]
-    halves = zip(*parts, strict=True)
-    first, second = (f"{mb.mean():.1f} MB and {n.mean():,.0f} objects" for mb, n in halves)
-    return told + (
-        f"After minute {WARM:g} the process had {first} of Python in the mean of the first half, "
-        f"and {second} in that of the second."
+    first, second = (
+        f"{half.mean():.0f} MB ({half.min():.0f} to {half.max():.0f})"
+        for half in np.array_split(later["memory_mb"].to_numpy(), 2)
+    )
+    return (
+        told + f"After minute {WARM:g} it had {first} in the first half and {second} in the second."
     )
 
 

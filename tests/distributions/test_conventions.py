@@ -21,7 +21,6 @@ import pyro.distributions as dist
 import pytest
 import torch
 from convention_cases import CASES, OPTIONS, Shape, cost, event, outcome, random_revenue, real
-from pyro.distributions import TorchDistribution
 from torch import Tensor
 
 from pyro_gcm.distributions import (
@@ -68,21 +67,6 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
 cases = pytest.mark.parametrize("case", CASES)
 batches = pytest.mark.parametrize("batch", [(), (3, 1)], ids=str)
 ONE = torch.ones((), dtype=torch.float64)
-defaults = pytest.mark.parametrize("default", [False, True], ids=["own expand", "Pyro's expand"])
-
-
-def expanded(d: Any, shape: Shape, default: bool) -> Any:
-    """The distribution expanded by its own method, or wrapped by Pyro."""
-    return TorchDistribution.expand(d, shape) if default else d.expand(torch.Size(shape))
-
-
-def agree(small: Any, large: Any) -> None:
-    """As in Pyro's tests: the densities of draws of both are those of both."""
-    for x in (small.sample(), large.sample()):
-        shape = torch.broadcast_shapes(x.shape[: x.dim() - small.event_dim], large.batch_shape)
-        wide = large.log_prob(x)
-        assert wide.shape == shape
-        torch.testing.assert_close(small.log_prob(x).expand(shape), wide)
 
 
 @cases
@@ -256,65 +240,6 @@ def test_density_is_that_of_the_draws(case: str) -> None:
     error = ((by_draws.var(0) + by_density.var(0)) / count).sqrt()
     assert ((by_draws.mean(0) - by_density.mean(0)).abs() < 5.0 * error).all()
     assert abs(weights.mean() - 1.0) < 5.0 * weights.std() / count**0.5
-
-
-@cases
-@pytest.mark.parametrize(
-    ("batch", "default"), [((), False), ((3, 1), False), ((2,), True)], ids=str
-)
-def test_new_batch_dimensions_are_put_in_front(case: str, batch: Shape, default: bool) -> None:
-    d = CASES[case](batch)
-    for kind in (torch.Size, tuple, list):
-        assert d.expand(kind((4, *batch))).batch_shape == (4, *batch)
-    agree(d, d.expand_by([4]))
-    for shape in ((2, 1, 1), (2, 1, 3), (2, 5, 3)):
-        wide = expanded(d, shape + batch, default)
-        assert (wide.batch_shape, wide.event_shape) == (shape + batch, d.event_shape)
-        assert wide.sample((6,)).shape == (6, *wide.shape())
-        agree(d, wide)
-        d = wide
-
-
-@cases
-@defaults
-def test_single_batch_dimensions_are_widened(case: str, default: bool) -> None:
-    d = CASES[case]((3, 1))
-    wide = expanded(d, (3, 5), default)
-    assert wide.batch_shape == (3, 5)
-    agree(d, wide)
-    for name in ("mean", "variance"):
-        try:
-            want = getattr(d, name)
-        except NotImplementedError:
-            continue
-        torch.testing.assert_close(getattr(wide, name), want.expand(wide.shape()))
-    if not isinstance(d, LazyDistribution) and not default:
-        assert isinstance(wide, type(d))
-
-
-@cases
-@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
-def test_impossible_expansion_is_refused(case: str, batch: Shape) -> None:
-    d = CASES[case](batch)
-    for first, second in (
-        ((2, 1), (4, 3)),
-        ((2, 4), (2, 2, 1)),
-        ((1, 2, 1), (2, 1)),
-        ((3,), (1,)),
-        ((3,), ()),
-        ((1,), ()),
-    ):
-        large = d.expand(torch.Size(first + batch))
-        with pytest.raises((RuntimeError, ValueError)):
-            large.expand(torch.Size(second + batch))
-
-
-@cases
-def test_draws_of_an_expanded_distribution_are_independent(case: str) -> None:
-    x = CASES[case](()).expand(torch.Size((2000, 2))).sample().reshape(2000, 2, -1)
-    for column in x.nan_to_num(posinf=20.0).unbind(-1):
-        if column.std() > 1e-9:
-            assert torch.corrcoef(column.T)[0, 1].abs() < 5.0 / 2000**0.5
 
 
 @cases

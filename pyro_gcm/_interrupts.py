@@ -51,19 +51,29 @@ def shielded() -> Iterator[None]:
         yield
         return
     handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):
+    if not callable(handler) or not _replaced_handler():
         yield
         return
-    signal.signal(signal.SIGINT, _shield.note)
     _shield.handler = handler
     try:
         yield
     finally:
+        # In this order: as soon as the user's handler is back, it may raise.
+        waiting, _shield.waiting, _shield.handler = _shield.waiting, False, None
         if signal.getsignal(signal.SIGINT) == _shield.note:
             signal.signal(signal.SIGINT, handler)
-        waiting, _shield.waiting, _shield.handler = _shield.waiting, False, None
-        if waiting:
+        if waiting or _shield.waiting:
+            _shield.waiting = False
             handler(signal.SIGINT, None)
+
+
+def _replaced_handler() -> bool:
+    """Whether the handler is that of the shield; the threads of a subinterpreter have none."""
+    try:
+        signal.signal(signal.SIGINT, _shield.note)
+    except ValueError:
+        return False
+    return True
 
 
 def interruption_point() -> None:

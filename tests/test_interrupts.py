@@ -109,6 +109,19 @@ def test_handlers_of_the_user_and_other_threads_are_left_alone() -> None:
     thread.join()
 
 
+def test_where_no_handler_can_be_set_there_is_no_shield(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise ValueError("signal only works in main thread of the main interpreter")
+
+    done: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "signal", refuse)
+        with pytest.raises(KeyboardInterrupt), shielded():  # noqa: PT012
+            ctrl_c()
+            done.append(1)
+    assert not done
+
+
 def trained() -> GCM:
     model = GCM(3, 2, hidden=4, num_samples=32)
     fit(model, X, R, Y, epochs=3, batch_size=20, num_particles=2, progress=False)

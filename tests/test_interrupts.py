@@ -29,9 +29,11 @@ def ctrl_c() -> None:
 
 @pytest.fixture(autouse=True)
 def the_handler_stays() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGINT)
+    # A process in the background of a shell ignores interrupts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    assert signal.getsignal(signal.SIGINT) == before
+    assert signal.getsignal(signal.SIGINT) == signal.default_int_handler
+    signal.signal(signal.SIGINT, before)
     assert interrupts._shield.handler is None
     assert not interrupts._shield.waiting
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ ROWS = 24
 
 
 class Toys:
-    """Data, and objects that were made of them."""
+    """Data, and objects that `train` trains: none of them while tests are collected."""
 
     def __init__(self) -> None:
         g = torch.Generator().manual_seed(0)
@@ -27,6 +28,12 @@ class Toys:
         self.rows = {"x": self.x, "r": self.r, "y": self.y}
         self.X = pd.DataFrame(torch.cat([self.x, self.r], 1).numpy(), columns=list("abcde"))
         self.folder = Path(tempfile.mkdtemp())
+        self._untrained: list[Callable[[], object]] = []
+
+    def train(self) -> None:
+        """Train what was made so far, in place."""
+        while self._untrained:
+            self._untrained.pop()()
 
     @functools.cached_property
     def model(self) -> GCM:
@@ -57,7 +64,7 @@ class Toys:
 
     def _trained(self, model: Any, y: torch.Tensor, **options: Any) -> Any:
         quick: dict[str, Any] = {"epochs": 1, "num_particles": 2, "progress": False, **options}
-        pyro_gcm.fit(model, self.x, self.r, y, **quick)
+        self._untrained.append(lambda: pyro_gcm.fit(model, self.x, self.r, y, **quick))
         return model
 
     @functools.cached_property
@@ -74,13 +81,15 @@ class Toys:
     def classifier(self) -> estimators.GCMClassifier:
         """Fitted."""
         made = estimators.GCMClassifier(monotonic_cst={"d": 1, "e": 1}, epochs=1, random_state=0)
-        return made.fit(self.X, self.y.numpy())
+        self._untrained.append(lambda: made.fit(self.X, self.y.numpy()))
+        return made
 
     @functools.cached_property
     def regressor(self) -> estimators.GCMRegressor:
         """Fitted."""
         made = estimators.GCMRegressor(monotonic_cst={"d": 1, "e": 1}, epochs=1, random_state=0)
-        return made.fit(self.X, self.t.numpy())
+        self._untrained.append(lambda: made.fit(self.X, self.t.numpy()))
+        return made
 
     @functools.cached_property
     def audit(self) -> pyro_gcm.MonotonicityAudit:
@@ -95,5 +104,7 @@ class Toys:
         score = encoders.BoostedScore("revenue", "sklearn", folds=2, max_iter=2)
         columns = score.columns(self.x, self.r, score.fit(self.x, self.r, self.y))
         model = GCM(3, 3, hidden=4, num_samples=8)
-        pyro_gcm.fit(model, *columns, self.y, epochs=1, progress=False)
+        self._untrained.append(
+            lambda: pyro_gcm.fit(model, *columns, self.y, epochs=1, progress=False)
+        )
         return encoders.Boosted(model, score)

@@ -15,9 +15,8 @@ from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 from pyro_gcm.models.member_settings import MemberSettings
 
 
-def public_calls() -> dict[str, Call]:
+def public_calls(t: Toys) -> dict[str, Call]:
     """By a name: a function, and arguments with which it works."""
-    t = Toys()
     x, r = t.x, t.r
     few = {"x": x[:4], "r": r[:4]}
     sizes: dict[str, Any] = {"x_dim": 3, "r_dim": 2}

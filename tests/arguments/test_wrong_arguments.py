@@ -9,13 +9,15 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
+from called_objects import Toys
 from outside_calls import Call
 from public_calls import public_calls
 from wrong_values import ACCEPTED, WRONG
 
 from pyro_gcm import data
 
-CALLS = public_calls()
+TOYS = Toys()
+CALLS = public_calls(TOYS)
 #: Of every function, a wrong value of each argument; all of them with `--long all`.
 QUICK = ("text", "None", "complex")
 #: What the interface of scikit-learn prescribes, messages included.
@@ -24,7 +26,8 @@ OF_SCIKIT_LEARN = {"X", "random_state", "sample_weight", "y"}
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """Without figures that stay."""
+    """With trained models, and without figures that stay."""
+    TOYS.train()
     yield
     plt.close("all")
 

@@ -164,7 +164,8 @@ def checked_data(
         data["r"] = matrix("r", r, model.r_dim, "r_dim", device, missing="r" in missing)
         model.response.check_revenue(data["r"])
     if y is not None or "y" in required:
-        data["y"] = vector("y", y, device, missing=c is not None or "y" in missing)
+        may_miss = c is not None or "y" in missing
+        data["y"] = model.response.outcome(y, device, missing=may_miss)
         model.response.check_outcome(data["y"])
     same_rows(**data)
     if c is not None:
@@ -176,7 +177,7 @@ def columns_of_units(model: Any, x: Any, r: Any, y: Any) -> tuple[Tensor, Tensor
     """Columns of which units are learned, as tensors; NaN is a missing value in each."""
     columns = matrix("x", x, model.x_dim, "x_dim", missing=True)
     revenues = matrix("r", r, model.r_dim, "r_dim", missing=True)
-    return columns, revenues, vector("y", y, missing=True)
+    return columns, revenues, model.response.outcome(y, missing=True)
 
 
 def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:

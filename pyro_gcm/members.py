@@ -14,9 +14,10 @@ from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import GCM
 from pyro_gcm.models.build import seeded_weights
+from pyro_gcm.models.known_responses import RESPONSES
 from pyro_gcm.models.member_parts import member_map
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.responses import RESPONSES, Continuous
+from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 #: Fewest and most rows for which the number of epochs is looked for on a part of them.

@@ -3,5 +3,14 @@
 from pyro_gcm.data.auctions import Auctions, simulate_auctions
 from pyro_gcm.data.dataset import Dataset
 from pyro_gcm.data.registry import NAMES, load, load_loans
+from pyro_gcm.data.survival_times import SurvivalTimes
 
-__all__ = ["NAMES", "Auctions", "Dataset", "load", "load_loans", "simulate_auctions"]
+__all__ = [
+    "NAMES",
+    "Auctions",
+    "Dataset",
+    "SurvivalTimes",
+    "load",
+    "load_loans",
+    "simulate_auctions",
+]

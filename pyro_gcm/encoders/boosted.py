@@ -134,7 +134,7 @@ class Boosted:
                 columns, level, revenue=revenue, r=r, **options
             )
             return found
-        from pyro_gcm.sampling.bisection import smallest_reaching
+        from pyro_gcm.distributions.bisection import smallest_reaching
 
         x = matrix("x", x, self.x_dim, "x_dim")
         self._check_search(level, revenue)

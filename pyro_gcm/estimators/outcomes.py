@@ -18,10 +18,10 @@ from sklearn.utils.validation import (
 from torch import Tensor
 
 from pyro_gcm._validation import as_tensor
+from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.table import Column
-from pyro_gcm.sampling.bisection import smallest_reaching
 
 Array = npt.NDArray[np.float64]
 #: Numbers whose squares are finite, with room for a product or two.

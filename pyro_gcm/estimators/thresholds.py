@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.estimators.encoding import ColumnEncoding
-from pyro_gcm.sampling.bisection import smallest_reaching
 
 Array = npt.NDArray[np.float64]
 #: Predictions [n] for values [n] of one column, in its own units, all else fixed.

@@ -26,11 +26,12 @@ from pyro_gcm._options import path_of
 from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import base_distribution
+from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.models import GCM
 from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets.members import MemberCosts, MemberEncoder
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, coarse, on_grid, pairwise_mean
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, pairwise_mean
 
 #: Formats, and how their files end.
 FORMATS = {"torch": ".pt2", "onnx": ".onnx"}

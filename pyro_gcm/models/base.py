@@ -82,6 +82,11 @@ class OrderEventModel(nn.Module):
         self.encoder = encoder or PlainCovariates(self.x_dim, self.z_dim)
         columns, beyond = self.encoder.out_dim, self.encoder.hidden_beyond(hidden)
         self.response = build.response_part(response, columns, beyond)
+        if p0 is not None and not self.response.allows_infinite_cost:
+            raise ValueError(
+                "p0 must be left out with response='distribution': a cost that may be infinite "
+                "would leave y at -inf with that probability"
+            )
         self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
@@ -95,6 +100,7 @@ class OrderEventModel(nn.Module):
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         self.cost_net = build.cost_part(cost_family, self.encoder, cost_shape, hidden)
         self.infinite_net = build.infinite_part(p0, columns, cost_shape[:-1], beyond)
+        self.response.prepare(self.encoder, cost_shape)
         build.check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
         build.check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
         if self.infinite_net is not None:

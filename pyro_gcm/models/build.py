@@ -16,7 +16,7 @@ from pyro_gcm._options import module_or
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions.families import resolve_cost_family
-from pyro_gcm.models.responses import RESPONSES
+from pyro_gcm.models.known_responses import RESPONSES
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
@@ -83,7 +83,9 @@ def response_part(response: Any, x_dim: int, hidden: Any) -> Any:
     if isinstance(response, nn.Module):
         return response
     one_of("response", response, list(RESPONSES))
-    return RESPONSES[response](x_dim, hidden)
+    made: Any = RESPONSES[response]
+    part: nn.Module = made(x_dim, hidden)
+    return part
 
 
 def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
@@ -209,6 +211,16 @@ def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> n
     network = mlp(x_dim, math.prod(shape), hidden)
     nn.init.constant_(network[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
     return network if shape else nn.Sequential(network, nn.Flatten(-2))
+
+
+def check_map_of(response: Any, revenue_map: Any) -> None:
+    """Refuse a revenue map that leaves the response no proper distribution."""
+    named = revenue_map if isinstance(revenue_map, str) else type(revenue_map).__name__.lower()
+    if named in response.refused_maps:
+        raise ValueError(
+            f"revenue_map={_shown(revenue_map)} gives infinite values, at which the axis of "
+            f"response={type(response).__name__.lower()!r} could not move the event"
+        )
 
 
 def revenue_map_part(

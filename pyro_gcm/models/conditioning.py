@@ -104,7 +104,8 @@ def _half_guided(model: Any, draws: Draws, rows: Rows, y: Tensor) -> Draws:
     """
     half = len(draws.z) // 2
     p = model.z_prior(draws.covariates)
-    q = model.z_guide_dist(rows.x, rows.r, y.nan_to_num())  # it does not read a y that may be NaN
+    # It does not read a y that may be NaN.
+    q = model.z_guide_dist(rows.x, rows.r, torch.where(y.isnan(), 0.0, y))
     z = torch.cat([draws.z[half:], q.sample((half,))])
     share = half / len(z)
     log_p, log_q = p.log_prob(z).double(), q.log_prob(z).double()
@@ -157,6 +158,9 @@ def log_likelihood(model: Any, event: OrderEvent, covariates: Tensor, rows: Rows
     if rows.y is None:
         return log_c.expand(event.batch_shape)
     p_y = model.response.distribution(event, covariates, rows.r)
+    if rows.c is None:
+        log_p: Tensor = p_y.log_prob(rows.y).double()
+        return log_p
     log_y: Tensor = p_y.log_prob(rows.y.nan_to_num()).double()
     return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
 
@@ -210,9 +214,9 @@ def _standard_sites(model: Any, draws: Draws, rows: Rows) -> dict[str, Tensor]:
         costs: Any = event.cost
         sites["c"] = costs.expand(shape).sample()
         sites["y"] = p_y.given_cost(sites["c"]).sample()
-        return sites
+        return sites | model.response.derived(p_y, sites["c"])
     # An outcome that was not observed says nothing of c.
     outcome = torch.where(rows.y.isnan(), p_y.mean, rows.y) if rows.c is not None else rows.y
     sites["c"] = p_y.cost_posterior(outcome).sample()
     sites["y"] = new_outcome.sample()  # the row's costs are drawn anew for it
-    return sites
+    return sites | model.response.derived(p_y, sites["c"])

@@ -14,6 +14,7 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, no_nan
 from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build, member_parts
 from pyro_gcm.models.base import in_units
@@ -26,7 +27,6 @@ from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.models.with_members import WithMembers
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
-from pyro_gcm.sampling.base_samples import coarse, on_grid
 
 
 @recorded("models.GCM")
@@ -153,6 +153,7 @@ class GCM(WithMembers):
                     self.response, self.r_dim, map_shape, self.encoder.members
                 )
             levels = not self.response.standardizes_revenue
+            build.check_map_of(self.response, revenue_map)
             mapped = revenue_map, self.r_dim, map_shape
             self.revenue_map = build.revenue_map_part(*mapped, levels=levels)
             self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.encoder.out_dim

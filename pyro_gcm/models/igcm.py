@@ -22,6 +22,7 @@ from pyro_gcm.distributions import (
     is_independent_normal,
     linear_gaussian_posterior,
 )
+from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
 from pyro_gcm.models.base import in_units
@@ -30,7 +31,7 @@ from pyro_gcm.models.predictions import Predictions, prediction
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
-from pyro_gcm.sampling.base_samples import coarse, in_blocks, on_grid
+from pyro_gcm.sampling.base_samples import in_blocks
 
 
 @recorded("models.IGCM")

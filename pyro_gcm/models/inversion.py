@@ -9,10 +9,10 @@ from torch import Tensor
 
 from pyro_gcm._options import number, share
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.models.blocks import MovingRevenues
 from pyro_gcm.models.objectives import Objective
 from pyro_gcm.sampling.base_samples import in_blocks
-from pyro_gcm.sampling.bisection import smallest_reaching
 
 
 def required_revenue(

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import one_of
+from pyro_gcm._validation import ArrayLike, one_of, vector
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.threshold_normal import threshold_mean
@@ -47,6 +47,33 @@ class Response(nn.Module):
     standardizes_revenue = True
     #: The revenue map of a model with one alternative and a cost for each revenue.
     revenue_map = "identity"
+
+    #: The kinds of revenue map that it cannot go with, by name.
+    refused_maps: tuple[str, ...] = ()
+    #: Whether it also goes with an `IGCM`, whose kernel is averaged over.
+    for_igcm = True
+    #: Whether costs may be infinite, so that y is at an end of its range with some probability.
+    allows_infinite_cost = True
+
+    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+        """Build what depends on the other parts of a model, which calls it once.
+
+        :param encoder: of the model: what is read of x, and how many members there are.
+        :param cost_shape: event shape of the costs.
+        """
+
+    def outcome(
+        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
+    ) -> Tensor:
+        """y as a tensor with a row for each of the data, [n] by default.
+
+        :param missing: whether to accept NaN, which marks a missing value.
+        """
+        return vector("y", y, device, missing=missing)
+
+    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
+        """Sites that known costs determine besides y, for the draws of a posterior."""
+        return {}
 
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that this response cannot have."""
@@ -129,6 +156,15 @@ class Binary(Response):
         return EventPlanes.probability64
 
 
+def check_size(y: Tensor) -> None:
+    """Refuse numbers whose squares are not finite."""
+    if (y.abs() > _LARGEST).any():
+        raise ValueError(
+            f"y must have numbers of at most {_LARGEST:g} in size, got "
+            f"{y.abs().nan_to_num().max().item():g}: use another unit"
+        )
+
+
 class _RealResponse(Response):
     """y in units of its own, which are learned; a network of x gives mu_t and the spreads."""
 
@@ -139,11 +175,7 @@ class _RealResponse(Response):
 
     def check_outcome(self, y: Tensor) -> None:
         """Numbers whose squares are finite."""
-        if (y.abs() > _LARGEST).any():
-            raise ValueError(
-                f"y must have numbers of at most {_LARGEST:g} in size, got "
-                f"{y.abs().nan_to_num().max().item():g}: use another unit"
-            )
+        check_size(y)
 
     def learn_unit(self, y: Tensor) -> None:
         """Learn mean and standard deviation.
@@ -275,6 +307,3 @@ class Quantile(_RealResponse):
         loc, spread = self._curve(x)
         level = r[..., 0].to(loc.dtype)
         return ThresholdQuantile(event, loc, spread, level, self.standardizer.scale)
-
-
-RESPONSES = {"binary": Binary, "continuous": Continuous, "quantile": Quantile}

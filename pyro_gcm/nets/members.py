@@ -249,6 +249,16 @@ def of_member(values: Tensor, z: Tensor) -> Tensor:
     return values[index, torch.arange(rows, device=z.device)]
 
 
+def of_each(parameters: Tensor, z: Tensor) -> Tensor:
+    """Parameters of member z of every row, [..., B or 1, *], from those of all members [K, *].
+
+    :param z: one-hot, [..., B or 1, K].
+    """
+    if _is_every_member(z, len(parameters)):
+        return parameters.reshape(len(parameters), *(1,) * (z.dim() - 2), *parameters.shape[1:])
+    return parameters[z.argmax(-1)]
+
+
 def _by_member(layer: OwnLayer, z: Tensor, own: Tensor) -> Tensor:
     """The layer of member z for [..., B, H]."""
     members, shape = len(layer.weight), own.shape

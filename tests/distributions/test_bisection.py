@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.sampling.bisection import REACH, smallest_reaching
+from pyro_gcm.distributions.bisection import REACH, smallest_reaching
 
 
 def test_bisection_finds_steps_and_far_away_values() -> None:

@@ -1,0 +1,117 @@
+"""Times of events that may have been seen in part: censored, or of late entrants."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import ArrayLike, as_tensor, same_rows
+
+
+class SurvivalTimes:
+    """What is known of the times of n events, in any unit.
+
+    The event of a row came at `lower` where `upper` is the same; otherwise after `lower` and not
+    after `upper`. So (t, t) is an exact time, (t, inf) a right-censored, (0, t) a left-censored and
+    (a, b) an interval-censored one. A row with an `entry` is in the data only because its event
+    came after that time (delayed entry, left truncation).
+
+    :param lower: [n], at least 0.
+    :param upper: [n], at least `lower`; inf where the event was not seen to come.
+    :param entry: [n], at least 0 and not above `lower`; 0, for everyone, by default.
+    :raises ValueError: for other values, naming the first row.
+
+    >>> SurvivalTimes([2.0, 3.0, 0.0], [2.0, float("inf"), 4.0])
+    SurvivalTimes(3 rows: 1 exact, 1 right-censored, 1 left-censored)
+    """
+
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, entry: ArrayLike | None = None) -> None:
+        parts = {"lower": _column("lower", lower), "upper": _column("upper", upper)}
+        parts["entry"] = (
+            torch.zeros_like(parts["lower"]) if entry is None else _column("entry", entry)
+        )
+        same_rows(**parts)
+        self.lower, self.upper, self.entry = parts.values()
+        check_times(self.columns())
+
+    @classmethod
+    def right_censored(
+        cls, time: ArrayLike, event: ArrayLike, entry: ArrayLike | None = None
+    ) -> SurvivalTimes:
+        """Times [n], exact where `event` [n] is true and right-censored where it is not."""
+        lower, happened = _column("time", time), _column("event", event)
+        same_rows(time=lower, event=happened)
+        if ((happened != 0) & (happened != 1)).any():
+            raise ValueError("event must be true or false, 1 or 0")
+        return cls(lower, torch.where(happened == 1, lower, math.inf), entry)
+
+    @classmethod
+    def current_status(cls, time: ArrayLike, happened: ArrayLike) -> SurvivalTimes:
+        """Whether the event had come, [n], when a row was looked at once, at a time [n]."""
+        at, before = _column("time", time), _column("happened", happened)
+        same_rows(time=at, happened=before)
+        if ((before != 0) & (before != 1)).any():
+            raise ValueError("happened must be true or false, 1 or 0")
+        came = before == 1
+        return cls(torch.where(came, 0.0, at), torch.where(came, at, math.inf))
+
+    def columns(self) -> Tensor:
+        """(lower, upper, entry) as one tensor [n, 3], float64, as a program takes them."""
+        return torch.stack([self.lower, self.upper, self.entry], -1)
+
+    @property
+    def is_exact(self) -> Tensor:
+        """Whether each time is known, [n]."""
+        return self.lower == self.upper
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def __getitem__(self, rows: Any) -> SurvivalTimes:
+        """Some of the rows, by a slice, a mask or indices."""
+        chosen = rows if isinstance(rows, slice) else torch.as_tensor(rows)
+        return SurvivalTimes(self.lower[chosen], self.upper[chosen], self.entry[chosen])
+
+    def __repr__(self) -> str:
+        right, left = self.upper.isinf(), (self.lower == 0.0) & ~self.upper.isinf()
+        kinds = {
+            "exact": self.is_exact,
+            "right-censored": right,
+            "left-censored": left,
+            "interval-censored": ~(self.is_exact | right | left),
+            "entered late": self.entry > 0.0,
+        }
+        counts = [f"{int(rows.sum())} {name}" for name, rows in kinds.items() if rows.any()]
+        return f"SurvivalTimes({len(self)} rows: {', '.join(counts)})"
+
+
+def _column(name: str, value: ArrayLike) -> Tensor:
+    tensor = as_tensor(name, value).double()
+    if tensor.dim() != 1 or not len(tensor):
+        raise ValueError(f"{name} must have shape [rows], got shape {tuple(tensor.shape)}")
+    return tensor
+
+
+def check_times(columns: Tensor) -> None:
+    """Refuse impossible rows (lower, upper, entry) [n, 3].
+
+    :raises ValueError: naming the first row.
+    """
+    lower, upper, entry = columns.unbind(-1)
+    for wrong, rule in (
+        (columns.isnan().any(-1), "have no NaN"),
+        ((lower < 0.0) | (entry < 0.0), "be at least 0"),
+        (lower.isinf() | entry.isinf(), "have a finite lower and entry"),
+        (upper < lower, "have lower up to upper"),
+        (upper == 0.0, "have exact times above 0 (give those that round to 0 as left-censored)"),
+        (entry > lower, "have entry up to lower"),
+    ):
+        if wrong.any():
+            row = int(wrong.nonzero()[0])
+            raise ValueError(
+                f"y must {rule}, got (lower, upper, entry) = {tuple(columns[row].tolist())} in "
+                f"row {row}"
+            )

@@ -1,0 +1,192 @@
+"""The exact posterior of the costs, given where their event first occurs along an axis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution, constraints
+from torch import Tensor
+
+from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.event_curve import (
+    ABOVE,
+    AT,
+    BELOW,
+    BETWEEN,
+    EventCurve,
+    Sighting,
+)
+from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
+from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.intervals import log_interval
+from pyro_gcm.distributions.order_event import OrderEvent
+
+
+class CurvePosterior(TorchDistribution):
+    """p(c | where the event first occurs), sampled exactly.
+
+    Above or below a position it is `CostPosterior` of the event there. At a position, or between
+    two, one of the terms of `EventCurve` is drawn: the alternative that occurs, and the cost of it
+    that is met last. At a position that cost equals its revenue, its others are truncated below
+    theirs, and the other alternatives miss. Between two positions that cost lies between its two
+    revenues, the costs before it below the higher and those after it below the lower one, while
+    the alternatives before miss the higher revenues and those after miss the lower ones.
+
+    The density at a position is with respect to that position and the costs that are free given it:
+    log p(c) + log of the slope of the cost that is met - log-density of the position.
+
+    :param curve: of an event whose cost is a distribution.
+    :param seen: what was seen of the position.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(
+        self, curve: EventCurve, seen: Sighting, *, validate_args: bool | None = None
+    ) -> None:
+        self.curve, self.seen = curve, seen
+        event = curve.event
+        batch_shape = broadcast_shapes(event.batch_shape, seen.kind.shape)
+        super().__init__(batch_shape, event.cost.event_shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False)
+    def support(self) -> Any:
+        """The support of the cost; a draw that contradicts what was seen has density 0."""
+        cost: Any = self.curve.event.cost
+        return cost.support
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> CurvePosterior:
+        """The same posterior with a larger batch shape."""
+        new = CurvePosterior(self.curve, self.seen, validate_args=False)
+        new._batch_shape, new._validate_args = torch.Size(batch_shape), self._validate_args
+        return new
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Density of costs [..., (G,) K]; -inf where they contradict what was seen."""
+        if self._validate_args:
+            self._validate_sample(value)
+        seen, cost = self.seen, self.curve.event.cost
+        assert not isinstance(cost, Tensor)
+        log_ratio = self._log_prob_given(value) - self.curve.log_prob(seen)
+        log_p: Tensor = cost.log_prob(value)
+        return log_p + log_ratio.to(log_p.dtype)
+
+    def _log_prob_given(self, value: Tensor) -> Tensor:
+        """Log-probability of what was seen once the costs are known."""
+        seen, event = self.seen, self.curve.event
+
+        def occurs(shift: Tensor) -> Tensor:
+            return self.curve.at(shift).given_cost(value).mean == 1.0
+
+        agrees = torch.where(
+            seen.kind == BETWEEN,
+            occurs(seen.high) & ~occurs(seen.low),
+            occurs(seen.end) == (seen.kind == BELOW),
+        )
+        log_p = agrees.double().log()
+        if not seen.has(AT):
+            return log_p
+        # The event occurs at the position if the margin of its costs, which is 0, would grow.
+        margin = (event.revenue + seen.low).to(value.dtype) - value
+        worst, which = margin.min(-1)
+        slope = seen.slope.expand(margin.shape).gather(-1, which.unsqueeze(-1)).squeeze(-1)
+        if event.cost_event_dim == 2:
+            worst, best = worst.max(-1)
+            slope = slope.gather(-1, best.unsqueeze(-1)).squeeze(-1)
+        at = torch.where(worst == 0.0, slope.double().log(), -math.inf)
+        return torch.where(seen.kind == AT, at, log_p)
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
+        seen, shape = self.seen, torch.Size(sample_shape) + self.batch_shape
+        draw = None
+        if seen.has(ABOVE) or seen.has(BELOW):
+            event = self.curve.at(seen.end)
+            outcome = (seen.kind == BELOW).double().expand(shape)
+            draw = CostPosterior(event.expand(shape), outcome, validate_args=False).sample()
+        for kind, sampler in ((BETWEEN, self._sample_between), (AT, self._sample_at)):
+            if not seen.has(kind):
+                continue
+            part = sampler(shape)
+            chosen = (seen.kind == kind).reshape(*seen.kind.shape, *(1,) * len(self.event_shape))
+            draw = part if draw is None else torch.where(chosen, part, draw)
+        assert draw is not None
+        return draw
+
+    def _sample_at(self, shape: torch.Size) -> Tensor:
+        """Draws given the position, [*shape, (G,) K]."""
+        revenue = self._revenue(self.seen.low, shape)
+        g, k = self._drawn_term(self.curve.log_density_terms(self.seen.low, self.seen.slope), shape)
+        hits, misses = (self._one_by_one(self.seen.low, shape, outcome) for outcome in (1.0, 0.0))
+        hits = torch.where(k, revenue, hits)
+        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+
+    def _sample_between(self, shape: torch.Size) -> Tensor:
+        """Draws given that the position lies between two, [*shape, (G,) K]."""
+        low, high = self.seen.low, self.seen.high
+        g, k = self._drawn_term(self.curve.log_between_terms(low, high), shape)
+        below_high, below_low = (self._one_by_one(shift, shape, 1.0) for shift in (high, low))
+        miss_high, miss_low = (self._one_by_one(shift, shape, 0.0) for shift in (high, low))
+        before = k.flip(-1).cumsum(-1).flip(-1) > 0  # up to the chosen cost
+        hits = torch.where(before, below_high, below_low)
+        hits = torch.where(k, self._inside(low, high, shape), hits)
+        earlier = (g.flip(-1).cumsum(-1).flip(-1) > 0).unsqueeze(-1)
+        misses = torch.where(earlier, miss_high, miss_low)
+        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+
+    def _drawn_term(self, terms: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
+        """Which alternative [*shape, G] and which cost [*shape, G, K] a drawn term belongs to."""
+        terms = terms.expand(*shape, *terms.shape[-2:])
+        flat = torch.softmax(terms.flatten(-2), -1)
+        index = torch.multinomial(flat.reshape(-1, flat.shape[-1]), 1)
+        chosen = torch.zeros_like(flat.reshape(-1, flat.shape[-1]), dtype=torch.bool)
+        chosen = chosen.scatter_(-1, index, True).reshape(terms.shape)
+        return chosen.any(-1), chosen
+
+    def _one_by_one(self, shift: Tensor, shape: torch.Size, outcome: float) -> Tensor:
+        """Costs [*shape, G, K] of every alternative for itself, given that it hits or misses."""
+        event = self.curve.at(shift)
+        cost: Any = base_distribution(event.base_dist)
+        revenue, logits = event.point, event.logits
+        if event.cost_event_dim == 1:
+            posterior = CostPosterior(
+                event.expand(shape),
+                torch.full(shape, outcome, device=revenue.device),
+                validate_args=False,
+            )
+            return posterior.sample().unsqueeze(-2)
+        cost = cost.to_event(1)
+        if logits is not None:
+            cost = InfiniteCost(cost, logits, validate_args=False)
+        alone = OrderEvent(cost, revenue, validate_args=False)
+        rows = torch.Size((*shape, self.event_shape[0]))
+        given = torch.full(rows, outcome, device=revenue.device)
+        return CostPosterior(alone.expand(rows), given, validate_args=False).sample()
+
+    def _inside(self, low: Tensor, high: Tensor, shape: torch.Size) -> Tensor:
+        """Costs [*shape, G, K] between the revenues at two shifts."""
+        base: Any = base_distribution(self.curve.event.base_dist)
+        a, b = (self.curve.event.revenue.double() + shift for shift in (low, high))
+        log_inside = log_interval(base, a, b)
+        v = torch.rand((*shape, *log_inside.shape[-len(self.event_shape) :]), dtype=torch.float64)
+        v = v.to(log_inside.device)
+        log_p = torch.logaddexp(tail_log_probs(base, a)[0], v.log() + log_inside)
+        log_q = torch.logaddexp(tail_log_probs(base, b)[1], torch.log1p(-v) + log_inside)
+        draw = cost_family(type(base)).quantile(base, log_p, log_q)
+        dtype = self.curve.event.dtype
+        highest = torch.nextafter(b.to(dtype), torch.full_like(b, -math.inf, dtype=dtype))
+        draw = torch.maximum(torch.minimum(draw.to(dtype), highest), a.to(dtype))
+        return draw if len(self.event_shape) == 2 else draw.unsqueeze(-2)
+
+    def _revenue(self, shift: Tensor, shape: torch.Size) -> Tensor:
+        """What the costs are compared with at a shift, [*shape, G, K]."""
+        point = self.curve.at(shift).point.to(self.curve.event.dtype)
+        point = point.expand(*shape, *self.event_shape)
+        return point if len(self.event_shape) == 2 else point.unsqueeze(-2)
+
+    def _event_shaped(self, draw: Tensor) -> Tensor:
+        return draw if len(self.event_shape) == 2 else draw.squeeze(-2)

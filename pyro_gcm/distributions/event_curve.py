@@ -1,0 +1,205 @@
+"""The probability of an order event as one more revenue moves: a distribution function.
+
+With one more revenue s, whose maps m_gk enter every cost, Pr(event at s) = Pr(any g: all k:
+c_gk < r_gk + m_gk(s)) rises from 0 to 1 as s runs over the line. It is the distribution function of
+the first s at which the event occurs: the time of an event, or with s = -t a whole distribution
+(paper, Lemma 1). Here are its density and its differences as sums of positive terms,
+
+    d/ds Pr = sum_gk  f_gk m'_gk  prod_{k' != k} hit_gk'  prod_{g' != g} miss_g'
+    Pr(b) - Pr(a) = sum_gk  (F_gk(b) - F_gk(a))  prod_{k' < k} hit_gk'(b) prod_{k' > k} hit_gk'(a)
+                                             prod_{g' < g} miss_g'(b) prod_{g' > g} miss_g'(a)
+
+with hit_gk = Pr(c_gk < r_gk + m_gk) and miss_g = 1 - prod_k hit_gk: nothing cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, pad
+
+from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm.distributions.families import base_distribution
+from pyro_gcm.distributions.infinite_cost import prepend_atom
+from pyro_gcm.distributions.intervals import log_interval
+from pyro_gcm.distributions.numerics import coarse, log_any, on_grid
+from pyro_gcm.distributions.order_event import OrderEvent
+
+#: Positions [...] to the shifts of the revenues and their slopes, each [..., (G,) K], float64.
+Axis = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+#: What was seen of the first position at which the event occurs: it itself, that it lies above a
+#: position, below one, or between two.
+AT, ABOVE, BELOW, BETWEEN = 0, 1, 2, 3
+
+
+class Sighting(NamedTuple):
+    """What was seen of the first position at which an event occurs.
+
+    :param kind: AT, ABOVE, BELOW or BETWEEN, int8, [...].
+    :param low: shift at the position, or at the lower end, [..., (G,) K]; finite everywhere.
+    :param high: shift at the upper end, above `low` where that is looked at.
+    :param slope: of the shift at `low`.
+    :param event_dim: dimensions of the costs: 1, or 2 with alternatives.
+    """
+
+    kind: Tensor
+    low: Tensor
+    high: Tensor
+    slope: Tensor
+    event_dim: int
+
+    @classmethod
+    def of_ends(
+        cls, kind: Tensor, low: Tensor, high: Tensor, slope: Tensor, event_dim: int
+    ) -> Sighting:
+        """The same from ends that may be anything finite where they are not looked at.
+
+        There they are put in order, so that no branch that is not taken has a NaN in its gradient.
+        """
+        of_row = kind.reshape(*kind.shape, *(1,) * event_dim)
+        high = torch.where((of_row == BELOW) | (of_row == BETWEEN), high, low + 1.0)
+        return cls(kind, torch.where(of_row == BELOW, high - 1.0, low), high, slope, event_dim)
+
+    def has(self, kind: int) -> bool:
+        """Whether a row is of this kind."""
+        return bool((self.kind == kind).any())
+
+    @property
+    def end(self) -> Tensor:
+        """The end that is known: `high` where the position lies below it, else `low`."""
+        of_row = self.kind.reshape(*self.kind.shape, *(1,) * self.event_dim)
+        return torch.where(of_row == BELOW, self.high, self.low)
+
+
+class _Point(NamedTuple):
+    """What is known of the costs at one shift."""
+
+    revenue: Tensor  # [..., (G,) K]
+    hit: Tensor  # logarithms, of each cost [..., G, K]
+    miss: Tensor  # and of each alternative [..., G]
+
+
+class EventCurve:
+    """The order event with all of its revenues shifted along an axis.
+
+    :param event: `OrderEvent` of a cost distribution and a revenue tensor.
+    """
+
+    def __init__(self, event: OrderEvent) -> None:
+        self.event = event
+
+    def at(self, shift: Tensor) -> OrderEvent:
+        """The event with this much, [..., (G,) K], added to its revenues."""
+        event = self.event
+        return OrderEvent(
+            event.cost,
+            event.revenue + shift,
+            cost_event_dim=event.cost_event_dim,
+            validate_args=False,
+        )
+
+    def probability(self, axis: Axis, position: Tensor) -> Tensor:
+        """Pr(event at positions), [...], float64, without gradients.
+
+        It rises with the position and with the revenues, rounding included: both are on a grid.
+        """
+        return self.at(on_grid(axis(coarse(position))[0])).probability64()
+
+    def log_prob(self, seen: Sighting) -> Tensor:
+        """log-probability of what was seen, a density by s where it is the position, float64."""
+        kind, found = seen.kind, None
+        if seen.has(ABOVE) or seen.has(BELOW):
+            found = self.at(seen.end).log_prob64((kind == BELOW).double())
+        if seen.has(BETWEEN):
+            part = self.log_between(seen.low, seen.high)
+            found = part if found is None else torch.where(kind == BETWEEN, part, found)
+        if seen.has(AT):
+            part = self.log_density(seen.low, seen.slope)
+            found = part if found is None else torch.where(kind == AT, part, found)
+        assert found is not None
+        return found
+
+    def log_density(self, shift: Tensor, slope: Tensor) -> Tensor:
+        """log d Pr / ds, [...], float64.
+
+        :param slope: derivatives of the shift by s, positive.
+        """
+        terms = self.log_density_terms(shift, slope)
+        return terms.flatten(-2).logsumexp(-1)
+
+    def log_density_terms(self, shift: Tensor, slope: Tensor) -> Tensor:
+        """Its terms [..., G, K]: the cost that is met last of the alternative that occurs."""
+        point = self._point(shift)
+        own = self._rows(self._base.log_prob(point.revenue) + slope.log())
+        of_costs = own + _before(point.hit) + _after(point.hit)
+        return of_costs + self._of_alternatives(_before(point.miss) + _after(point.miss))
+
+    def log_between(self, low: Tensor, high: Tensor) -> Tensor:
+        """log(Pr(high) - Pr(low)) for shifts low < high of every revenue, [...], float64."""
+        return self.log_between_terms(low, high).flatten(-2).logsumexp(-1)
+
+    def log_between_terms(self, low: Tensor, high: Tensor) -> Tensor:
+        """Its terms [..., G, K]: the last cost in between of the first alternative to occur."""
+        a, b = self._point(low), self._point(high)
+        own = self._rows(log_interval(self._base, a.revenue, b.revenue))
+        of_costs = own + _before(b.hit) + _after(a.hit)
+        return of_costs + self._of_alternatives(_before(b.miss) + _after(a.miss))
+
+    @property
+    def _base(self) -> Any:
+        """The univariate costs, of batch shape [..., (G,) K]."""
+        return base_distribution(self.event.base_dist)
+
+    def _rows(self, of_costs: Tensor) -> Tensor:
+        """[..., (G,) K] with a dimension G, which is 1 without alternatives."""
+        return of_costs if self.event.cost_event_dim == 2 else of_costs.unsqueeze(-2)
+
+    def _of_alternatives(self, log_p: Tensor) -> Tensor:
+        """log_p [..., G] and that the alternative is finite, as [..., G, 1]."""
+        if self.event.logits is not None:
+            log_p = log_p + logsigmoid(-self._logits().double())
+        return log_p.unsqueeze(-1)
+
+    def _logits(self) -> Tensor:
+        """Log-odds of an infinite cost, [..., G]."""
+        assert self.event.logits is not None
+        logits = self.event.logits
+        return logits if self.event.cost_event_dim == 2 else logits.unsqueeze(-1)
+
+    def _point(self, shift: Tensor) -> _Point:
+        event = self.at(shift)
+        hit, miss = (self._rows(log_p) for log_p in event.coordinate_log_probs())
+        if event.logits is None:
+            return _Point(event.point.double(), hit, log_any(miss, hit))
+        with_atom = prepend_atom(self._logits(), hit, miss)
+        return _Point(event.point.double(), hit, log_any(with_atom[1], with_atom[0]))
+
+
+def first_occurrence(cost: Tensor, revenue: Tensor, axis: Axis, event_dim: int) -> Tensor:
+    """The smallest position [...] at which the event of known costs occurs; inf if it never does.
+
+    :param cost: [..., (G,) K]; `revenue`: likewise, before it is shifted.
+    """
+
+    def lead(position: Tensor) -> Tensor:
+        margin = (revenue + axis(position)[0] - cost).amin(-1)
+        return margin.amax(-1) if event_dim == 2 else margin
+
+    shape = torch.broadcast_shapes(cost.shape, revenue.shape)
+    start = torch.zeros(shape[: len(shape) - event_dim], dtype=torch.float64, device=cost.device)
+    return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
+
+
+def _before(log_p: Tensor) -> Tensor:
+    """Sums along the last dimension of what comes before each entry."""
+    return pad(log_p[..., :-1].cumsum(-1), (1, 0))
+
+
+def _after(log_p: Tensor) -> Tensor:
+    """Sums along the last dimension of what comes after each entry."""
+    return _before(log_p.flip(-1)).flip(-1)

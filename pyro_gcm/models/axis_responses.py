@@ -1,0 +1,206 @@
+"""Responses that are where an order event first occurs along one more revenue (paper, Lemma 1).
+
+The revenue is a time, or minus a threshold of y. It enters every cost through an increasing map
+that runs from -inf to inf, added to the map of the other revenues, so that the probability of the
+event is a distribution function along it, monotone in the other revenues.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._evaluating import evaluating
+from pyro_gcm._recipe import recorded
+from pyro_gcm._standardizer import Standardizer
+from pyro_gcm._validation import kind, positive_int
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
+from pyro_gcm.distributions.event_curve import Axis, EventCurve
+from pyro_gcm.models.responses import Response, check_size
+from pyro_gcm.nets.axis_map import AxisMap
+from pyro_gcm.nets.members import of_each
+from pyro_gcm.sampling.base_samples import elementwise
+
+#: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
+_FAR = 1e4
+_LEAST_GAIN = 1.0
+
+
+class AxisResponse(Response):
+    """What they share: the map of the axis, one for each cost, and for each member.
+
+    :param knots: bends of the map, see `nets.AxisMap`.
+    :param axis: the map itself, in place of `nets.AxisMap`: an increasing module from positions
+        [..., 1] to [..., (members,) (G,) K] that is unbounded on both sides.
+    """
+
+    has_cdf = True
+    refused_maps = ("probit",)
+    for_igcm = False
+
+    def __init__(self, knots: int, axis: nn.Module | None) -> None:
+        super().__init__()
+        self.knots = positive_int("knots", knots, minimum=0)
+        self.members = 0
+        self._own = axis
+        self.axis: Any = axis
+
+    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+        """Build the map for these costs, or check that of the user.
+
+        :raises ValueError: for a map of another shape, or one that is bounded or falls.
+        """
+        shape, self.members = encoder.map_shape(cost_shape), encoder.members
+        self.event_dim = len(cost_shape)
+        if self._own is None:
+            self.axis = AxisMap(shape, self.knots)
+        else:
+            _check_axis(self._own, shape)
+
+    def axis_of(self, covariates: Tensor) -> Axis:
+        """Positions to the shifts of the revenues, for draws [..., B] of what is read of x."""
+        z = covariates[..., : self.members]
+        if isinstance(self.axis, AxisMap):
+            weights = self.axis.weights()
+            weights = of_each(weights, z) if self.members else weights
+            return lambda position: self.axis.along(weights, position, self.event_dim)
+        return lambda position: self._own_axis(position, z)
+
+    def _own_axis(self, position: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """A map of the user's and its derivative, by forward differentiation."""
+        like = next(self.axis.parameters(), torch.zeros((), dtype=torch.float64))
+        at = position.to(like.dtype).unsqueeze(-1)
+        shift, slope = torch.func.jvp(self.axis, (at,), (torch.ones_like(at),))
+        if self.members:
+            shift, slope = (_of_member(part, z, self.event_dim) for part in (shift, slope))
+        return shift.double(), slope.double()
+
+
+def _of_member(values: Tensor, z: Tensor, event_dim: int) -> Tensor:
+    """Values of member z from those of all, [..., K, (G,) C] -> [..., (G,) C]."""
+    chosen = z.reshape(*z.shape, *(1,) * event_dim).to(values.dtype)
+    return (values * chosen).sum(-event_dim - 1)
+
+
+@torch.no_grad()
+def _check_axis(part: nn.Module, shape: tuple[int, ...]) -> None:
+    """Refuse a map of an axis that gives no proper distribution."""
+    why = (
+        "each position enters every cost through an increasing map that runs from -inf to inf, or "
+        "there would be no proper distribution (with the identity map of [-t, r], F(-inf) is "
+        "1 - Pr(c < r) in place of 0)"
+    )
+    if not isinstance(part, nn.Module):
+        raise TypeError(f"axis must be a module such as nets.AxisMap, got {kind(part)}: {why}")
+    like = next(part.parameters(), torch.zeros((), dtype=torch.float64))
+    positions = torch.tensor([-2 * _FAR, -_FAR, -3.0, -1.0, 0.0, 1.0, 3.0, _FAR, 2 * _FAR]).to(like)
+    with evaluating(part):
+        values = part(positions[:, None])
+    if tuple(values.shape[1:]) != tuple(shape):
+        raise ValueError(
+            f"axis must give values of shape {tuple(shape)} for a position, got "
+            f"{tuple(values.shape[1:])}: {why}"
+        )
+    gains = values.diff(dim=0)
+    if not (gains > 0.0).all():
+        raise ValueError(f"axis must increase everywhere, but it does not: {why}")
+    if not (values.isfinite().all() and (gains[[0, -1]] > _LEAST_GAIN).all()):
+        raise ValueError(f"axis must be unbounded on both sides, but it flattens: {why}")
+
+
+@recorded("models.WholeDistribution")
+class WholeDistribution(AxisResponse):
+    """A real y whose whole distribution is the order event at [-t, r] (paper, Lemma 1).
+
+    1 - F(t | z, x, r) is the probability of the event once -t has been added to the revenues by its
+    own map. y is stochastically ordered in r, so that its quantiles cannot cross and rise with r.
+    Nothing is assumed of its shape. The prediction is its mean, over the range of the training rows
+    and a tenth of it on each side.
+
+    :param knots: bends of the map of -t.
+    :param axis: a map of -t of your own, see `AxisResponse`.
+    :param points: thresholds of the sum that is the mean.
+    """
+
+    predicts = "mean"
+    allows_infinite_cost = False
+    ends: Tensor
+
+    def __init__(
+        self,
+        x_dim: int = 0,
+        hidden: Any = 16,
+        *,
+        knots: int = 8,
+        axis: nn.Module | None = None,
+        points: int = 96,
+    ) -> None:
+        super().__init__(knots, axis)
+        self.points = positive_int("points", points, minimum=2)
+        self.standardizer = Standardizer(1)
+        self.register_buffer("ends", torch.tensor([-4.0, 4.0]))
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Numbers whose squares are finite."""
+        check_size(y)
+
+    def learn_unit(self, y: Tensor) -> None:
+        """Learn mean, standard deviation, range, and the knots of the map."""
+        self.standardizer.learn(y.unsqueeze(-1))
+        position = self._position(y.double())
+        low, high = position.min(), position.max()
+        margin = 0.1 * (high - low) + 1.0
+        self.ends.copy_(torch.stack([low - margin, high + margin]))
+        if hasattr(self.axis, "learn"):
+            self.axis.learn(position.unsqueeze(-1))
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """y less its mean, over its standard deviation."""
+        return -self._position(y.double())
+
+    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
+        return torch.promote_types(dtype, self.standardizer.loc.dtype)
+
+    def _position(self, y: Tensor) -> Tensor:
+        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
+        return -(y - loc) / scale
+
+    def _value(self, position: Tensor) -> Tensor:
+        return self.standardizer.loc.double() - self.standardizer.scale.double() * position
+
+    def _log_slope(self, y: Tensor) -> Tensor:
+        return -self.standardizer.scale.double().log().expand(y.shape)
+
+    @property
+    def units(self) -> AxisUnits:
+        """y = loc - scale s."""
+        return AxisUnits(self._position, self._value, self._log_slope)
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> AlongAxis:
+        """y in its units."""
+        return AlongAxis(event, self.axis_of(x), self.units)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """The mean of y within its range: the lowest value and the sum of Pr(y > t) dt above it."""
+        low, high = self.ends.double()
+        step = (high - low) / self.points
+        # Midpoints, whose sum is exact to many digits for a smooth function.
+        steps = torch.arange(self.points, dtype=torch.float64, device=low.device)
+        mean = survival_sum(event, self.axis_of(x), low + (steps + 0.5) * step)
+        return self._value(high) + self.standardizer.scale.double() * step * mean
+
+
+def survival_sum(event: OrderEvent, axis: Axis, positions: Tensor) -> Tensor:
+    """Sum over positions [J] of Pr(event), [...], float64; it rises with the revenues."""
+    curve, total = EventCurve(event), None
+    with elementwise():
+        for position in positions:
+            at = position.reshape(1)
+            part = curve.probability(axis, at)
+            total = part if total is None else total + part
+    assert total is not None
+    return total

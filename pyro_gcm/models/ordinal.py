@@ -1,0 +1,79 @@
+"""Ordered levels as a response: thresholds that are revenues of one order event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._recipe import recorded
+from pyro_gcm._validation import positive_int
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.curve_outcome import OrderedLevel
+from pyro_gcm.models.responses import Response
+from pyro_gcm.nets.members import of_each
+from pyro_gcm.nets.revenue_maps import PositiveLinear
+
+#: Smallest distance between the shifts of neighbouring levels, so that each has some probability.
+_LEAST = 1e-3
+
+
+@recorded("models.Ordinal")
+class Ordinal(Response):
+    """Levels y in {0, 1, .., L-1}: Pr(y >= l | z, x, r) is the order event at threshold l.
+
+    Every threshold lowers the revenues by an amount that is learned for each cost (and member), and
+    that grows from level to level. So each cumulative probability is monotone in r, and they
+    cannot cross (paper, Lemma 1). The prediction is the mean level.
+
+    :param levels: number L of levels, at least 2.
+    """
+
+    predicts = "mean level"
+    has_cdf = True
+    for_igcm = False
+
+    def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:
+        super().__init__()
+        self.levels = positive_int("levels", levels, minimum=2)
+        self.members = 0
+        self.gaps: Any = None
+
+    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+        """Build the distances between the thresholds of these costs."""
+        self.members = encoder.members
+        if self.levels > 2:
+            self.gaps = PositiveLinear(self.levels - 2, encoder.map_shape(cost_shape))
+            self.gaps.start_around(1.0, slice(None))
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Whole numbers from 0 to L - 1."""
+        strange = ((y != y.round()) | (y < 0) | (y > self.levels - 1)) & ~y.isnan()
+        if strange.any():
+            raise ValueError(
+                f"y must be a level from 0 to {self.levels - 1} for {self.levels} levels, got "
+                f"{sorted(set(y[strange].tolist()))[:5]}"
+            )
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """Levels as numbers from -1 to 1."""
+        return 2.0 * y / (self.levels - 1) - 1.0
+
+    def shifts(self, covariates: Tensor) -> Tensor:
+        """What the thresholds of the levels 1 .. L-1 add to the revenues, [L-1, ..., (G,) K]."""
+        if self.levels == 2:
+            return covariates.new_zeros(1, dtype=torch.float64)[:, None]
+        gaps = self.gaps.weight.double() + _LEAST  # [(members,) (G,) K, L-2]
+        if self.members:
+            gaps = of_each(gaps, covariates[..., : self.members])
+        lowered = -gaps.cumsum(-1).movedim(-1, 0)
+        return torch.cat([torch.zeros_like(lowered[:1]), lowered])
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderedLevel:
+        """p(y | z, x, r)."""
+        return OrderedLevel(event, self.shifts(x))
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """The mean level, the sum of Pr(y >= l) over the levels from 1."""
+        return OrderedLevel(event, self.shifts(x)).cumulative().sum(0)

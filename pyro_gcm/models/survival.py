@@ -1,0 +1,165 @@
+"""Times of events as a response: the order event with a time among its revenues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributions.transforms import ExpTransform, Transform
+
+from pyro_gcm._recipe import recorded
+from pyro_gcm._standardizer import Standardizer
+from pyro_gcm._validation import ArrayLike, as_tensor, positive, shown
+from pyro_gcm.data.survival_times import SurvivalTimes, check_times
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.curve_outcome import AxisUnits, EventTime
+from pyro_gcm.distributions.event_curve import EventCurve
+from pyro_gcm.models.axis_responses import AxisResponse
+
+#: What stands for the time 0 of a right-censored row, whose logarithm has to be finite.
+_EARLIEST = 1e-300
+
+
+@recorded("models.Survival")
+class Survival(AxisResponse):
+    """The time of an event, any part of which may be censored: c < r with time among the revenues.
+
+    Pr(T <= t | z, x, r) is the probability of the event at a standardised log t, which enters every
+    cost through an increasing map onto the whole line: with one cost this is a transformation model
+    (an accelerated failure time whose time axis is learned), and z makes it a mixture of them. The
+    other revenues r can only bring the event forward. A cost that may be infinite (`p0`) is a cured
+    fraction. y is a `data.SurvivalTimes`, or (lower, upper, entry) as a tensor [n, 3].
+
+    The prediction is Pr(T <= horizon).
+
+    :param time_map: "log", or an increasing torch transform from (0, inf) onto the whole line.
+    :param horizon: a time, in the units of y; by default the median of the times in the training
+        rows, censored or not.
+    :param knots: bends of the map of the standardised log t.
+    :param axis: a map of your own in its place, see `AxisResponse`.
+    """
+
+    predicts = "probability by the horizon"
+    is_probability = True
+    reference: Tensor
+
+    def __init__(
+        self,
+        x_dim: int = 0,
+        hidden: Any = 16,
+        *,
+        time_map: str | Transform = "log",
+        horizon: float | None = None,
+        knots: int = 8,
+        axis: nn.Module | None = None,
+    ) -> None:
+        super().__init__(knots, axis)
+        self.transform = _checked_map(time_map)
+        self.horizon = None if horizon is None else positive("horizon", horizon)
+        self.register_buffer("reference", torch.tensor(self.horizon or 1.0, dtype=torch.float64))
+        self.standardizer = Standardizer(1)
+
+    def outcome(
+        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
+    ) -> Tensor:
+        """(lower, upper, entry), [n, 3] in float64.
+
+        :raises TypeError: for anything else than `SurvivalTimes` or numbers.
+        :raises ValueError: for impossible times.
+        """
+        if isinstance(y, SurvivalTimes):
+            columns = y.columns()
+        else:
+            columns = as_tensor("y", y).double()
+            if columns.dim() != 2 or columns.shape[1] != 3 or not len(columns):
+                raise ValueError(
+                    "y must be SurvivalTimes, or have shape [rows, 3] of (lower, upper, entry), "
+                    f"got shape {tuple(columns.shape)}"
+                )
+            check_times(columns)
+        unknown = (columns[:, 0] == 0.0) & columns[:, 1].isinf()
+        columns = columns.index_put((unknown, torch.tensor(0)), columns.new_tensor(_EARLIEST))
+        return columns.to(device)
+
+    def learn_unit(self, y: Tensor) -> None:
+        """Learn location and scale of the mapped times, the knots, and the horizon if it is open.
+
+        An interval-censored row counts with both of its ends.
+        """
+        lower, upper = y[:, 0].double(), y[:, 1].double()
+        exact = lower == upper
+        times = torch.cat([lower[lower > _EARLIEST], upper[~exact & ~upper.isinf()]])
+        if not len(times):
+            raise ValueError("y must have a time above 0")
+        self.standardizer.learn(self.transform(times).unsqueeze(-1))
+        if self.horizon is None:
+            self.reference.copy_(times.median())
+        if hasattr(self.axis, "learn"):
+            self.axis.learn(self._position(times).unsqueeze(-1))
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """No guide reads times.
+
+        :raises ValueError: always: no guide reads times.
+        """
+        raise ValueError(
+            "guide must not read y with response='survival', whose times may be known in part "
+            "only: use guide='prior' or 'amortised'"
+        )
+
+    def _position(self, time: Tensor) -> Tensor:
+        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
+        mapped: Tensor = self.transform(time)
+        return (mapped - loc) / scale
+
+    def _value(self, position: Tensor) -> Tensor:
+        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
+        time: Tensor = self.transform.inv(loc + scale * position)
+        return time
+
+    def _log_slope(self, time: Tensor) -> Tensor:
+        log_jacobian = self.transform.log_abs_det_jacobian(time, self.transform(time))
+        return log_jacobian - self.standardizer.scale.double().log()
+
+    @property
+    def units(self) -> AxisUnits:
+        """Times and positions."""
+        return AxisUnits(self._position, self._value, self._log_slope)
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> EventTime:
+        """p(lower, upper, entry | z, x, r)."""
+        return EventTime(event, self.axis_of(x), self.units)
+
+    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
+        """t, the time of the event that known costs lead to; inf where it never comes."""
+        return {"t": p_y.drawn(cost)[..., 0].to(p_y.event.dtype)}
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """Pr(T <= horizon | z)."""
+        position = self._position(self.reference.reshape(1))
+        return EventCurve(event).probability(self.axis_of(x), position)
+
+
+def _checked_map(time_map: Any) -> Transform:
+    """The transform of times.
+
+    :raises ValueError: for one that does not run from -inf at 0 to inf.
+    """
+    if isinstance(time_map, str) and time_map == "log":
+        return ExpTransform().inv
+    if not isinstance(time_map, Transform):
+        raise ValueError(
+            "time_map must be 'log' or a torch transform from (0, inf) onto the whole line, such "
+            f"as SoftplusTransform().inv, got {shown(time_map)}"
+        )
+    times = torch.tensor([1e-300, 1e-150, 1e-3, 1.0, 1e3, 1e150, 1e300], dtype=torch.float64)
+    mapped = time_map(times)
+    gains = mapped.diff()
+    if not (mapped.isfinite().all() and (gains > 0.0).all() and (gains[[0, -1]] > 1.0).all()):
+        raise ValueError(
+            f"time_map must increase from -inf at time 0 to inf, got {time_map!r} with values "
+            f"{mapped.tolist()} at the times {times.tolist()}: otherwise there would be no proper "
+            "distribution of times"
+        )
+    return time_map

@@ -73,7 +73,8 @@ class AxisResponse(Response):
         """A map of the user's and its derivative, by forward differentiation."""
         like = next(self.axis.parameters(), torch.zeros((), dtype=torch.float64))
         at = position.to(like.dtype).unsqueeze(-1)
-        shift, slope = torch.func.jvp(self.axis, (at,), (torch.ones_like(at),))
+        both: Any = torch.func.jvp(self.axis, (at,), (torch.ones_like(at),))
+        shift, slope = both
         if self.members:
             shift, slope = (_of_member(part, z, self.event_dim) for part in (shift, slope))
         return shift.double(), slope.double()
@@ -164,6 +165,10 @@ class WholeDistribution(AxisResponse):
     def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
         return torch.promote_types(dtype, self.standardizer.loc.dtype)
+
+    def from_standard(self, standard: Tensor) -> Tensor:
+        """y from its number of standard deviations above the mean."""
+        return self._value(-standard)
 
     def _position(self, y: Tensor) -> Tensor:
         loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()

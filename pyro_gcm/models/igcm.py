@@ -26,8 +26,9 @@ from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
 from pyro_gcm.models.base import in_units
+from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.implicit_objectives import IGCM_OBJECTIVES
-from pyro_gcm.models.predictions import Predictions, prediction
+from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.responses import Response
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
@@ -35,7 +36,7 @@ from pyro_gcm.sampling.base_samples import in_blocks
 
 
 @recorded("models.IGCM")
-class IGCM(Predictions):
+class IGCM(DistributionPredictions):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::

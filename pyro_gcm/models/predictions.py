@@ -143,7 +143,7 @@ class Predictions(Posteriors):
                 return torch.logsumexp(log_p, 0) - math.log(len(log_p))
             return torch.logsumexp(log_p + draws.log_weights, 0)
 
-        return self._in_blocks(log_mean, num_samples, x, r, y, c)
+        return self.by_blocks(log_mean, num_samples, x, r, y, c)
 
     @prediction
     def cdf(
@@ -169,7 +169,7 @@ class Predictions(Posteriors):
             p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
             return draws.mean(p_y.cdf(rows.y))
 
-        return self._in_blocks(mean, num_samples, x, r, y)
+        return self.by_blocks(mean, num_samples, x, r, y)
 
     @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
@@ -205,7 +205,7 @@ class Predictions(Posteriors):
                 return draws.z.new_full((draws.z.shape[1],), len(draws.z))
             return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
 
-        return self._in_blocks(size, num_samples, x, r)
+        return self.by_blocks(size, num_samples, x, r)
 
     # What the methods above have in common
 
@@ -230,13 +230,17 @@ class Predictions(Posteriors):
         samples: Tensor = self.base_samples(num_samples)
         return samples
 
-    def _in_blocks(
+    def by_blocks(
         self,
         function: Callable[[Draws, Rows], Tensor],
         num_samples: int | None,
         *columns: ArrayLike | None,
+        dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """`function` of draws and rows for the columns x, r, (y, c), block by block."""
+        """`function` of draws and rows for the columns x, r, (y, c), block by block.
+
+        :param dtype: of the result; that of the model by default.
+        """
         base, objective = self.base(num_samples), self.trained_objective
 
         def block(*columns: Tensor) -> Tensor:
@@ -245,4 +249,4 @@ class Predictions(Posteriors):
             return function(draws, rows)
 
         rows = filter(torch.is_tensor, self.rows(*columns))
-        return in_blocks(block, *rows, draws=len(base)).to(self.dtype)
+        return in_blocks(block, *rows, draws=len(base)).to(dtype or self.dtype)

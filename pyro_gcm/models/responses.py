@@ -48,6 +48,10 @@ class Response(nn.Module):
     #: The revenue map of a model with one alternative and a cost for each revenue.
     revenue_map = "identity"
 
+    #: Number of levels, if y is one of finitely many that are ordered.
+    levels = 0
+    #: Whether y may be known in part only.
+    is_censored = False
     #: The kinds of revenue map that it cannot go with, by name.
     refused_maps: tuple[str, ...] = ()
     #: Whether it also goes with an `IGCM`, whose kernel is averaged over.
@@ -70,6 +74,10 @@ class Response(nn.Module):
         :param missing: whether to accept NaN, which marks a missing value.
         """
         return vector("y", y, device, missing=missing)
+
+    def from_standard(self, standard: Tensor) -> Tensor:
+        """y at a number without a unit, with which it rises, where `has_cdf` and without levels."""
+        raise NotImplementedError
 
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
         """Sites that known costs determine besides y, for the draws of a posterior."""
@@ -193,6 +201,10 @@ class _RealResponse(Response):
         """y less its mean, over its standard deviation."""
         standard: Tensor = self.standardizer(y.unsqueeze(-1))
         return standard.squeeze(-1)
+
+    def from_standard(self, standard: Tensor) -> Tensor:
+        """y from its number of standard deviations above the mean."""
+        return self.standardizer.inverse(standard)
 
     def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""

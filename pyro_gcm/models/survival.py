@@ -42,6 +42,7 @@ class Survival(AxisResponse):
 
     predicts = "probability by the horizon"
     is_probability = True
+    is_censored = True
     reference: Tensor
 
     def __init__(
@@ -107,6 +108,10 @@ class Survival(AxisResponse):
             "guide must not read y with response='survival', whose times may be known in part "
             "only: use guide='prior' or 'amortised'"
         )
+
+    def from_standard(self, standard: Tensor) -> Tensor:
+        """The time at a position."""
+        return self._value(standard)
 
     def _position(self, time: Tensor) -> Tensor:
         loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()

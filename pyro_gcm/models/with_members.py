@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyro
 from torch import Tensor
 
+from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.training import TrainingDefaults
 
 
-class WithMembers(Predictions):
+class WithMembers(DistributionPredictions):
     """A model whose z may be a member: how it is trained, and the guide that sums over members."""
 
     #: p(z) of the members, by name.

@@ -1,0 +1,292 @@
+"""Predictions that need the whole distribution of y: quantiles, intervals, survival curves."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pyro_gcm._options import share
+from pyro_gcm._validation import ArrayLike, positive, vector
+from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm.models.prediction_method import prediction
+from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.sampling.draws import Draws, Rows
+
+#: Levels of the quantiles between which integrals are taken, and nodes of each of them.
+_LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+
+
+class DistributionPredictions(Predictions):
+    """A model with what follows from Pr(Y <= y | x, r), averaged over the draws behind `predict`.
+
+    All of it is ordered as y is: where y rises with r, its quantiles do, and quantiles of different
+    levels do not cross.
+    """
+
+    @prediction
+    def quantile(
+        self, x: ArrayLike, r: ArrayLike, levels: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """The smallest y with Pr(Y <= y | x, r) of at least each level, in the units of y.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+        :param levels: [L], strictly between 0 and 1.
+        :returns: [B, L]; inf for a time that a cured fraction never reaches.
+        :raises ValueError: for a response without a distribution function, and for other levels.
+        """
+        self._check_cdf("quantile")
+        wanted = _levels(levels)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            cdf = self._cdf_of(draws, rows)
+            return torch.stack([_quantile(self.response, cdf, level, rows) for level in wanted], -1)
+
+        return self.by_blocks(block, num_samples, x, r, dtype=self._y_dtype)
+
+    @prediction
+    def median(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
+        """The quantile of level 1/2, [B]; see `quantile`."""
+        median: Tensor = self.quantile(x, r, [0.5], num_samples=num_samples)[:, 0]
+        return median
+
+    @prediction
+    def interval(
+        self,
+        x: ArrayLike,
+        r: ArrayLike,
+        coverage: float = 0.9,
+        *,
+        num_samples: int | None = None,
+    ) -> Tensor:
+        """The central interval that holds y with a probability, [B, 2]; see `quantile`.
+
+        :param coverage: that probability, strictly between 0 and 1.
+        """
+        share("coverage", coverage, "a probability")
+        tail = 0.5 * (1.0 - coverage)
+        ends: Tensor = self.quantile(x, r, [tail, 1.0 - tail], num_samples=num_samples)
+        return ends
+
+    def sample(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: int = 1000, seed: int = 0
+    ) -> Tensor:
+        """Independent draws of y for every row, [S, B]; of survival the times, inf for the cured.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+        """
+        draws = self.posterior(x, r, num_samples=num_samples, seed=seed, progress=False)
+        return draws["t"] if "t" in draws else draws["y"]
+
+    @prediction
+    def crps(
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """The continuous ranked probability score of every row, [B], in the units of y.
+
+        It is the integral of (Pr(Y <= t) - 1{y <= t})^2 over t, 0 for a certain and right
+        prediction; for levels the sum over them, the ranked probability score. The integral is
+        taken between quantiles, to about six digits.
+
+        :param y: [B].
+        :raises ValueError: for a response without a distribution function, and for times, which
+            may be known in part only.
+        """
+        self._check_cdf("crps")
+        if self.response.is_censored:
+            raise ValueError("crps needs y itself, and times may be censored: use log_prob")
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            cdf, y = self._cdf_of(draws, rows), rows.y
+            assert y is not None
+            if self.response.levels:
+                steps = torch.arange(self.response.levels - 1.0, device=y.device)
+                parts = [(cdf(s.expand(len(y))) - (y <= s).double()).square() for s in steps]
+                return torch.stack(parts).sum(0)
+            return _crps(self.response, cdf, y.double(), rows)
+
+        return self.by_blocks(block, num_samples, x, r, y, dtype=self._y_dtype)
+
+    @prediction
+    def class_probabilities(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """Pr(y = l) of every level, [B, L], for response "ordinal".
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+        """
+        if not self.response.levels:
+            raise ValueError("class_probabilities need response='ordinal', got " + self._named)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+            weights = None if draws.log_weights is None else draws.log_weights.exp()
+            return _mean(p_y.probabilities(), weights)
+
+        return self.by_blocks(block, num_samples, x, r)
+
+    # Times
+
+    @prediction
+    def predict_survival(
+        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """Pr(T > t | x, r) at times, [B, T], for response "survival".
+
+        It falls in the times and in every column of r.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+        :param times: [T], at least 0, in the units of y.
+        """
+        at = self._times(times)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            cdf = self._cdf_of(draws, rows)
+            return 1.0 - torch.stack([cdf(t.expand(len(rows.x))) for t in at], -1)
+
+        return self.by_blocks(block, num_samples, x, r)
+
+    @prediction
+    def hazard(
+        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """The density of T at times over Pr(T > t), [B, T], in 1 / unit of y.
+
+        :param times: [T], above 0.
+        """
+        at = self._times(times)
+        if (at <= 0.0).any():
+            raise ValueError(f"times must be above 0 for a hazard, got {at.min().item():g}")
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+            found = []
+            for t in at:
+                exact = torch.stack([t, t, torch.zeros_like(t)]).expand(len(rows.x), 3)
+                log_f, log_s = p_y.log_prob(exact).double(), p_y.log_survival(exact[:, 0])
+                found.append(_log_mean(log_f, draws) - _log_mean(log_s, draws))
+            return torch.stack(found, -1).exp()
+
+        return self.by_blocks(block, num_samples, x, r)
+
+    @prediction
+    def restricted_mean(
+        self, x: ArrayLike, r: ArrayLike, horizon: float, *, num_samples: int | None = None
+    ) -> Tensor:
+        """The mean of min(T, horizon), [B]: the area under the survival curve up to the horizon.
+
+        :param horizon: a time above 0, in the units of y.
+        """
+        self._check_times("restricted_mean")
+        end = positive("horizon", horizon)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            cdf = self._cdf_of(draws, rows)
+            last = torch.full((len(rows.x),), end, dtype=torch.float64, device=rows.x.device)
+            by_then = cdf(last)
+            knots = [torch.zeros_like(last)]
+            for level in _LEVELS:
+                knots.append(_quantile(self.response, cdf, level * by_then, rows).clamp(max=end))
+            return _integral(lambda t: 1.0 - cdf(t), [*knots, last])
+
+        return self.by_blocks(block, num_samples, x, r, dtype=torch.float64)
+
+    # What the methods above have in common
+
+    @property
+    def _y_dtype(self) -> torch.dtype:
+        return self.response.prediction_dtype(self.dtype)
+
+    @property
+    def _named(self) -> str:
+        return repr(type(self.response).__name__.lower())
+
+    def _cdf_of(self, draws: Draws, rows: Rows) -> Callable[[Tensor], Tensor]:
+        """Pr(Y <= y | x, r) of a block as a function of y [b], float64."""
+        p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+
+        def cdf(y: Tensor) -> Tensor:
+            return draws.mean(p_y.cdf(y))
+
+        return cdf
+
+    def _check_cdf(self, method: str) -> None:
+        if not self.response.has_cdf:
+            raise ValueError(
+                f"{method} needs a response with a distribution function, such as 'continuous', "
+                f"'distribution' or 'survival', got {self._named}"
+            )
+
+    def _check_times(self, method: str) -> None:
+        if not self.response.is_censored:
+            raise ValueError(f"{method} needs response='survival', got {self._named}")
+
+    def _times(self, times: ArrayLike) -> Tensor:
+        self._check_times("times")
+        at = vector("times", times, self.device).double()
+        if (at < 0.0).any():
+            raise ValueError(f"times must be at least 0, got {at.min().item():g}")
+        return at
+
+
+def _levels(levels: ArrayLike) -> list[float]:
+    wanted = vector("levels", levels).double()
+    if ((wanted <= 0.0) | (wanted >= 1.0)).any():
+        raise ValueError(
+            f"levels must lie strictly between 0 and 1, got values from {wanted.min().item():g} to "
+            f"{wanted.max().item():g}"
+        )
+    return wanted.tolist()
+
+
+def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Mean over the draws of values [N, b, L]."""
+    return values.mean(0) if weights is None else (weights.unsqueeze(-1) * values).sum(0)
+
+
+def _log_mean(log_p: Tensor, draws: Draws) -> Tensor:
+    """log of the mean over the draws."""
+    if draws.log_weights is None:
+        return torch.logsumexp(log_p, 0) - math.log(len(log_p))
+    return torch.logsumexp(log_p + draws.log_weights, 0)
+
+
+def _quantile(
+    response: Any, cdf: Callable[[Tensor], Tensor], level: float | Tensor, rows: Rows
+) -> Tensor:
+    """The smallest y [b] at which a distribution function reaches a level."""
+    start = torch.zeros(len(rows.x), dtype=torch.float64, device=rows.x.device)
+    if response.levels:
+        below = [(cdf(start + s) < level).double() for s in range(response.levels - 1)]
+        return torch.stack(below).sum(0)
+
+    def excess(standard: Tensor) -> Tensor:
+        return cdf(response.from_standard(standard)) - level
+
+    return response.from_standard(smallest_reaching(excess, 0.0, start, start + 1.0))
+
+
+def _integral(function: Callable[[Tensor], Tensor], knots: list[Tensor]) -> Tensor:
+    """Integral [b] between the first and the last of rising knots [b], panel by panel."""
+    total = torch.zeros_like(knots[0])
+    for low, high in itertools.pairwise(knots):
+        half, middle = 0.5 * (high - low), 0.5 * (high + low)
+        for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
+            total = total + weight * half * function(middle + node * half)
+    return total
+
+
+def _crps(response: Any, cdf: Callable[[Tensor], Tensor], y: Tensor, rows: Rows) -> Tensor:
+    """CRPS [b]: squares of the distribution function below y and of its complement above."""
+    quantiles = [_quantile(response, cdf, level, rows) for level in _LEVELS]
+    below = [torch.minimum(q, y) for q in quantiles]
+    above = [torch.maximum(q, y) for q in quantiles]
+    return _integral(lambda t: cdf(t).square(), [*below, y]) + _integral(
+        lambda t: (1.0 - cdf(t)).square(), [y, *above]
+    )

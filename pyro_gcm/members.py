@@ -17,7 +17,7 @@ from pyro_gcm.models.build import seeded_weights
 from pyro_gcm.models.known_responses import RESPONSES
 from pyro_gcm.models.member_parts import member_map
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.responses import Continuous
+from pyro_gcm.models.responses import Continuous, Response
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 #: Fewest and most rows for which the number of epochs is looked for on a part of them.
@@ -46,7 +46,7 @@ def build_members(
     x_dim: int,
     r_dim: int,
     *,
-    response: str = "binary",
+    response: str | Response = "binary",
     ordered: Sequence[Sequence[int]] = (),
     seed: int = 0,
 ) -> GCM:

@@ -50,6 +50,10 @@ class MonotoneEstimator(BaseEstimator):
         """How the model is made and trained."""
         raise NotImplementedError
 
+    def new_response(self) -> Any:
+        """The response of a new model, as `GCM` takes it."""
+        return self.response
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

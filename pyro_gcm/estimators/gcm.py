@@ -7,7 +7,8 @@ from typing import Any
 
 from pyro_gcm._recipe import register
 from pyro_gcm.estimators.answers import Answers
-from pyro_gcm.estimators.outcomes import BinaryOutcome, RealOutcome
+from pyro_gcm.estimators.distributions import DistributionOutcome
+from pyro_gcm.estimators.outcomes import BinaryOutcome
 from pyro_gcm.estimators.recipes import gcm_recipe
 from pyro_gcm.estimators.state import Saved
 from pyro_gcm.estimators.training import Recipe
@@ -62,10 +63,12 @@ class GCMOptions(Answers, Saved):
 
 
 @register("estimators.GCMRegressor")
-class GCMRegressor(RealOutcome, GCMOptions):
+class GCMRegressor(DistributionOutcome, GCMOptions):
     """A regressor whose mean rises, or falls, in every constrained column.
 
-    The model is a `pyro_gcm.GCM` with response "continuous".
+    The model is a `pyro_gcm.GCM` with response "continuous" or "distribution". Both have a whole
+    distribution of y, that rises, or falls, as its mean does: `predict_quantiles`,
+    `predict_interval`, `cdf`, `sample`, `crps` and `log_prob`.
 
     Columns of X may be numbers, booleans, text and categories, with missing values, in a DataFrame
     of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and
@@ -81,6 +84,9 @@ class GCMRegressor(RealOutcome, GCMOptions):
     :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
         fall, and 0 for the others: an array with an entry a column, or a mapping from names.
         Booleans and ordered categories may be constrained too.
+    :param response: "continuous", a mixture of normal densities, whose mean is trained as least
+        squares do; or "distribution", which assumes nothing of the shape of y and is trained on its
+        density (paper, Lemma 1): for skewed y, for bounds and tails, for quantiles.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
@@ -111,7 +117,52 @@ class GCMRegressor(RealOutcome, GCMOptions):
     >>> model = GCMRegressor(monotonic_cst={"income": 1}, epochs=2)
     >>> model.fit(X, [0.5 * i for i in range(40)]).predict(X).shape
     (40,)
+    >>> model.predict_quantiles(X, [0.1, 0.5, 0.9]).shape
+    (40, 3)
     """
+
+    def __init__(
+        self,
+        *,
+        monotonic_cst: Any = None,
+        response: str = "continuous",
+        categorical_features: Any = "from_dtype",
+        prior: str = "members",
+        members: int = 8,
+        hidden: int | None = None,
+        alternatives: int | None = None,
+        costs: int | None = None,
+        dropout: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        early_stopping: bool | str = "auto",
+        bootstrap: int = 0,
+        warm_start: bool = False,
+        random_state: Any = 0,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            monotonic_cst=monotonic_cst,
+            categorical_features=categorical_features,
+            prior=prior,
+            members=members,
+            hidden=hidden,
+            alternatives=alternatives,
+            costs=costs,
+            dropout=dropout,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            early_stopping=early_stopping,
+            bootstrap=bootstrap,
+            warm_start=warm_start,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.response = response
 
 
 @register("estimators.GCMClassifier")

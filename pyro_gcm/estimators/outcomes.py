@@ -50,16 +50,16 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
         :raises ValueError: for wrong shapes, values or options, and other than two classes.
         """
         columns = self._columns_to_fit(X)
-        y = column_or_1d(_array("y", y), warn=True)
+        y = column_or_1d(as_array("y", y), warn=True)
         check_consistent_length(columns[0].is_missing, y)
-        _refuse_missing(y)
+        refuse_missing(y)
         check_classification_targets(y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
-        weight = self._weighed(y, _weights(sample_weight, columns))
+        weight = self._weighed(y, row_weights(sample_weight, columns))
         classes, at = np.unique(y, return_inverse=True)
         there = np.unique(at if weight is None else at[weight > 0])
         if len(there) < 2:
@@ -119,9 +119,9 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         :raises ValueError: for wrong shapes, values or options.
         """
         columns = self._columns_to_fit(X)
-        y = column_or_1d(_array("y", y), warn=True)
+        y = column_or_1d(as_array("y", y), warn=True)
         check_consistent_length(columns[0].is_missing, y)
-        _refuse_missing(y)
+        refuse_missing(y)
         try:
             y = np.asarray(y, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -129,7 +129,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         _check_size(y)
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
-        self._learn(X, columns, torch.tensor(y), _weights(sample_weight, columns))
+        self._learn(X, columns, torch.tensor(y), row_weights(sample_weight, columns))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -157,17 +157,17 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         return torch.stack(ends, 1).numpy()
 
 
-def _array(name: str, value: Any) -> Any:
+def as_array(name: str, value: Any) -> Any:
     """A tensor as an array, since numpy does not read each type of one."""
     return as_tensor(name, value).cpu().numpy() if isinstance(value, Tensor) else value
 
 
-def _weights(sample_weight: Any, columns: list[Column]) -> Array | None:
+def row_weights(sample_weight: Any, columns: list[Column]) -> Array | None:
     """Checked weights, [n]; None where all are equal."""
     if sample_weight is None:
         return None
     given = _check_sample_weight(
-        _array("sample_weight", sample_weight),
+        as_array("sample_weight", sample_weight),
         columns[0].is_missing,
         dtype=np.float64,
         ensure_non_negative=True,
@@ -187,7 +187,8 @@ def _check_size(y: Array) -> None:
         )
 
 
-def _refuse_missing(y: npt.NDArray[Any]) -> None:
+def refuse_missing(y: npt.NDArray[Any]) -> None:
+    """Refuse labels or numbers of which some are missing or infinite."""
     import pandas as pd
 
     missing = np.flatnonzero(pd.isna(y))

@@ -30,7 +30,7 @@ def gcm_recipe(
             return GCM(
                 x_dim,
                 r_dim,
-                response=options.response,
+                response=options.new_response(),
                 prior=options.prior,
                 seed=seed,
                 **sizes,
@@ -47,9 +47,8 @@ def gcm_recipe(
     )
 
     def members(seed: int) -> GCM:
-        return build_members(
-            settings, x_dim, r_dim, response=options.response, ordered=ordered, seed=seed
-        )
+        response = options.new_response()
+        return build_members(settings, x_dim, r_dim, response=response, ordered=ordered, seed=seed)
 
     def of_members(model: Any) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound}
@@ -65,7 +64,7 @@ def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:
     chosen = _sizes(options)
 
     def build(seed: int) -> IGCM:
-        return IGCM(x_dim, r_dim, response=options.response, seed=seed, **chosen)
+        return IGCM(x_dim, r_dim, response=options.new_response(), seed=seed, **chosen)
 
     return _plain(build, rows, _training(options), options.early_stopping)
 

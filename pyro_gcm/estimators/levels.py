@@ -1,0 +1,82 @@
+"""Ordered labels: which levels there are, in which order, and where each label stands."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_gcm._validation import kind
+
+Labels = npt.NDArray[Any]
+
+
+def levels_in_order(y: Any, levels: Any) -> Labels | None:
+    """The levels that `levels` or an ordered type of y names; None where neither does.
+
+    :raises TypeError: for levels that are no list.
+    :raises ValueError: for fewer than two levels, and for one that is there twice.
+    """
+    if levels is None:
+        return _of_type(y)
+    if isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray):
+        raise TypeError(f"levels must be a list of labels in their order, got {kind(levels)}")
+    found = _as_labels(list(levels))
+    if found.ndim != 1 or len(found) < 2 or len(set(found.tolist())) < len(found):
+        raise ValueError(f"levels must be two or more different labels, got {list(levels)!r}")
+    return found
+
+
+def places_of(labels: Labels, classes: Labels) -> npt.NDArray[np.intp]:
+    """Where each label [n] stands among the classes.
+
+    :raises ValueError: for a label that is not among them.
+    """
+    place = {label: at for at, label in enumerate(classes.tolist())}
+    if classes.dtype.kind in "US":  # of labels of other types too, such as intervals of pandas
+        labels = np.array([str(label) for label in labels])
+    strange = sorted({repr(label) for label in labels.tolist() if label not in place})
+    if strange:
+        raise ValueError(
+            f"y must have labels among levels, {classes.tolist()}, got {', '.join(strange[:5])}"
+        )
+    return np.array([place[label] for label in labels.tolist()], dtype=np.intp)
+
+
+def _of_type(y: Any) -> Labels | None:
+    """The categories of an ordered type; a warning tells of text that has none."""
+    import narwhals as nw
+
+    try:
+        series = nw.from_native(y, series_only=True)
+    except TypeError:
+        found = getattr(y, "categories", None)  # a Categorical of pandas by itself
+        if found is not None and getattr(y, "ordered", False):
+            return _as_labels(list(found))
+        _warn_of_text(y)
+        return None
+    if series.dtype == nw.Enum:
+        return _as_labels(list(series.dtype.categories))
+    _warn_of_text(series.to_list())
+    return None
+
+
+def _as_labels(values: list[Any]) -> Labels:
+    """An array of numbers or text."""
+    found = np.array(values)
+    return np.array([str(value) for value in values]) if found.dtype.kind == "O" else found
+
+
+def _warn_of_text(y: Any) -> None:
+    labels = np.asarray(y) if not hasattr(y, "detach") else np.zeros(1)
+    if labels.ndim == 1 and len(labels) and isinstance(labels[0], str):
+        found = sorted({str(label) for label in labels.tolist()})
+        if len(found) > 2:
+            warnings.warn(
+                f"y has text without an order, and its labels are taken in sorted order, "
+                f"{found[:9]}: pass levels=, or an ordered categorical type",
+                stacklevel=4,
+            )

@@ -11,11 +11,13 @@ from reproduce import (
     auctions,
     checks,
     datasets,
+    distribution,
     falls,
     implicit,
     loans,
     members_ablation,
     open_track,
+    ordinal,
     particles,
     public,
     quantile,
@@ -53,6 +55,8 @@ def main() -> None:
         "loans": loans,
         "soak": soak,
         "falls": falls,
+        "ordinal": ordinal,
+        "distribution": distribution,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

@@ -1,0 +1,105 @@
+"""Whole distributions: GCM beside NGBoost, quantile boosting, isotonic and linear regression.
+
+Ten random 4:1 splits of public sets, and ten simulated ones whose distributions are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import torch
+
+from reproduce.arguments import positive_count
+from reproduce.comparison import compared
+from reproduce.distribution_methods import METHODS, Predicted
+from reproduce.ordered_data import REAL, SIMULATED, Array, Table, split
+from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+
+QUICK_ROWS = 150
+#: Thresholds of the integral that is the CRPS, the same for all methods.
+_THRESHOLDS = 400
+_COVERAGES = (0.5, 0.8, 0.95)
+DATASETS = (*REAL, SIMULATED)
+#: The metrics of a table, in this order.
+METRICS = ("log score", "CRPS", "mean |F - F0|", *(f"coverage {c:.0%}" for c in _COVERAGES))
+WIDTHS = (*(f"width {c:.0%}" for c in _COVERAGES), "crossings", "seconds of a fit")
+
+
+def thresholds(y: Array) -> Array:
+    """Middles of equal steps from half a range below training outcomes to half a range above."""
+    low, high = y.min(), y.max()
+    margin = 0.5 * (high - low)
+    edges = np.linspace(low - margin, high + margin, _THRESHOLDS + 1)
+    middles: Array = 0.5 * (edges[1:] + edges[:-1])
+    return middles
+
+
+def scores(predicted: Predicted, learn: Table, test: Table) -> Scores:
+    """Scores of distributions of test rows; no log score without a density."""
+    values = thresholds(learn.y)
+    below = predicted.cdf(values)
+    gaps = np.square(below - (test.y[:, None] <= values)).sum(1) * (values[1] - values[0])
+    found = {"CRPS": float(gaps.mean()), "crossings": predicted.crossings}
+    density = predicted.log_density(test.y)
+    if density is not None:
+        found["log score"] = float(density.mean())
+    tails = [0.5 - 0.5 * c for c in _COVERAGES]
+    ends = predicted.quantiles(np.array([*tails, *(1.0 - tail for tail in tails)]))
+    for at, coverage in enumerate(_COVERAGES):
+        low, high = ends[:, at], ends[:, at + len(tails)]
+        inside = (low <= test.y) & (test.y <= high)
+        found[f"coverage {coverage:.0%}"] = float(inside.mean())
+        found[f"width {coverage:.0%}"] = float((high - low).mean())
+    if test.truth is not None:
+        at = np.quantile(learn.y, np.linspace(0.025, 0.975, 39))
+        found["mean |F - F0|"] = float(np.abs(predicted.cdf(at) - test.truth(at)).mean())
+    return found
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """Scores of one method on one split."""
+    learn, test = split(fit.dataset, int(fit.split), 0, fit.options.get("rows"))
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predict = METHODS[fit.method](learn, fit.seed)
+        spent = time.process_time() - start
+        found = scores(predict(test), learn, test)
+    return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
+
+
+def report(table: pd.DataFrame, name: str, *, widths: bool = False) -> str:
+    """Scores and coverages of one data set, or the widths of its intervals."""
+    rows = table[table["dataset"] == name]
+    metrics = WIDTHS if widths else METRICS
+    return compared(rows, list(METHODS), metrics, independent=name == SIMULATED)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `python -m reproduce distribution`."""
+    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--splits", type=positive_count, default=10)
+    add_run_arguments(parser)
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Run the fits that the table lacks, and print it."""
+    torch.set_num_threads(1)
+    settings = as_json({"rows": QUICK_ROWS} if arguments.quick else {})
+    fits = [
+        Fit("distribution", name, "default", "held-out", str(number), number, method, settings)
+        for name in arguments.datasets
+        for number in range(1 if arguments.quick else arguments.splits)
+        for method in arguments.methods
+    ]
+    path = arguments.output / "distribution.csv"
+    table = run_fits(path, fits, run, arguments)
+    for name in arguments.datasets:
+        title = REAL[name][0] if name in REAL else "Simulated"
+        print(f"\n{title}\n\n{report(table, name)}\n\n{report(table, name, widths=True)}")
+    print(f"\nwritten: {path}")

@@ -27,7 +27,7 @@ class Table:
     :param x: free columns [n, d], d may be 0; `r`: [n, m], in which y rises; `y`: [n], a number, or
         a level from 0.
     :param levels: number L of levels; 0 where y is a number.
-    :param truth: Pr(y <= t) of every row as a function of thresholds [T], [n, T], where it is known.
+    :param truth: where it is known, Pr(y <= t) of every row at thresholds [T], [n, T].
     """
 
     x: Array

@@ -10,6 +10,7 @@ from reproduce import (
     ablation,
     auctions,
     checks,
+    crossings,
     datasets,
     distribution,
     falls,
@@ -56,6 +57,7 @@ def main() -> None:
         "soak": soak,
         "falls": falls,
         "ordinal": ordinal,
+        "crossings": crossings,
         "distribution": distribution,
     }
     for name, module in experiments.items():

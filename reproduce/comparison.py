@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from reproduce.intervals import TEST_TO_TRAIN, holm, ranking, samples
+from reproduce.intervals import TEST_TO_TRAIN, Interval, holm, ranking, samples
 from reproduce.markdown import grid
 
 #: Level of the tests.
@@ -29,7 +29,9 @@ def compared(
     :param independent: whether every fit has rows of its own, as in a simulation.
     """
     ratio = 0.0 if independent else TEST_TO_TRAIN
-    cells, marks, lower = {}, {}, {}
+    cells: dict[tuple[str, str], Interval] = {}
+    marks: dict[tuple[str, str], str] = {}
+    lower: dict[str, bool] = {}
     for metric in metrics:
         values = samples(table[table["metric"] == metric].dropna(subset="value"), "method")
         if not values:

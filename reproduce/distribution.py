@@ -49,8 +49,8 @@ def scores(predicted: Predicted, learn: Table, test: Table) -> Scores:
         found["log score"] = float(density.mean())
     tails = [0.5 - 0.5 * c for c in _COVERAGES]
     ends = predicted.quantiles(np.array([*tails, *(1.0 - tail for tail in tails)]))
-    for at, coverage in enumerate(_COVERAGES):
-        low, high = ends[:, at], ends[:, at + len(tails)]
+    for place, coverage in enumerate(_COVERAGES):
+        low, high = ends[:, place], ends[:, place + len(tails)]
         inside = (low <= test.y) & (test.y <= high)
         found[f"coverage {coverage:.0%}"] = float(inside.mean())
         found[f"width {coverage:.0%}"] = float((high - low).mean())

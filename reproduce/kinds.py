@@ -14,7 +14,7 @@ from pyro_gcm.members import MemberSettings, build_members
 
 X_DIM = 3
 #: Columns of r for each response; those of "quantile" are levels.
-REVENUES = {"binary": 2, "continuous": 2, "quantile": 1}
+REVENUES = {"binary": 2, "continuous": 2, "quantile": 1, "ordinal": 2, "distribution": 2}
 _SETTINGS = MemberSettings(members=4, width=16, dropout=0.2)
 
 
@@ -73,6 +73,13 @@ KINDS = {
     "IGCM, continuous": _igcm("continuous"),
     "IGCM, paper": _igcm(prior="standard", kernel_guide="amortised", fit={"objective": "paper"}),
 }
+#: Kinds whose cumulative probabilities and quantiles are ordered as well.
+CURVES = {
+    "members, ordinal": _members("ordinal"),
+    "GCM, ordinal": _gcm("ordinal", alternatives=2, costs=2),
+    "members, distribution": _members("distribution"),
+    "GCM, distribution": _gcm("distribution", alternatives=2, costs=2),
+}
 
 
 @lru_cache
@@ -83,13 +90,17 @@ def rows(response: str, dtype: torch.dtype = torch.float32, count: int = 300) ->
     score = r.sum(1) + x[:, 0] + 0.5 * torch.randn(count, generator=g)
     if response == "quantile":
         r = torch.rand(count, 1, generator=g)
-    target = (score > 0.0).float() if response == "binary" else score
+    target = score
+    if response == "binary":
+        target = (score > 0.0).float()
+    elif response == "ordinal":
+        target = (score > -1.0).float() + (score > 1.0).float()
     return Rows(x.to(dtype), r.to(dtype), target.to(dtype))
 
 
 def trained(name: str, dtype: torch.dtype = torch.float32, **options: Any) -> Any:
     """A model of a kind after a short `fit`."""
-    kind = KINDS[name]
+    kind = {**KINDS, **CURVES}[name]
     model = kind.make().to(dtype)
     defaults = {"epochs": 2, "batch_size": 100, "progress": False, "num_particles": 4}
     fit(model, *rows(kind.response, dtype), **{**defaults, **kind.fit, **options})

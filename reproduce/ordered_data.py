@@ -96,7 +96,8 @@ def _cars() -> Table:
     from pyro_gcm import data
 
     cars = data.load("auto_mpg")
-    return Table(*(part.double().numpy() for part in (cars.x, cars.r, cars.y)))
+    x, r, y = (part.double().numpy() for part in (cars.x, cars.r, cars.y))
+    return Table(x, r, y)
 
 
 def _diabetes() -> Table:

@@ -42,7 +42,7 @@ def scores(probability: Array, test: Table) -> Scores:
     p = np.clip(np.diff(edges), FLOOR, None)
     p = p / p.sum(1, keepdims=True)
     y, below = test.y.astype(int), p.cumsum(1)[:, :-1]
-    steps = np.arange(test.levels - 1)
+    steps = np.arange(test.levels - 1.0)
     median = (below < 0.5).sum(1)
     found = {
         "log score": float(np.log(p[np.arange(len(y)), y]).mean()),

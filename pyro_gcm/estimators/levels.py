@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._validation import kind
+from pyro_gcm._validation import kind, shown
 
 Labels = npt.NDArray[Any]
 
@@ -24,9 +25,10 @@ def levels_in_order(y: Any, levels: Any) -> Labels | None:
         return _of_type(y)
     if isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray):
         raise TypeError(f"levels must be a list of labels in their order, got {kind(levels)}")
-    found = _as_labels(list(levels))
-    if found.ndim != 1 or len(found) < 2 or len(set(found.tolist())) < len(found):
-        raise ValueError(f"levels must be two or more different labels, got {list(levels)!r}")
+    plain = all(isinstance(level, str | Real | np.generic) for level in levels)
+    found = _as_labels(list(levels)) if plain else np.empty(0)
+    if len(found) < 2 or len(set(found.tolist())) < len(found):
+        raise ValueError(f"levels must be two or more different labels, got {shown(list(levels))}")
     return found
 
 

@@ -209,7 +209,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
     def _event_of(self, above: Any) -> OfRows:
         """The probability that y is above a level, as a function of x and r."""
         lower = self.classes_[:-1].tolist()
-        if above not in lower:
+        if not isinstance(above, str | float | int | np.generic) or above not in lower:
             raise ValueError(
                 f"above must be a level below the highest, one of {lower}, got {shown(above)}"
             )

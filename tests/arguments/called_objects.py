@@ -26,6 +26,7 @@ class Toys:
         self.x, self.r = torch.randn(ROWS, 3, generator=g), torch.randn(ROWS, 2, generator=g)
         self.y = (self.r.sum(1) + torch.randn(ROWS, generator=g) > 0).float()
         self.t = self.r.sum(1) + self.x[:, 0]
+        self.levels = (self.t > -1.0).int().numpy() + (self.t > 1.0).int().numpy()
         self.rows = {"x": self.x, "r": self.r, "y": self.y}
         self.X = pd.DataFrame(torch.cat([self.x, self.r], 1).numpy(), columns=list("abcde"))
         self.folder = Path(tempfile.mkdtemp())
@@ -90,6 +91,13 @@ class Toys:
         """Fitted."""
         made = estimators.GCMRegressor(monotonic_cst={"d": 1, "e": 1}, epochs=1, random_state=0)
         self._untrained.append(lambda: made.fit(self.X, self.t.numpy()))
+        return made
+
+    @functools.cached_property
+    def ordinal(self) -> estimators.GCMOrdinal:
+        """Fitted."""
+        made = estimators.GCMOrdinal(monotonic_cst={"d": 1, "e": 1}, epochs=1, random_state=0)
+        self._untrained.append(lambda: made.fit(self.X, self.levels))
         return made
 
     @functools.cached_property

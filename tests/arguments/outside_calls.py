@@ -15,15 +15,17 @@ from pyro_gcm import data, diagnostics, estimators, plots
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
 
+def estimating_of(kind: Any) -> dict[str, Any]:
+    """All options of a kind of estimator, for a quick fit."""
+    options: dict[str, Any] = kind(epochs=1, random_state=0).get_params()
+    return options
+
+
 def calls_from_outside(t: Toys) -> dict[str, Call]:
     """By a name: a function that looks at models from outside, and its arguments."""
     x, r, y = t.x, t.r, t.y
-    estimating: dict[str, Any] = {
-        k: v for k, v in estimators.GCMClassifier(epochs=1, random_state=0).get_params().items()
-    }
-    implicit: dict[str, Any] = {
-        k: v for k, v in estimators.IGCMRegressor(epochs=1, random_state=0).get_params().items()
-    }
+    estimating = estimating_of(estimators.GCMClassifier)
+    implicit = estimating_of(estimators.IGCMRegressor)
     curve = pd.DataFrame({"a": [0.0, 1.0], "prediction": [0.1, 0.2]})
     ax = {"ax": None}
     model, c = t.model, {"c": None}
@@ -176,6 +178,14 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
             lambda **options: estimators.GCMClassifier(**options).fit(t.X, y.numpy()),
             estimating,
         ),
+        "GCMOrdinal": (
+            lambda **options: estimators.GCMOrdinal(**options).fit(t.X, t.levels),
+            {**estimating_of(estimators.GCMOrdinal), "levels": [0, 1, 2]},
+        ),
+        "GCMRegressor": (
+            lambda **options: estimators.GCMRegressor(**options).fit(t.X, t.t.numpy()),
+            {"epochs": 1, "random_state": 0, "response": "distribution"},
+        ),
         "IGCMRegressor": (
             lambda **options: estimators.IGCMRegressor(**options).fit(t.X, t.t.numpy()),
             implicit,
@@ -188,6 +198,17 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
         "estimator.predict_proba": (t.classifier.predict_proba, {"X": t.X}),
         "estimator.predict_bands": (t.classifier.predict_bands, {"X": t.X, "level": 0.5}),
         "estimator.predict_interval": (t.regressor.predict_interval, {"X": t.X, "level": 0.5}),
+        "estimator.predict_quantiles": (
+            t.regressor.predict_quantiles,
+            {"X": t.X, "levels": [0.5]},
+        ),
+        "estimator.cdf": (t.regressor.cdf, {"X": t.X, "values": [0.0]}),
+        "estimator.sample": (t.regressor.sample, {"X": t.X, "count": 2, "random_state": 0}),
+        "estimator.crps": (t.regressor.crps, {"X": t.X, "y": t.t.numpy()}),
+        "estimator.log_prob": (t.regressor.log_prob, {"X": t.X, "y": t.t.numpy()}),
+        "ordinal.predict_cumulative": (t.ordinal.predict_cumulative, {"X": t.X}),
+        "ordinal.predict_median": (t.ordinal.predict_median, {"X": t.X}),
+        "ordinal.explain": (t.ordinal.explain, {"X": t.X, "above": 0, "level": 0.5}),
         "estimator.required": (
             t.classifier.required,
             {"X": t.X, "feature": "d", "probability": 0.5, "below": False, "level": 0.5},

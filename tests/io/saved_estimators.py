@@ -9,13 +9,20 @@ import numpy as np
 import pandas as pd
 
 import pyro_gcm
-from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier, IGCMRegressor
+from pyro_gcm.estimators import (
+    GCMClassifier,
+    GCMOrdinal,
+    GCMRegressor,
+    IGCMClassifier,
+    IGCMRegressor,
+)
 
 KINDS = {
     "GCMClassifier": (GCMClassifier, {"members": 2, "class_weight": {"no": 1.0, "yes": 2.0}}),
     "GCMClassifier, bootstrap": (GCMClassifier, {"members": 2, "bootstrap": 2}),
     "GCMClassifier, sampled": (GCMClassifier, {"prior": "conditional"}),
     "GCMRegressor": (GCMRegressor, {"members": 2}),
+    "GCMOrdinal": (GCMOrdinal, {"members": 2, "levels": ["no", "yes"]}),
     "IGCMClassifier": (IGCMClassifier, {}),
     "IGCMRegressor": (IGCMRegressor, {}),
 }

@@ -3,5 +3,13 @@
 from pyro_gcm.estimators.bands import Bands
 from pyro_gcm.estimators.gcm import GCMClassifier, GCMRegressor
 from pyro_gcm.estimators.igcm import IGCMClassifier, IGCMRegressor
+from pyro_gcm.estimators.survival import GCMSurvival
 
-__all__ = ["Bands", "GCMClassifier", "GCMRegressor", "IGCMClassifier", "IGCMRegressor"]
+__all__ = [
+    "Bands",
+    "GCMClassifier",
+    "GCMRegressor",
+    "GCMSurvival",
+    "IGCMClassifier",
+    "IGCMRegressor",
+]

@@ -32,6 +32,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
     """A classifier of two classes; the second one is the event whose probability is monotone."""
 
     response = "binary"
+    predicts_probability = True
     class_weight: Any
     classes_: npt.NDArray[Any]
 
@@ -59,7 +60,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
-        weight = self._weighed(y, _weights(sample_weight, columns))
+        weight = self._weighed(y, row_weights(sample_weight, columns))
         classes, at = np.unique(y, return_inverse=True)
         there = np.unique(at if weight is None else at[weight > 0])
         if len(there) < 2:
@@ -129,7 +130,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         _check_size(y)
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
-        self._learn(X, columns, torch.tensor(y), _weights(sample_weight, columns))
+        self._learn(X, columns, torch.tensor(y), row_weights(sample_weight, columns))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -162,7 +163,7 @@ def _array(name: str, value: Any) -> Any:
     return as_tensor(name, value).cpu().numpy() if isinstance(value, Tensor) else value
 
 
-def _weights(sample_weight: Any, columns: list[Column]) -> Array | None:
+def row_weights(sample_weight: Any, columns: list[Column]) -> Array | None:
     """Checked weights, [n]; None where all are equal."""
     if sample_weight is None:
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -20,17 +21,26 @@ _OF_MODELS = ("hidden", "alternatives", "costs")
 
 
 def gcm_recipe(
-    options: Any, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
+    options: Any,
+    rows: int,
+    x_dim: int,
+    r_dim: int,
+    ordered: Sequence[Sequence[int]],
+    response: Callable[[], Any] | None = None,
 ) -> Recipe:
-    """A GCM, of members or with another prior, as the options of an estimator have it."""
+    """A GCM, of members or with another prior, as the options of an estimator have it.
+
+    :param response: makes the response of a model; by default that which the estimator names.
+    """
     training, sizes = _training(options), _sizes(options)
+    response = response or partial(str, options.response)
     if not isinstance(options.prior, str) or options.prior != "members":
 
         def build(seed: int) -> GCM:
             return GCM(
                 x_dim,
                 r_dim,
-                response=options.response,
+                response=response(),
                 prior=options.prior,
                 seed=seed,
                 **sizes,
@@ -48,7 +58,7 @@ def gcm_recipe(
 
     def members(seed: int) -> GCM:
         return build_members(
-            settings, x_dim, r_dim, response=options.response, ordered=ordered, seed=seed
+            settings, x_dim, r_dim, response=response(), ordered=ordered, seed=seed
         )
 
     def of_members(model: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class TrainingRows(NamedTuple):
         generator = torch.Generator().manual_seed(seed)
         counts = torch.ones(len(self.y)) > 0 if self.weight is None else self.weight > 0
         parts = [counts.nonzero()[:, 0]]
-        if ((self.y == 0) | (self.y == 1)).all():
+        if self.y.dim() == 1 and ((self.y == 0) | (self.y == 1)).all():
             parts = [((self.y == label) & counts).nonzero()[:, 0] for label in (0, 1)]
         drawn = torch.cat(
             [part[torch.randint(len(part), (len(part),), generator=generator)] for part in parts]

@@ -93,6 +93,18 @@ class Toys:
         return made
 
     @functools.cached_property
+    def survival(self) -> estimators.GCMSurvival:
+        """Fitted."""
+        made = estimators.GCMSurvival(monotonic_cst={"d": 1, "e": 1}, epochs=1, random_state=0)
+        self._untrained.append(lambda: made.fit(self.X, self.times))
+        return made
+
+    @functools.cached_property
+    def times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Whether events came, and when."""
+        return self.y.numpy() == 1.0, self.t.exp().numpy()
+
+    @functools.cached_property
     def audit(self) -> pyro_gcm.MonotonicityAudit:
         """Of a predictor that falls."""
         return pyro_gcm.audit_monotonicity(

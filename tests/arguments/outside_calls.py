@@ -24,6 +24,9 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
     implicit: dict[str, Any] = {
         k: v for k, v in estimators.IGCMRegressor(epochs=1, random_state=0).get_params().items()
     }
+    surviving: dict[str, Any] = {
+        k: v for k, v in estimators.GCMSurvival(epochs=1, random_state=0).get_params().items()
+    }
     curve = pd.DataFrame({"a": [0.0, 1.0], "prediction": [0.1, 0.2]})
     ax = {"ax": None}
     model, c = t.model, {"c": None}
@@ -179,6 +182,29 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
         "IGCMRegressor": (
             lambda **options: estimators.IGCMRegressor(**options).fit(t.X, t.t.numpy()),
             implicit,
+        ),
+        "GCMSurvival": (
+            lambda **options: estimators.GCMSurvival(**options).fit(t.X, t.times),
+            surviving,
+        ),
+        "GCMSurvival.fit": (
+            estimators.GCMSurvival(epochs=1).fit,
+            {"X": t.X, "y": t.times, "sample_weight": None},
+        ),
+        **{
+            f"GCMSurvival.{name}": (
+                getattr(t.survival, name),
+                {"X": t.X, "return_array": True, "times": [1.0, 2.0]},
+            )
+            for name in ("predict_survival_function", "predict_cumulative_hazard_function")
+        },
+        "GCMSurvival.predict_quantile": (
+            t.survival.predict_quantile,
+            {"X": t.X, "levels": [0.5]},
+        ),
+        "GCMSurvival.score": (
+            t.survival.score,
+            {"X": t.X, "y": t.times, "sample_weight": None},
         ),
         "estimator.fit": (
             estimators.GCMClassifier(epochs=1).fit,

@@ -141,6 +141,7 @@ def fit(
     one_of("engine", engine, ["auto", "pyro"])
     cpu = torch.device("cpu")
     columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
+    model.response.check_latent(model, columns["y"])
     columns, weights = weighed(columns, sample_weight)
     if weights is not None:
         bound = weighable(bound)

@@ -17,11 +17,14 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
+from pyro_gcm.distributions.along_axis import AlongAxis
+from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
-from pyro_gcm.models.responses import Response, check_size
+from pyro_gcm.models.response import Response
+from pyro_gcm.models.responses import check_size
 from pyro_gcm.nets.axis_map import AxisMap
 from pyro_gcm.nets.members import of_each
+from pyro_gcm.nets.revenue_maps import Probit
 from pyro_gcm.sampling.base_samples import elementwise
 
 #: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
@@ -38,8 +41,7 @@ class AxisResponse(Response):
     """
 
     has_cdf = True
-    refused_maps = ("probit",)
-    for_igcm = False
+    not_for_igcm = "its axis is a revenue, and those of an IGCM are generated"
 
     def __init__(self, knots: int, axis: nn.Module | None) -> None:
         super().__init__()
@@ -47,6 +49,14 @@ class AxisResponse(Response):
         self.members = 0
         self._own = axis
         self.axis: Any = axis
+
+    def check_parts(self, revenue_map: Any, p0: Any) -> None:
+        """Refuse a map of r with infinite values, at which the axis could not move the event."""
+        if isinstance(revenue_map, Probit) or revenue_map == "probit":
+            raise ValueError(
+                "revenue_map='probit' gives infinite values, at which "
+                f"response={type(self).__name__.lower()!r} would have no proper distribution"
+            )
 
     def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
         """Build the map for these costs, or check that of the user.
@@ -127,7 +137,6 @@ class WholeDistribution(AxisResponse):
     """
 
     predicts = "mean"
-    allows_infinite_cost = False
     ends: Tensor
 
     def __init__(
@@ -143,6 +152,15 @@ class WholeDistribution(AxisResponse):
         self.points = positive_int("points", points, minimum=2)
         self.standardizer = Standardizer(1)
         self.register_buffer("ends", torch.tensor([-4.0, 4.0]))
+
+    def check_parts(self, revenue_map: Any, p0: Any) -> None:
+        """As `AxisResponse.check_parts`; nor may costs be infinite."""
+        super().check_parts(revenue_map, p0)
+        if p0 is not None:
+            raise ValueError(
+                "p0 must be left out with response='distribution': a cost that may be infinite "
+                "would leave y at -inf with that probability"
+            )
 
     def check_outcome(self, y: Tensor) -> None:
         """Numbers whose squares are finite."""

@@ -82,17 +82,11 @@ class OrderEventModel(nn.Module):
         self.encoder = encoder or PlainCovariates(self.x_dim, self.z_dim)
         columns, beyond = self.encoder.out_dim, self.encoder.hidden_beyond(hidden)
         self.response = build.response_part(response, columns, beyond)
-        if p0 is not None and not self.response.allows_infinite_cost:
-            raise ValueError(
-                "p0 must be left out with response='distribution': a cost that may be infinite "
-                "would leave y at -inf with that probability"
-            )
         self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
-        fillable = [column for kind in self.objective_types.values() for column in kind.missing]
-        #: Columns of the program that may have missing values.
-        self.may_be_missing = () if self.reads_x else tuple(fillable)
+        fillable = (column for kind in self.objective_types.values() for column in kind.missing)
+        self.may_be_missing = () if self.reads_x else tuple(fillable)  # columns of the program
         sizes = self.x_dim, self.r_dim, self.z_dim
         self.z_guide = build.guide_part(
             guide, self.z_prior, *sizes, hidden, missing="x" in self.may_be_missing

@@ -213,16 +213,6 @@ def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> n
     return network if shape else nn.Sequential(network, nn.Flatten(-2))
 
 
-def check_map_of(response: Any, revenue_map: Any) -> None:
-    """Refuse a revenue map that leaves the response no proper distribution."""
-    named = revenue_map if isinstance(revenue_map, str) else type(revenue_map).__name__.lower()
-    if named in response.refused_maps:
-        raise ValueError(
-            f"revenue_map={_shown(revenue_map)} gives infinite values, at which the axis of "
-            f"response={type(response).__name__.lower()!r} could not move the event"
-        )
-
-
 def revenue_map_part(
     revenue_map: Any,
     r_dim: int,

@@ -78,7 +78,8 @@ def responsibilities(objective: Objective, rows: Rows) -> Tensor:
 def _every_draw(objective: Objective, rows: Rows) -> Draws:
     """All values of z with their probabilities."""
     base = objective.model.base_samples(1)
-    return objective.given_revenue(objective.draw(rows.x, base, seed=0), rows.r)
+    draws = objective.given_revenue(objective.draw(rows.x, base, seed=0), rows.r)
+    return given_selection(objective.model, draws, rows)
 
 
 def _proposals(objective: Objective, rows: Rows, count: int, guided: bool) -> Draws:
@@ -93,7 +94,17 @@ def _proposals(objective: Objective, rows: Rows, count: int, guided: bool) -> Dr
     draws = objective.draw(rows.x, base, seed=None)
     if guided and model.reads_x and model.z_guide is not None and rows.y is not None:
         draws = _half_guided(model, draws, rows, rows.y)
-    return objective.given_revenue(objective.with_separate(draws, rows.r), rows.r)
+    draws = objective.given_revenue(objective.with_separate(draws, rows.r), rows.r)
+    return given_selection(model, draws, rows)
+
+
+def given_selection(model: Any, draws: Draws, rows: Rows) -> Draws:
+    """The draws as likely as they are among rows that are in the data (`Response.log_selected`)."""
+    if rows.y is None:
+        return draws
+    p_y = model.response.distribution(draws.event, draws.covariates, rows.r)
+    log_selected = model.response.log_selected(p_y, rows.y)
+    return draws if log_selected is None else draws.reweighted(log_selected)
 
 
 def _half_guided(model: Any, draws: Draws, rows: Rows, y: Tensor) -> Draws:

@@ -22,7 +22,7 @@ from pyro_gcm.models.inversion import required_revenue
 from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.responses import Response
+from pyro_gcm.models.response import Response
 from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.models.with_members import WithMembers
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
@@ -42,14 +42,14 @@ class GCM(WithMembers):
         c ~ p(c|z)              # costs, independent of r given x
         y = 1 if c < r in the product order, else 0
 
-    The sites x, r and y are in the units of the data, c in the units of the standardised revenues
-    (after the revenue map, if there is one). `model` is the explicit program; train
-    `inference.conditional(model)`, as `fit` does, or the whole of it with objective "joint".
+    The sites x, r and y are in the units of the data, c in those of the standardised (and mapped)
+    revenues. `model` is the explicit program; train `inference.conditional(model)`, as `fit` does,
+    or the whole of it with objective "joint".
 
     `predict` and `surface` increase in r, across calls and batch sizes: see
-    `sampling.base_samples`. After joint training the draws of z are weighted by p(z) p(x|z) /
-    q(z|x), and x and r may have missing values (NaN). Nothing is promised for rows with missing
-    values: the observed revenues then inform the missing ones, so that p(y | x, r) need not rise.
+    `sampling.base_samples`. After joint training draws of z are weighted by p(z) p(x|z) / q(z|x),
+    and x and r may have missing values (NaN), for which nothing is promised: the observed revenues
+    then inform the missing ones, so that p(y | x, r) need not rise.
 
     With prior "members" z is one of several networks (as in TabM; Gorishniy et al., ICLR 2025)::
 
@@ -57,20 +57,21 @@ class GCM(WithMembers):
         e = e_z(x)                     # its encoding of x, a deterministic site
         c ~ p(c|e, z)                  # costs, compared with the member's own increasing map of r
 
-    It is summed out exactly. Objective "members" trains each of them on its own likelihood;
-    `fit_members` chooses all settings from the table.
+    It is summed out exactly. Objective "members" trains each on its own likelihood; `fit_members`
+    chooses all settings from the table.
 
-    `cost(x)` is in the units of the revenues if there is one cost for each of them: then `cdf(r)`
-    is the prediction of a binary response. Behind a revenue map it is in the map's units.
+    `cost(x)` is in the units of the revenues if there is one cost for each: then `cdf(r)` is the
+    prediction of a binary response. Behind a revenue map it is in the map's units.
 
     :param x_dim: number of covariates.
     :param r_dim: number of revenues m, all increasing.
-    :param response: "binary", "continuous", "quantile" or a `models.responses.Response`.
+    :param response: "binary", "continuous", "quantile", "survival", "ordinal", "distribution" or a
+        `models.response.Response`, such as `models.survival.Survival(knots=4)`.
     :param prior: "conditional" learns p(z|x), a diagonal normal; "laplace", "mixture" (Gaussian,
         with weights that depend on x), "flow" (a spline flow) and "categorical" (z one of z_dim
         classes, summed out exactly) are other p(z|x); "standard" is N(0, I); or a module that
         takes standardised x [B, x_dim] to a distribution of z. "members", or a
-        `nets.MemberEncoder`, makes z one of several networks, see below.
+        `nets.MemberEncoder`, makes z one of several networks, see above.
     :param guide: "prior" (z drawn from p(z|x)), "amortised" (q(z|x)), "posterior" (q(z|x, r, y)),
         the last two also with the endings "_full" (full covariance) and "_flow"; or a module that
         takes (x, r, y), standardised, to a distribution of z. By default "prior", and "amortised"
@@ -79,30 +80,27 @@ class GCM(WithMembers):
     :param members: number of members, with prior "members".
     :param member_weights: p(z) of the members: "uniform", or with objective "conditional" alone
         "learned" or "conditional" on x.
-    :param hidden: width of the two tanh layers of every network, or the widths of any number; 16 by
-        default, and 64 for the layers of members.
+    :param hidden: width of the two tanh layers of every network (16), or widths of any number of
+        layers; 64 for the layers of members.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its
         revenues. One, the default, is the paper's model, which cannot express that one revenue
         makes up for another; more can. Members have 3.
-    :param costs: number K of costs an alternative has; one for each revenue by default, and 3 with
-        members.
+    :param costs: number K of costs an alternative has; by default one for each revenue, members 3.
     :param cost_family: "normal", the default, "logistic", that of members, "laplace", a registered
-        distribution class, or a module that takes z [..., D] to independent costs [..., (G,) K].
-        Modules of members take z and e_z(x), `encoder.out_dim` columns, for z or x.
+        class, or a module that takes z [..., D] (for members z and e_z(x)) to independent costs.
     :param revenue_map: "identity", "positive_linear", "piecewise_linear" (splines, for long tails
         and steps), "probit", "sigmoid" (bounded; paper, appendix C), an increasing torch
         `Transform`, or an increasing module from standardised revenues [..., m] to [..., (G,) K];
         one with a method `learn` is shown those of the training rows first. By default the identity
         for one alternative with a cost for each revenue (for quantile levels the probit), splines
-        for members, each of which has a map of its own, [..., members, (G,) K], and positive linear
-        otherwise.
+        for members, each with a map of its own, [..., members, (G,) K], else positive linear.
     :param p0: probability that an alternative costs infinitely much, so that Pr(y = 1) stays below
         1 - p0 (paper, appendix C): None for never, "constant", "conditional" (a function of x), or
         a module that takes standardised x to its logits [..., (G)].
     :param x_decoder: module that takes z [..., D] to p(x|z), standardised; with prior "standard".
     :param r_decoder: module that takes (w, x) [..., m + x_dim] to p(r|w, x), standardised.
-    :param num_samples: draws of z that a prediction averages over; a power of two is best.
-    :param seed: seed of the initial weights and of the prediction noise.
+    :param num_samples: draws of z behind a prediction; a power of two is best.
+    :param seed: of the initial weights and of the prediction noise.
     :param name: prefix of the parameters in Pyro's store; unique by default.
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
@@ -153,7 +151,7 @@ class GCM(WithMembers):
                     self.response, self.r_dim, map_shape, self.encoder.members
                 )
             levels = not self.response.standardizes_revenue
-            build.check_map_of(self.response, revenue_map)
+            self.response.check_parts(revenue_map, p0)
             mapped = revenue_map, self.r_dim, map_shape
             self.revenue_map = build.revenue_map_part(*mapped, levels=levels)
             self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.encoder.out_dim
@@ -270,7 +268,8 @@ class GCM(WithMembers):
         """p(y | z, x, r), the costs integrated out: what the response makes of the order event."""
         mapped = self.revenue_map(self.r_standardizer(r))
         revenue = self.encoder.revenue(covariates, mapped)
-        return self.response.distribution(OrderEvent(cost, revenue), covariates, r)
+        p_y = self.response.distribution(OrderEvent(cost, revenue), covariates, r)
+        return self.response.in_program(p_y, separate=self.objective == "members")
 
     def observations(self, x: Tensor | None, r: Tensor | None, c: Tensor | None) -> CostGuard:
         """The handler that the observations need: a guard, or more where some are incomplete."""

@@ -29,7 +29,7 @@ from pyro_gcm.models.base import in_units
 from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.implicit_objectives import IGCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.responses import Response
+from pyro_gcm.models.response import Response
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.sampling.base_samples import in_blocks
@@ -113,11 +113,9 @@ class IGCM(DistributionPredictions):
         parts: Any = {"response": response, "prior": prior, "guide": guide}
         with build.seeded_weights(seed):
             self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
-            if self.response.r_dist() is not None:
-                raise ValueError(
-                    "response='quantile' has chosen levels in place of revenues; in IGCM revenues "
-                    "are generated, r = W k + dr: use GCM"
-                )
+            if self.response.not_for_igcm:
+                named, why = type(self.response).__name__.lower(), self.response.not_for_igcm
+                raise ValueError(f"response={named!r} needs GCM: {why}, r = W k + dr")
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
             self.kernel_map = build.revenue_map_part(

@@ -10,8 +10,8 @@ from torch import Tensor
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.curve_outcome import OrderedLevel
-from pyro_gcm.models.responses import Response
+from pyro_gcm.distributions.ordered_level import OrderedLevel
+from pyro_gcm.models.response import Response
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
@@ -32,7 +32,7 @@ class Ordinal(Response):
 
     predicts = "mean level"
     has_cdf = True
-    for_igcm = False
+    not_for_igcm = "its thresholds are revenues, and those of an IGCM are generated"
 
     def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:
         super().__init__()

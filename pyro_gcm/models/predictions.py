@@ -12,9 +12,7 @@ from pyro_gcm._options import function
 from pyro_gcm._validation import ArrayLike, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.models.blocks import mean_over_draws, row_predictions
-from pyro_gcm.models.conditioning import (
-    log_likelihood,
-)
+from pyro_gcm.models.conditioning import given_selection, log_likelihood
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
@@ -138,6 +136,7 @@ class Predictions(Posteriors):
             raise ValueError("y must be given, or NaN where an observed cost takes its place")
 
         def log_mean(draws: Draws, rows: Rows) -> Tensor:
+            draws = given_selection(self, draws, rows)
             log_p = log_likelihood(self, draws.event, draws.covariates, rows)
             if draws.log_weights is None:
                 return torch.logsumexp(log_p, 0) - math.log(len(log_p))

@@ -1,4 +1,4 @@
-"""What the order event says about y: one small object for each kind of response.
+"""What the order event says about y: the responses of the paper.
 
 A response turns the event c < h(r), given z, into the distribution at site y, and says what a
 prediction is. The models know nothing else about y, so another kind is another subclass of
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pyro.distributions as dist
 import torch
@@ -18,116 +17,15 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import ArrayLike, one_of, vector
+from pyro_gcm._validation import one_of
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.threshold_normal import threshold_mean
+from pyro_gcm.models.response import Response
 from pyro_gcm.nets.conditional import mlp, positive
 
 #: Largest size of y in its unit; the inverse is its smallest spread.
 _LARGEST = 1e100
-
-
-class Response(nn.Module):
-    """Interface of a response; the class attributes are the answers of a cautious subclass."""
-
-    #: The bound that `fit` uses when none is named.
-    default_elbo = "iwae"
-    #: What a prediction is, for the label of an axis: "... of y".
-    predicts = "prediction"
-    #: Whether predictions are probabilities.
-    is_probability = False
-    #: Whether y is the order event itself, so that costs may be observed beside y.
-    is_event = False
-    #: Whether `distribution` has a method `cdf`.
-    has_cdf = False
-    #: Upper bound of log p(y | z, x, r), which exact posterior draws by rejection need; or None.
-    log_likelihood_bound: float | None = None
-    #: Whether revenues are standardised before they enter the event.
-    standardizes_revenue = True
-    #: The revenue map of a model with one alternative and a cost for each revenue.
-    revenue_map = "identity"
-
-    #: Number of levels, if y is one of finitely many that are ordered.
-    levels = 0
-    #: Whether y may be known in part only.
-    is_censored = False
-    #: The kinds of revenue map that it cannot go with, by name.
-    refused_maps: tuple[str, ...] = ()
-    #: Whether it also goes with an `IGCM`, whose kernel is averaged over.
-    for_igcm = True
-    #: Whether costs may be infinite, so that y is at an end of its range with some probability.
-    allows_infinite_cost = True
-
-    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
-        """Build what depends on the other parts of a model, which calls it once.
-
-        :param encoder: of the model: what is read of x, and how many members there are.
-        :param cost_shape: event shape of the costs.
-        """
-
-    def outcome(
-        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
-    ) -> Tensor:
-        """y as a tensor with a row for each of the data, [n] by default.
-
-        :param missing: whether to accept NaN, which marks a missing value.
-        """
-        return vector("y", y, device, missing=missing)
-
-    def from_standard(self, standard: Tensor) -> Tensor:
-        """y at a number without a unit, with which it rises, where `has_cdf` and without levels."""
-        raise NotImplementedError
-
-    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
-        """Sites that known costs determine besides y, for the draws of a posterior."""
-        return {}
-
-    def check_revenue(self, r: Tensor) -> None:
-        """Raise ValueError for revenues [n, m] that this response cannot have."""
-
-    def check_outcome(self, y: Tensor) -> None:
-        """Raise ValueError for outcomes [n] that this response cannot have."""
-
-    def learn_unit(self, y: Tensor) -> None:
-        """Learn the unit of y from training rows [n]."""
-
-    def standardized(self, y: Tensor) -> Tensor:
-        """y [n] as a guide reads it, without a unit."""
-        return y
-
-    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """The dtype of the predictions of a model of this dtype."""
-        return dtype
-
-    def r_dist(self) -> Any:
-        """p(r) where the response itself fixes it, otherwise None."""
-        return None
-
-    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
-        """p(y | z, x, r) with the costs integrated out; x standardised, r in its own units.
-
-        The result has `given_cost(c)`, `marginalize(cost_distribution)` and `cost_posterior(y)`.
-        """
-        raise NotImplementedError
-
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """What `GCM.predict` averages over z, float64, increasing in the event's probability."""
-        raise NotImplementedError
-
-    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
-        """`predict` for given rows of x [..., b, x_dim] as a function of the event in planes.
-
-        None, which a subclass with a `predict` of its own has by default, lets `predict` see whole
-        blocks of rows.
-        """
-        return None
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        nearest = next(c for c in cls.__mro__ if {"predict", "reader"} & set(vars(c)))
-        if "reader" not in vars(nearest):
-            cls.reader = Response.reader  # type: ignore[method-assign]
 
 
 @recorded("models.Binary")
@@ -286,6 +184,7 @@ class Quantile(_RealResponse):
     default_elbo = "elbo"
     predicts = "quantile"
     standardizes_revenue = False
+    not_for_igcm = "its revenues are levels that are chosen, and those of an IGCM are generated"
     # With the identity and a Gaussian cost mu_y would be linear in the level for every z.
     revenue_map = "probit"
 

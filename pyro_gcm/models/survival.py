@@ -13,8 +13,9 @@ from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import ArrayLike, as_tensor, positive, shown
 from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.curve_outcome import AxisUnits, EventTime
+from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import EventCurve
+from pyro_gcm.distributions.event_time import EventTime
 from pyro_gcm.models.axis_responses import AxisResponse
 
 #: What stands for the time 0 of a right-censored row, whose logarithm has to be finite.
@@ -135,6 +136,27 @@ class Survival(AxisResponse):
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> EventTime:
         """p(lower, upper, entry | z, x, r)."""
         return EventTime(event, self.axis_of(x), self.units)
+
+    def in_program(self, p_y: Any, *, separate: bool) -> Any:
+        """Late entrants are given that they entered: on average over z, or for each z."""
+        return p_y if separate else p_y.over_draws()
+
+    def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
+        """log Pr(T > entry | z), by which z is more or less likely among those who entered."""
+        late = (y[..., 2] > 0.0).any()
+        found: Tensor | None = p_y.log_survival(y[..., 2]) if late else None
+        return found
+
+    def check_latent(self, model: Any, y: Tensor) -> None:
+        """Delayed entry needs draws of z from p(z|x) that are equally likely."""
+        if not (y[:, 2] > 0.0).any():
+            return
+        uniform = model.encoder.members and model.member_weights == "uniform"
+        if (model.enumerates and not uniform) or model.z_guide is not None or not model.reads_x:
+            raise ValueError(
+                "y has entries above 0, which need z drawn from p(z|x) with equal weights: use "
+                "prior='members' with uniform weights, or a continuous prior with guide='prior'"
+            )
 
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
         """t, the time of the event that known costs lead to; inf where it never comes."""

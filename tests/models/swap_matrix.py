@@ -137,7 +137,7 @@ BY_CONSTRUCTOR = {
     ),
     "E": Reason(
         "quantile levels are chosen, and IGCM generates its revenues",
-        r"response='quantile' has chosen levels in place of revenues",
+        r"response='quantile' needs GCM: its revenues are levels that are chosen",
         lambda c: c.kind is IGCM and c.part("response") == "quantile",
     ),
 }

@@ -1,0 +1,127 @@
+"""The time of an order event, any part of which may be censored."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from pyro.distributions import constraints
+from torch import Tensor
+
+from pyro_gcm.distributions.curve_outcome import AxisUnits, CurveOutcome
+from pyro_gcm.distributions.event_curve import (
+    ABOVE,
+    AT,
+    BELOW,
+    BETWEEN,
+    Axis,
+    EventCurve,
+    Sighting,
+    first_occurrence,
+)
+from pyro_gcm.distributions.order_event import OrderEvent
+
+
+class EventTime(CurveOutcome):
+    """A time of an event that was seen in part: exactly, or between two times.
+
+    A value is (lower, upper, entry): the event came at lower where upper is the same, and else
+    after lower and not after upper, which is inf for a right-censored time and after which lower
+    is 0 for a left-censored one. Only those whose event came after entry were seen at all, so that
+    densities and probabilities are those given that; 0 where everyone was. A draw is (t, t, 0).
+
+    :param event: `OrderEvent` of a cost distribution and a revenue tensor.
+    :param axis: positions [...] to the shifts of the revenues and their slopes, [..., (G,) K].
+    :param units: of times above 0; their position rises with them.
+    :param pooled: whether all dimensions but the last are equally likely draws of a latent
+        variable, which is no more likely to be the same in those who were seen: then log_prob is
+        given that the event came after entry on average over the draws, and not given each.
+    :param cost: a draw of the costs, or None.
+    """
+
+    support = constraints.independent(constraints.nonnegative, 1)
+
+    def __init__(
+        self,
+        event: OrderEvent,
+        axis: Axis,
+        units: AxisUnits,
+        *,
+        pooled: bool = False,
+        cost: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.axis, self.units, self.pooled = axis, units, pooled
+        super().__init__(event, (3,), cost, validate_args)
+
+    def _replaced(self, event: OrderEvent, cost: Tensor | None) -> EventTime:
+        options: Any = {"pooled": self.pooled, "validate_args": self._validate_args}
+        return EventTime(event, self.axis, self.units, cost=cost, **options)
+
+    def over_draws(self) -> EventTime:
+        """The same with `pooled`."""
+        options: Any = {"cost": self.cost, "validate_args": self._validate_args}
+        return EventTime(self.event, self.axis, self.units, pooled=True, **options)
+
+    def seen(self, value: Tensor) -> Sighting:
+        """What (lower, upper) [..., 3] says of the time."""
+        lower, upper = value[..., 0].double(), value[..., 1].double()
+        kind = torch.full(lower.shape, BETWEEN, dtype=torch.int8, device=lower.device)
+        kind = kind.masked_fill(lower == 0.0, BELOW).masked_fill(upper.isinf(), ABOVE)
+        kind = kind.masked_fill(lower == upper, AT)
+        inside, below = lower > 0.0, (kind == BELOW) | (kind == BETWEEN)
+        low_shift, slope = self.axis(self._position(lower, inside))
+        if not below.any():
+            return Sighting(kind, low_shift, low_shift, slope, self.event.cost_event_dim)
+        high_shift, _ = self.axis(self._position(upper, below))
+        return Sighting.of_ends(kind, low_shift, high_shift, slope, self.event.cost_event_dim)
+
+    def _position(self, time: Tensor, where: Tensor) -> Tensor:
+        """Positions of times [...]; elsewhere any one that is finite."""
+        return torch.where(where, self.units.position(torch.where(where, time, 1.0)), 0.0)
+
+    def log_slope(self, value: Tensor) -> Tensor:
+        """log of the derivative of the position by an exact time."""
+        lower = value[..., 0].double()
+        return self.units.log_slope(torch.where(lower > 0.0, lower, 1.0))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-probability of (lower, upper) given that the event came after entry, [...].
+
+        It is a density in 1 / time for exact times.
+        """
+        log_p: Tensor = super().log_prob(value)
+        if not (value[..., 2] > 0.0).any():
+            return log_p
+        log_entered = self.log_survival(value[..., 2]).expand(log_p.shape)
+        if self.pooled and log_entered.dim() > 1:
+            draws = log_entered[..., 0].numel()
+            log_entered = log_entered.flatten(0, -2).logsumexp(0) - math.log(draws)
+        return log_p - log_entered.to(log_p.dtype)
+
+    def log_survival(self, time: Tensor) -> Tensor:
+        """log Pr(the event comes after a time), float64, 0 for a time of 0."""
+        event = EventCurve(self.event).at(self.axis(self._position(time.double(), time > 0.0))[0])
+        if self.cost is not None:
+            event = event.given_cost(self.cost)
+        log_p = event.log_prob64(torch.zeros((), dtype=torch.float64, device=time.device))
+        return torch.where(time > 0.0, log_p, 0.0)
+
+    def _log_prob_given_cost(self, value: Tensor) -> Tensor:
+        assert self.cost is not None
+        time, (lower, upper) = self.drawn(self.cost)[..., 0], value[..., :2].unbind(-1)
+        inside = torch.where(lower == upper, time == lower, (lower < time) & (time <= upper))
+        return (inside | ((time == math.inf) & upper.isinf())).double().log()
+
+    def drawn(self, cost: Tensor) -> Tensor:
+        """(t, t, 0) of known costs; t is inf where the event never comes."""
+        s = first_occurrence(cost, self.event.revenue, self.axis, self.event.cost_event_dim)
+        time = self.units.value(s)
+        return torch.stack([time, time, torch.zeros_like(time)], -1)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Pr(the event comes by a time), float64; `value` [...] of times at least 0."""
+        position = self._position(value.double(), value > 0.0)
+        by_then = EventCurve(self.event).probability(self.axis, position)
+        return torch.where(value > 0.0, by_then, 0.0)

@@ -1,0 +1,128 @@
+"""What a model knows of y: the interface of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._validation import ArrayLike, vector
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.event_planes import EventPlanes
+
+
+class Response(nn.Module):
+    """Interface of a response; the class attributes are the answers of a cautious subclass."""
+
+    #: The bound that `fit` uses when none is named.
+    default_elbo = "iwae"
+    #: What a prediction is, for the label of an axis: "... of y".
+    predicts = "prediction"
+    #: Whether predictions are probabilities.
+    is_probability = False
+    #: Whether y is the order event itself, so that costs may be observed beside y.
+    is_event = False
+    #: Whether `distribution` has a method `cdf`.
+    has_cdf = False
+    #: Upper bound of log p(y | z, x, r), which exact posterior draws by rejection need; or None.
+    log_likelihood_bound: float | None = None
+    #: Whether revenues are standardised before they enter the event.
+    standardizes_revenue = True
+    #: The revenue map of a model with one alternative and a cost for each revenue.
+    revenue_map = "identity"
+
+    #: Number of levels, if y is one of finitely many that are ordered.
+    levels = 0
+    #: Whether y may be known in part only.
+    is_censored = False
+    #: Why it does not go with an `IGCM`; empty where it does.
+    not_for_igcm = ""
+
+    def check_parts(self, revenue_map: Any, p0: Any) -> None:
+        """Raise ValueError for a revenue map, or infinite costs, that leave y no distribution."""
+
+    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+        """Build what depends on the other parts of a model, which calls it once.
+
+        :param encoder: of the model: what is read of x, and how many members there are.
+        :param cost_shape: event shape of the costs.
+        """
+
+    def outcome(
+        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
+    ) -> Tensor:
+        """y as a tensor with a row for each of the data, [n] by default.
+
+        :param missing: whether to accept NaN, which marks a missing value.
+        """
+        return vector("y", y, device, missing=missing)
+
+    def from_standard(self, standard: Tensor) -> Tensor:
+        """y at a number without a unit, with which it rises, where `has_cdf` and without levels."""
+        raise NotImplementedError
+
+    def in_program(self, p_y: Any, *, separate: bool) -> Any:
+        """What stands at site y of a program, of what `distribution` returned.
+
+        :param separate: whether every value of z is trained on a likelihood of its own.
+        """
+        return p_y
+
+    def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
+        """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""
+        return None
+
+    def check_latent(self, model: Any, y: Tensor) -> None:
+        """Raise ValueError for outcomes [n] that training cannot combine with the model's z."""
+
+    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
+        """Sites that known costs determine besides y, for the draws of a posterior."""
+        return {}
+
+    def check_revenue(self, r: Tensor) -> None:
+        """Raise ValueError for revenues [n, m] that this response cannot have."""
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Raise ValueError for outcomes [n] that this response cannot have."""
+
+    def learn_unit(self, y: Tensor) -> None:
+        """Learn the unit of y from training rows [n]."""
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """y [n] as a guide reads it, without a unit."""
+        return y
+
+    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """The dtype of the predictions of a model of this dtype."""
+        return dtype
+
+    def r_dist(self) -> Any:
+        """p(r) where the response itself fixes it, otherwise None."""
+        return None
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r) with the costs integrated out; x standardised, r in its own units.
+
+        The result has `given_cost(c)`, `marginalize(cost_distribution)` and `cost_posterior(y)`.
+        """
+        raise NotImplementedError
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """What `GCM.predict` averages over z, float64, increasing in the event's probability."""
+        raise NotImplementedError
+
+    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
+        """`predict` for given rows of x [..., b, x_dim] as a function of the event in planes.
+
+        None, which a subclass with a `predict` of its own has by default, lets `predict` see whole
+        blocks of rows.
+        """
+        return None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        nearest = next(c for c in cls.__mro__ if {"predict", "reader"} & set(vars(c)))
+        if "reader" not in vars(nearest):
+            cls.reader = Response.reader  # type: ignore[method-assign]

@@ -1,0 +1,259 @@
+"""Times, whole distributions and levels: densities by quadrature, samplers against rejection."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyro.distributions as dist
+import pytest
+import torch
+from samplers import DIFFERENT, agreement
+from scipy import stats
+from scipy.integrate import quad
+from torch import Tensor
+
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.along_axis import AlongAxis
+from pyro_gcm.distributions.curve_outcome import AxisUnits
+from pyro_gcm.distributions.event_time import EventTime
+from pyro_gcm.distributions.ordered_level import OrderedLevel
+from pyro_gcm.nets.axis_map import AxisMap
+
+INF = math.inf
+SHAPES = [(1,), (2,), (2, 2)]
+FAMILIES = {"Normal": dist.Normal, "Logistic": dist.Logistic, "Laplace": dist.Laplace}
+LOG_TIME = AxisUnits(torch.log, torch.exp, lambda t: -torch.log(t))
+HALF = math.log(2.0)
+MINUS = AxisUnits(
+    lambda y: -y / 2.0, lambda s: -2.0 * s, lambda y: torch.full_like(y, -math.log(2))
+)
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
+families = pytest.mark.parametrize("family", FAMILIES)
+atoms = pytest.mark.parametrize("infinite", [False, True], ids=["finite", "cured"])
+
+
+@pytest.fixture(autouse=True)
+def float64() -> Any:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def parts(family: str, shape: tuple[int, ...], infinite: bool = False) -> tuple[OrderEvent, Any]:
+    """An event without batch, and an axis."""
+    torch.manual_seed(len(shape) + sum(shape))
+    loc, raw, revenue = torch.randn(3, *shape)
+    cost: Any = FAMILIES[family](loc, (0.3 * raw).exp()).to_event(len(shape))
+    if infinite:
+        cost = InfiniteCost(cost, torch.linspace(-1.0, 0.5, 2)[: len(shape[1:]) + 1].squeeze())
+        if len(shape) == 1:
+            cost = InfiniteCost(cost.cost, torch.tensor(-1.0))
+    axis = AxisMap(shape, knots=3)
+    return OrderEvent(cost, revenue), lambda s: axis.along(axis.weights().detach(), s, len(shape))
+
+
+def event_time(family: str, shape: tuple[int, ...], infinite: bool = False) -> EventTime:
+    event, axis = parts(family, shape, infinite)
+    return EventTime(event, axis, LOG_TIME, validate_args=False)
+
+
+def probability(p_t: EventTime, *value: float) -> float:
+    return math.exp(float(p_t.log_prob(torch.tensor(value))))
+
+
+def areas(density: Any, ends: Tensor, panels: int = 400) -> Tensor:
+    """Integrals between neighbouring ends, of a function of many points at once."""
+    nodes, weights = (torch.tensor(v) for v in np.polynomial.legendre.leggauss(20))
+    share = torch.linspace(0.0, 1.0, panels + 1)
+    cuts = ends[:-1, None] + (ends[1:] - ends[:-1])[:, None] * share
+    middle, half = 0.5 * (cuts[:, 1:] + cuts[:, :-1]), 0.5 * cuts.diff()
+    points = middle[..., None] + half[..., None] * nodes
+    values = density(points.flatten()).reshape(points.shape)
+    return (values * weights * half[..., None]).sum((-2, -1))
+
+
+@shapes
+@families
+@atoms
+def test_the_density_of_a_time_integrates_to_its_probabilities(
+    infinite: bool, family: str, shape: tuple[int, ...]
+) -> None:
+    p_t = event_time(family, shape, infinite)
+
+    def density(log_t: Tensor) -> Tensor:
+        t = log_t.exp()
+        return t * p_t.log_prob(torch.stack([t, t, 0.0 * t], -1)).exp()
+
+    ends = torch.tensor([-200.0, -3.0, -0.5, 0.7, 2.0, 200.0])
+    # The density of a Laplace cost has a kink where the cost is at its location.
+    close = 1e-4 if family == "Laplace" else 1e-10
+    for number, area in enumerate(areas(density, ends).tolist()):
+        lower, upper = (math.exp(float(ends[k])) for k in (number, number + 1))
+        lower, upper = lower if number else 0.0, upper if number < 4 else INF
+        cured = float(p_t.event.cost.p0.prod()) if infinite and upper == INF else 0.0
+        assert abs(probability(p_t, lower, upper, 0.0) - area - cured) < close, number
+    # Late entrants are those whose event came after their entry.
+    late = probability(p_t, 1.0, 2.0, 0.5) * probability(p_t, 0.5, INF, 0.0)
+    assert late == pytest.approx(probability(p_t, 1.0, 2.0, 0.0), rel=1e-12)
+
+
+@shapes
+@families
+def test_draws_of_a_time_follow_its_distribution_function(
+    family: str, shape: tuple[int, ...]
+) -> None:
+    p_t = event_time(family, shape)
+    draws = p_t.sample((4_000,))
+    assert (draws[:, 0] == draws[:, 1]).all()
+    assert (draws[:, 2] == 0.0).all()
+    u = p_t.cdf(draws[:, 0])
+    assert stats.kstest(u.numpy(), "uniform").pvalue > DIFFERENT
+
+
+def test_a_cured_fraction_never_has_its_event() -> None:
+    p_t = event_time("Normal", (2, 2), infinite=True)
+    share = p_t.sample((20_000,))[:, 0].isinf().double().mean()
+    assert share == pytest.approx(float(p_t.event.cost.p0.prod()), abs=0.015)
+
+
+def posterior_case(kind: str) -> tuple[float, float]:
+    return {
+        "left": (0.0, 0.8),
+        "right": (1.1, INF),
+        "interval": (0.6, 1.4),
+        "narrow": (0.9, 1.0),
+    }[kind]
+
+
+@shapes
+@families
+@atoms
+@pytest.mark.parametrize("kind", ["left", "right", "interval", "narrow"])
+def test_costs_given_a_censored_time_are_those_of_rejection(
+    kind: str, infinite: bool, family: str, shape: tuple[int, ...]
+) -> None:
+    p_t, (lower, upper) = event_time(family, shape, infinite), posterior_case(kind)
+    costs = p_t.event.cost.sample((100_000,))
+    times = p_t.drawn(costs)[:, 0]
+    kept = costs[(times > lower) & (times <= upper)][:4_000]
+    assert len(kept) > 200
+    posterior = p_t.cost_posterior(torch.tensor([lower, upper, 0.0]))
+    draws = posterior.sample((4_000,))
+    found = p_t.drawn(draws)[:, 0]
+    assert ((found >= lower) & (found <= upper * (1.0 + 1e-12))).all()
+    finite = torch.tensor(1e3)  # an infinite cost counts as a large one
+    assert agreement(torch.minimum(draws, finite), torch.minimum(kept, finite)) > DIFFERENT
+    # Bayes' rule, term by term.
+    log_p = p_t.event.cost.log_prob(draws) - p_t.log_prob(torch.tensor([lower, upper, 0.0]))
+    torch.testing.assert_close(posterior.log_prob(draws), log_p, rtol=1e-12, atol=1e-12)
+
+
+@shapes
+@families
+@atoms
+def test_costs_given_their_time_and_times_are_the_costs_and_times(
+    infinite: bool, family: str, shape: tuple[int, ...]
+) -> None:
+    p_t = event_time(family, shape, infinite)
+    costs = p_t.event.cost.sample((8_000,))
+    times = p_t.drawn(costs)
+    happened = times[:, 0] < INF
+    costs, times = costs[happened], times[happened]
+    half = len(times) // 2
+    posterior = p_t.cost_posterior(times[:half])
+    draws = posterior.sample()
+    again = p_t.drawn(draws)
+    torch.testing.assert_close(again[:, 0], times[:half, 0], rtol=1e-9, atol=0.0)
+
+    def both(c: Tensor, t: Tensor) -> Tensor:
+        # Distances to the time, whose smallest and largest tell how many costs are met by then.
+        c = torch.minimum(c.flatten(1), torch.tensor(1e3))
+        return torch.cat([c, t[:, :1].log(), c - t[:, :1].log()], 1)
+
+    assert agreement(both(draws, times[:half]), both(costs[half:], times[half:])) > DIFFERENT
+    assert posterior.log_prob(draws).isfinite().all()
+
+
+def test_the_density_of_costs_given_a_time_integrates_to_one() -> None:
+    p_t = event_time("Logistic", (2,))
+    value = torch.tensor([1.2, 1.2, 0.0])
+    posterior = p_t.cost_posterior(value)
+    shift, _ = p_t.axis(torch.log(value[0]))
+    revenue = (p_t.event.revenue + shift).tolist()
+
+    def density(free: float, place: int) -> float:
+        cost = list(revenue)
+        cost[place] = free
+        return math.exp(float(posterior.log_prob(torch.tensor(cost))))
+
+    total = sum(quad(density, -60.0, revenue[k], args=(k,), limit=200)[0] for k in (0, 1))
+    assert total == pytest.approx(1.0, abs=1e-9)
+
+
+def whole(family: str, shape: tuple[int, ...]) -> AlongAxis:
+    event, axis = parts(family, shape)
+    return AlongAxis(event, axis, MINUS, validate_args=False)
+
+
+@shapes
+@families
+def test_a_whole_distribution_has_the_density_of_its_distribution_function(
+    family: str, shape: tuple[int, ...]
+) -> None:
+    p_y = whole(family, shape)
+    ends = torch.linspace(-300.0, 100.0, 9)
+    area = areas(lambda y: p_y.log_prob(y).exp(), ends).cumsum(0)
+    close = 1e-4 if family == "Laplace" else 1e-10
+    torch.testing.assert_close(area, p_y.cdf(ends[1:]), rtol=0.0, atol=close)
+    assert stats.kstest(p_y.cdf(p_y.sample((4_000,))).numpy(), "uniform").pvalue > DIFFERENT
+
+
+@shapes
+@families
+def test_a_whole_distribution_has_no_mass_at_its_ends(family: str, shape: tuple[int, ...]) -> None:
+    p_y = whole(family, shape)
+    far = torch.tensor([-1e5, 1e5])
+    assert p_y.cdf(far).tolist() == pytest.approx([0.0, 1.0], abs=1e-12)
+    higher = AlongAxis(
+        OrderEvent(p_y.event.cost, p_y.event.revenue + 0.1), p_y.axis, MINUS, validate_args=False
+    )
+    y = torch.linspace(-10.0, 10.0, 101)
+    assert (higher.cdf(y) <= p_y.cdf(y)).all()
+
+
+@shapes
+@families
+@atoms
+def test_levels_have_probabilities_that_add_up_and_costs_of_rejection(
+    infinite: bool, family: str, shape: tuple[int, ...]
+) -> None:
+    event, axis = parts(family, shape, infinite)
+    shifts = axis(torch.tensor([0.9, 0.1, -0.8]))[0]
+    p_y = OrderedLevel(event, shifts, validate_args=False)
+    probabilities = p_y.probabilities()
+    assert float(probabilities.sum()) == pytest.approx(1.0, abs=1e-12)
+    torch.testing.assert_close(
+        probabilities.cumsum(-1)[:3], p_y.cdf(torch.arange(3.0)), rtol=1e-9, atol=1e-10
+    )
+    torch.testing.assert_close(p_y.cumulative().sum(0), (probabilities * torch.arange(4.0)).sum())
+    costs = event.cost.sample((60_000,))
+    levels = p_y.drawn(costs)
+    counts = torch.stack([(levels == k).sum() for k in range(4)])
+    assert stats.chisquare(counts.numpy(), 60_000 * probabilities.numpy()).pvalue > DIFFERENT
+    for level in range(4):
+        draws = p_y.cost_posterior(torch.tensor(float(level))).sample((3_000,))
+        assert (p_y.drawn(draws) == level).all()
+        large = torch.tensor(1e3)
+        kept = costs[levels == level][:3_000]
+        assert agreement(torch.minimum(draws, large), torch.minimum(kept, large)) > DIFFERENT
+
+
+def test_far_levels_keep_their_digits() -> None:
+    event = OrderEvent(dist.Normal(torch.zeros(1), 1.0).to_event(1), torch.tensor([-30.0]))
+    p_y = OrderedLevel(event, torch.tensor([[0.0], [-0.5]]))
+    want = math.log(stats.norm.cdf(-30.0)) + math.log1p(
+        -stats.norm.cdf(-30.5) / stats.norm.cdf(-30.0)
+    )
+    assert float(p_y.log_prob(torch.tensor(1.0))) == pytest.approx(want, rel=1e-10)

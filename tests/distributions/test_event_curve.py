@@ -1,0 +1,133 @@
+"""Densities and differences of an order event along an axis, against mpmath."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath_reference
+import pyro.distributions as dist
+import pytest
+import torch
+from mpmath import mp, mpf
+from mpmath_reference import event_log_probs, standardized, tails
+from torch import Tensor
+
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.event_curve import ABOVE, AT, BELOW, BETWEEN, EventCurve, Sighting
+
+FAMILIES = {"Normal": dist.Normal, "Logistic": dist.Logistic, "Laplace": dist.Laplace}
+SHAPES = [(1,), (3,), (2, 1), (2, 3)]
+#: Where the event is almost impossible, likely, and almost certain.
+CENTRES = (-25.0, -4.0, 0.0, 3.0, 20.0)
+CASES = list(itertools.product(FAMILIES, SHAPES, (False, True)))
+cases = pytest.mark.parametrize(("family", "shape", "infinite"), CASES, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def many_digits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Enough for the difference of two probabilities that are 1 but for exp(-400)."""
+    monkeypatch.setattr(mpmath_reference, "DIGITS", 400)
+    tails.cache_clear()
+    yield
+    tails.cache_clear()
+
+
+def curve(family: str, shape: tuple[int, ...], infinite: bool) -> tuple[EventCurve, Any, Any]:
+    """A curve, log Pr(y = 0) and log Pr(y = 1) at a shift, and the log of its derivative there."""
+    g = torch.Generator().manual_seed(sum(shape))
+    loc, raw, revenue = torch.randn(3, *shape, generator=g, dtype=torch.float64)
+    scale = (0.3 * raw).exp()
+    cost: Any = FAMILIES[family](loc, scale).to_event(len(shape))
+    odds = None
+    if infinite:
+        logits = torch.linspace(-2.0, 0.5, 3, dtype=torch.float64)[: shape[0] if shape[1:] else 1]
+        cost, odds = InfiniteCost(cost, logits if shape[1:] else logits[0]), logits.tolist()
+    rows = [part.reshape(-1, shape[-1]) for part in (revenue, loc, scale)]
+
+    def standard(shift: Tensor) -> list[list[mpf]]:
+        moved = (rows[0] + shift.reshape(-1, shape[-1])).tolist()
+        return [
+            [standardized(*v) for v in zip(*row, strict=True)]
+            for row in zip(moved, rows[1].tolist(), rows[2].tolist(), strict=True)
+        ]
+
+    def reference(shift: Tensor) -> tuple[mpf, mpf]:
+        return event_log_probs(family, standard(shift), odds)
+
+    def density(shift: Tensor, slope: Tensor) -> mpf:
+        """By the product rule, in 60 digits, on the probabilities themselves."""
+        with mp.workdps(mpmath_reference.DIGITS):
+            finite = [1 - 1 / (1 + mp.exp(-mpf(v))) for v in odds or []] or [1] * len(rows[0])
+            hits, rates = [], []
+            for share, row, slopes, scales in zip(
+                finite,
+                standard(shift),
+                slope.reshape(-1, shape[-1]).tolist(),
+                rows[2].tolist(),
+                strict=True,
+            ):
+                of = [tails(family, v) for v in row]
+                hits.append(share * mp.fprod(mp.exp(t.log_p) for t in of))
+                speeds = [
+                    mpf(a) / mpf(b) * mp.exp(t.log_density - t.log_p)
+                    for a, b, t in zip(slopes, scales, of, strict=True)
+                ]
+                rates.append(hits[-1] * mp.fsum(speeds))
+            total = mpf(0)
+            for g, rate in enumerate(rates):
+                total += rate * mp.fprod(1 - hit for j, hit in enumerate(hits) if j != g)
+            return mp.log(total)
+
+    return EventCurve(OrderEvent(cost, revenue)), reference, density
+
+
+@cases
+def test_density_is_the_derivative(family: str, shape: tuple[int, ...], infinite: bool) -> None:
+    made, _, density = curve(family, shape, infinite)
+    g = torch.Generator().manual_seed(1)
+    for centre in CENTRES:
+        shift = centre + torch.rand(shape, generator=g, dtype=torch.float64)
+        slope = 0.1 + torch.rand(shape, generator=g, dtype=torch.float64)
+        got, want = float(made.log_density(shift, slope)), density(shift, slope)
+        assert abs(got - want) <= 1e-12 * (1.0 + abs(want)), centre
+
+
+@cases
+def test_differences_do_not_cancel(family: str, shape: tuple[int, ...], infinite: bool) -> None:
+    made, reference, _ = curve(family, shape, infinite)
+    g = torch.Generator().manual_seed(2)
+    for centre, width in itertools.product(CENTRES, (1e-6, 0.1, 5.0)):
+        low = centre + torch.rand(shape, generator=g, dtype=torch.float64)
+        high = low + width * (0.5 + torch.rand(shape, generator=g, dtype=torch.float64))
+        with mp.workdps(mpmath_reference.DIGITS):
+            (zero_a, one_a), (zero_b, one_b) = reference(low), reference(high)
+            want = (
+                mp.log(mp.exp(one_b) - mp.exp(one_a))
+                if one_a < zero_a
+                else mp.log(mp.exp(zero_a) - mp.exp(zero_b))
+            )
+        got = float(made.log_between(low, high))
+        # The ends themselves are rounded, which a narrow interval feels.
+        rounding = 1e-15 * (abs(centre) + 5.0) / width
+        assert abs(got - want) <= 1e-11 * (1.0 + abs(want)) + rounding, (centre, width)
+
+
+def test_kinds_that_stand_side_by_side_do_not_disturb_each_other() -> None:
+    made, _, _ = curve("Normal", (2, 3), infinite=True)
+    g = torch.Generator().manual_seed(3)
+    low = torch.rand(4, 2, 3, generator=g, dtype=torch.float64)
+    slope, kind = torch.ones_like(low), torch.tensor([AT, ABOVE, BELOW, BETWEEN], dtype=torch.int8)
+    low.requires_grad_()
+    high = torch.where(torch.arange(4).reshape(4, 1, 1) >= 2, low.detach() + 0.5, 0.0)
+    together = made.log_prob(Sighting.of_ends(kind, low, high, slope, 2))
+    (gradient,) = torch.autograd.grad(together.sum(), low)
+    assert gradient.isfinite().all()
+    alone = [
+        made.log_density(low[0], slope[0]),
+        made.at(low[1]).log_prob64(torch.tensor(0.0)),
+        made.at(high[2]).log_prob64(torch.tensor(1.0)),
+        made.log_between(low[3], high[3]),
+    ]
+    torch.testing.assert_close(together, torch.stack(alone), rtol=1e-14, atol=0.0)

@@ -158,10 +158,11 @@ def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def best_epoch(search: FitResult) -> int:
-    """Where the mean of three neighbouring validation losses is lowest."""
-    loss = torch.tensor([row["validation_loss"] for row in search.rows])
+def best_epoch(*searches: FitResult) -> int:
+    """Where the mean of three neighbouring validation losses is lowest, over all searches."""
+    losses = [[row["validation_loss"] for row in search.rows] for search in searches]
+    loss = torch.tensor(losses).mean(0)
     if len(loss) < 3:
-        return search.best_epoch
+        return int(loss.argmin()) + 1
     padded = torch.cat([loss[:1], loss, loss[-1:]])
     return int(padded.unfold(0, 3, 1).mean(1).argmin()) + 1

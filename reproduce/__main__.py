@@ -22,6 +22,7 @@ from reproduce import (
     report,
     search,
     soak,
+    survival,
     timing,
     untouched,
 )
@@ -53,6 +54,7 @@ def main() -> None:
         "loans": loans,
         "soak": soak,
         "falls": falls,
+        "survival": survival,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

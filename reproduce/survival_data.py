@@ -97,7 +97,7 @@ def load(name: str) -> tuple[pd.DataFrame, Array]:
         raise ValueError(f"{name} must have {entry.rows} rows, got {len(X)}")
     for column, levels in entry.ordered.items():
         X[column] = X[column].cat.set_categories(levels, ordered=True)
-    event, time = y.dtype.names
+    event, time = y.dtype.names or ()
     return X, np.array(
         list(zip(y[event], y[time], strict=True)), dtype=[("event", "?"), ("time", "<f8")]
     )

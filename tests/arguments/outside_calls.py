@@ -174,6 +174,20 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
                 **ax,
             },
         ),
+        "kaplan_meier": (diagnostics.kaplan_meier, {"y": t.survival_times, "level": 0.9}),
+        "plot_survival": (
+            plots.plot_survival,
+            {
+                "times": [1.0, 2.0],
+                "survival": torch.full((ROWS, 2), 0.5),
+                "y": t.survival_times,
+                "groups": [0, 1] * (ROWS // 2),
+                "level": 0.9,
+                "at_risk": True,
+                "time_name": "days",
+                **ax,
+            },
+        ),
         "plot_audit": (plots.plot_audit, {"audit": t.audit, "outcome_name": "p"}),
         "GCMClassifier": (
             lambda **options: estimators.GCMClassifier(**options).fit(t.X, y.numpy()),

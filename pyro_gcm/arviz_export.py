@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._options import a_model, checks, flag, seed_of
-from pyro_gcm._validation import ArrayLike, as_tensor, positive_int, vector
+from pyro_gcm._validation import ArrayLike, as_tensor, positive_int
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.sampling import PosteriorDraws
 
@@ -58,7 +58,8 @@ def to_arviz(
     - member_log_likelihood (members alone): log p(y | z, x, r) of each. The members are networks
       that were fitted, not draws from a posterior of parameters, so that PSIS-LOO over them would
       estimate nothing; there is no group log_likelihood, and `arviz.loo` refuses the result.
-    - observed_data: y, and c if it is given; constant_data: x, r.
+    - observed_data: y (of survival lower, upper and entry), and c if it is given; constant_data:
+      x, r. With response "survival" the posterior has t, the time of the event of the row itself.
     - sample_stats: ess, pareto_k, log_evidence and log_evidence_error of every datum
       (`PosteriorDraws`). The draws are independent, so that R-hat has nothing to say.
 
@@ -90,7 +91,8 @@ def to_arviz(
         "num_proposals": num_proposals,
         "progress": progress,
     }
-    observed = {"y": vector("y", y, missing=c is not None)}
+    outcome = model.response.outcome(y, missing=c is not None)
+    observed = model.response.columns_of(outcome)
     if c is not None:
         observed["c"] = as_tensor("c", c)
     draws = model.posterior(x, r, y, c, seed=seed + 1, **options)  # which checks the rows
@@ -107,9 +109,9 @@ def to_arviz(
     quality = {name: values for name, values in draws.quality().items() if name != "proposals"}
     groups = {
         "posterior": sites({k: v for k, v in draws.items() if k != "y"}),
-        "posterior_predictive": sites({"y": draws["y"]}),
+        "posterior_predictive": sites({"y": model.response.drawn(draws["y"])}),
         "prior": sites({k: v for k, v in prior.items() if k != "y"}),
-        "prior_predictive": sites({"y": prior["y"]}),
+        "prior_predictive": sites({"y": model.response.drawn(prior["y"])}),
         "sample_stats": rows(quality),
         "observed_data": rows(observed),
         "constant_data": rows({"x": as_tensor("x", x), "r": as_tensor("r", r)}),

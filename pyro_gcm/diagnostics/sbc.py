@@ -21,6 +21,8 @@ from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.models.predictions import Predictions
 
+#: Relative distance within which two values are equal: predictions put revenues on a fine grid.
+_ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-10}
 _MOST_BINS, _LEAST_EXPECTED = 20, 5
 
 
@@ -209,9 +211,15 @@ def _log_densities(
 
 
 def _ranks(values: Tensor, generator: torch.Generator) -> Tensor:
-    """How many of values[1:] lie below values[0], [B]; ties are broken at random."""
+    """How many of values[1:] lie below values[0], [B]; ties are broken at random.
+
+    Values that rounding alone can tell apart are equal: a cost that is met exactly at an observed
+    time is the same in every draw.
+    """
     values = values.cpu()
     true, draws = values[0], values[1:]
-    ties = (draws == true).sum(0)
+    close = _ROUNDING[values.dtype] * (1.0 + true.abs())
+    tied = (draws == true) | ((draws - true).abs() <= close)
+    ties = tied.sum(0)
     uniform = torch.rand(ties.shape, generator=generator, dtype=torch.float64)
-    return (draws < true).sum(0) + (uniform * (ties + 1)).long()
+    return ((draws < true) & ~tied).sum(0) + (uniform * (ties + 1)).long()

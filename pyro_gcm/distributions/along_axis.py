@@ -15,6 +15,7 @@ from pyro_gcm.distributions.event_curve import (
     EventCurve,
     Sighting,
     first_occurrence,
+    same_position,
 )
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -68,7 +69,9 @@ class AlongAxis(CurveOutcome):
 
     def _log_prob_given_cost(self, value: Tensor) -> Tensor:
         assert self.cost is not None
-        return (self.drawn(self.cost) == value).double().log()
+        at = self.units.position(value.double())
+        own = self.units.position(self.drawn(self.cost))
+        return same_position(own, at, self.event.dtype).double().log()
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(y <= value), float64."""

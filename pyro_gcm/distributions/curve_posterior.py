@@ -18,6 +18,7 @@ from pyro_gcm.distributions.event_curve import (
     BETWEEN,
     EventCurve,
     Sighting,
+    same_position,
 )
 from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
@@ -96,7 +97,8 @@ class CurvePosterior(TorchDistribution):
         if event.cost_event_dim == 2:
             worst, best = worst.max(-1)
             slope = slope.gather(-1, best.unsqueeze(-1)).squeeze(-1)
-        at = torch.where(worst == 0.0, slope.double().log(), -math.inf)
+        met = same_position(worst, torch.zeros_like(worst), value.dtype)
+        at = torch.where(met, slope.double().log(), -math.inf)
         return torch.where(seen.kind == AT, at, log_p)
 
     @torch.no_grad()

@@ -195,6 +195,12 @@ def first_occurrence(cost: Tensor, revenue: Tensor, axis: Axis, event_dim: int) 
     return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
 
 
+def same_position(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """Whether positions agree as far as costs of a dtype can tell them."""
+    tolerance = 2e3 * torch.finfo(dtype).eps
+    return (a == b) | ((a - b).abs() <= tolerance * (1.0 + b.abs()))
+
+
 def _before(log_p: Tensor) -> Tensor:
     """Sums along the last dimension of what comes before each entry."""
     return pad(log_p[..., :-1].cumsum(-1), (1, 0))

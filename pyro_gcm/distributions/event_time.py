@@ -19,8 +19,12 @@ from pyro_gcm.distributions.event_curve import (
     EventCurve,
     Sighting,
     first_occurrence,
+    same_position,
 )
 from pyro_gcm.distributions.order_event import OrderEvent
+
+#: The end of time: an event that has not come by then never comes.
+_LATEST = 1e300
 
 
 class EventTime(CurveOutcome):
@@ -29,7 +33,8 @@ class EventTime(CurveOutcome):
     A value is (lower, upper, entry): the event came at lower where upper is the same, and else
     after lower and not after upper, which is inf for a right-censored time and after which lower
     is 0 for a left-censored one. Only those whose event came after entry were seen at all, so that
-    densities and probabilities are those given that; 0 where everyone was. A draw is (t, t, 0).
+    densities and probabilities are those given that; 0 where everyone was. A draw is (t, t, 0), and
+    (1e300, inf, 0) if the event never comes.
 
     :param event: `OrderEvent` of a cost distribution and a revenue tensor.
     :param axis: positions [...] to the shifts of the revenues and their slopes, [..., (G,) K].
@@ -110,15 +115,17 @@ class EventTime(CurveOutcome):
 
     def _log_prob_given_cost(self, value: Tensor) -> Tensor:
         assert self.cost is not None
-        time, (lower, upper) = self.drawn(self.cost)[..., 0], value[..., :2].unbind(-1)
-        inside = torch.where(lower == upper, time == lower, (lower < time) & (time <= upper))
-        return (inside | ((time == math.inf) & upper.isinf())).double().log()
+        time, (lower, upper) = self.drawn(self.cost)[..., 1], value[..., :2].unbind(-1)
+        own, low, high = (self._position(v.double(), v > 0.0) for v in (time, lower, upper))
+        at_low, at_high = (same_position(own, end, self.event.dtype) for end in (low, high))
+        inside = ((lower < time) | at_low) & ((time <= upper) | at_high)
+        return torch.where(lower == upper, at_low, inside).double().log()
 
     def drawn(self, cost: Tensor) -> Tensor:
-        """(t, t, 0) of known costs; t is inf where the event never comes."""
+        """(t, t, 0) of known costs, and (1e300, inf, 0) where the event never comes."""
         s = first_occurrence(cost, self.event.revenue, self.axis, self.event.cost_event_dim)
         time = self.units.value(s)
-        return torch.stack([time, time, torch.zeros_like(time)], -1)
+        return torch.stack([time.clamp(max=_LATEST), time, torch.zeros_like(time)], -1)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(the event comes by a time), float64; `value` [...] of times at least 0."""

@@ -80,14 +80,28 @@ class AxisResponse(Response):
         return lambda position: self._own_axis(position, z)
 
     def _own_axis(self, position: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
-        """A map of the user's and its derivative, by forward differentiation."""
+        """A map of the user's and its derivative."""
         like = next(self.axis.parameters(), torch.zeros((), dtype=torch.float64))
-        at = position.to(like.dtype).unsqueeze(-1)
-        both: Any = torch.func.jvp(self.axis, (at,), (torch.ones_like(at),))
-        shift, slope = both
+        shift, slope = _with_slope(self.axis, position.to(like.dtype))
         if self.members:
             shift, slope = (_of_member(part, z, self.event_dim) for part in (shift, slope))
         return shift.double(), slope.double()
+
+
+def _with_slope(axis: nn.Module, position: Tensor) -> tuple[Tensor, Tensor]:
+    """A map at positions [...] and its derivative, each [..., *event], with gradients if enabled.
+
+    Twice backward: the derivative of sum_k v_k dm_k/ds by v.
+    """
+    trains = torch.is_grad_enabled()
+    with torch.enable_grad():
+        at = position.detach().unsqueeze(-1).requires_grad_()
+        shift = axis(at)
+        v = torch.zeros_like(shift, requires_grad=True)
+        (by_position,) = torch.autograd.grad(shift, at, v, create_graph=True)
+        ones = torch.ones_like(by_position)
+        (slope,) = torch.autograd.grad(by_position, v, ones, create_graph=trains)
+    return (shift, slope) if trains else (shift.detach(), slope.detach())
 
 
 def _of_member(values: Tensor, z: Tensor, event_dim: int) -> Tensor:

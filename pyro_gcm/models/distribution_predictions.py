@@ -14,10 +14,13 @@ from torch import Tensor
 from pyro_gcm._options import share
 from pyro_gcm._validation import ArrayLike, positive, vector
 from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.sampling.draws import Draws, Rows
 
+#: Numbers of costs that are evaluated at once.
+_NUMBERS = 1 << 18
 #: Levels of the quantiles between which integrals are taken, and nodes of each of them.
 _LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -82,7 +85,8 @@ class DistributionPredictions(Predictions):
         :param x: [B, x_dim] in data units; `r`: [B, r_dim].
         """
         draws = self.posterior(x, r, num_samples=num_samples, seed=seed, progress=False)
-        return draws["t"] if "t" in draws else draws["y"]
+        found: Tensor = self.response.drawn(draws["y"])
+        return found
 
     @prediction
     def crps(
@@ -147,8 +151,13 @@ class DistributionPredictions(Predictions):
         at = self._times(times)
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            cdf = self._cdf_of(draws, rows)
-            return 1.0 - torch.stack([cdf(t.expand(len(rows.x))) for t in at], -1)
+            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+            count, costs = len(rows.x), draws.event.cost_shape.numel() * len(draws.z)
+            found = []
+            for part in at.split(max(1, _NUMBERS // (costs * count))):
+                by_then = p_y.cdf(part[:, None, None].expand(-1, 1, count))  # [m, N, b]
+                found.append(1.0 - mean_over_draws(by_then, draws, slice(0, count)))
+            return torch.cat(found).T
 
         return self.by_blocks(block, num_samples, x, r)
 

@@ -53,7 +53,8 @@ class Ordinal(Response):
         if strange.any():
             raise ValueError(
                 f"y must be a level from 0 to {self.levels - 1} for {self.levels} levels, got "
-                f"{sorted(set(y[strange].tolist()))[:5]}"
+                f"{sorted(set(y[strange].tolist()))[:5]}; models.ordinal.Ordinal(levels=...) has "
+                "more of them"
             )
 
     def standardized(self, y: Tensor) -> Tensor:

@@ -77,6 +77,14 @@ class Response(nn.Module):
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Raise ValueError for outcomes [n] that training cannot combine with the model's z."""
 
+    def columns_of(self, y: Tensor) -> dict[str, Tensor]:
+        """Outcomes as columns by name, each [n]: for tables and exports."""
+        return {"y": y}
+
+    def drawn(self, y: Tensor) -> Tensor:
+        """Draws of y from site y as numbers, [...]."""
+        return y
+
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
         """Sites that known costs determine besides y, for the draws of a posterior."""
         return {}

@@ -101,14 +101,9 @@ class Survival(AxisResponse):
             self.axis.learn(self._position(times).unsqueeze(-1))
 
     def standardized(self, y: Tensor) -> Tensor:
-        """No guide reads times.
-
-        :raises ValueError: always: no guide reads times.
-        """
-        raise ValueError(
-            "guide must not read y with response='survival', whose times may be known in part "
-            "only: use guide='prior' or 'amortised'"
-        )
+        """The position of the end that is known, of the lower one of two; the kind is not told."""
+        lower, upper = y[..., 0].double(), y[..., 1].double()
+        return self._position(torch.where(lower > 0.0, lower, upper))
 
     def from_standard(self, standard: Tensor) -> Tensor:
         """The time at a position."""
@@ -158,9 +153,17 @@ class Survival(AxisResponse):
                 "prior='members' with uniform weights, or a continuous prior with guide='prior'"
             )
 
+    def columns_of(self, y: Tensor) -> dict[str, Tensor]:
+        """lower, upper and entry."""
+        return dict(zip(("lower", "upper", "entry"), y.unbind(-1), strict=True))
+
+    def drawn(self, y: Tensor) -> Tensor:
+        """Times, which are exact in a draw; inf where the event never comes."""
+        return y[..., 1]
+
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
         """t, the time of the event that known costs lead to; inf where it never comes."""
-        return {"t": p_y.drawn(cost)[..., 0].to(p_y.event.dtype)}
+        return {"t": p_y.drawn(cost)[..., 1].to(p_y.event.dtype)}
 
     def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
         """Pr(T <= horizon | z)."""

@@ -114,7 +114,7 @@ def test_draws_of_a_time_follow_its_distribution_function(
 
 def test_a_cured_fraction_never_has_its_event() -> None:
     p_t = event_time("Normal", (2, 2), infinite=True)
-    share = p_t.sample((20_000,))[:, 0].isinf().double().mean()
+    share = p_t.sample((20_000,))[:, 1].isinf().double().mean()
     assert share == pytest.approx(float(p_t.event.cost.p0.prod()), abs=0.015)
 
 
@@ -136,12 +136,12 @@ def test_costs_given_a_censored_time_are_those_of_rejection(
 ) -> None:
     p_t, (lower, upper) = event_time(family, shape, infinite), posterior_case(kind)
     costs = p_t.event.cost.sample((100_000,))
-    times = p_t.drawn(costs)[:, 0]
+    times = p_t.drawn(costs)[:, 1]
     kept = costs[(times > lower) & (times <= upper)][:4_000]
     assert len(kept) > 200
     posterior = p_t.cost_posterior(torch.tensor([lower, upper, 0.0]))
     draws = posterior.sample((4_000,))
-    found = p_t.drawn(draws)[:, 0]
+    found = p_t.drawn(draws)[:, 1]
     assert ((found >= lower) & (found <= upper * (1.0 + 1e-12))).all()
     finite = torch.tensor(1e3)  # an infinite cost counts as a large one
     assert agreement(torch.minimum(draws, finite), torch.minimum(kept, finite)) > DIFFERENT
@@ -159,7 +159,7 @@ def test_costs_given_their_time_and_times_are_the_costs_and_times(
     p_t = event_time(family, shape, infinite)
     costs = p_t.event.cost.sample((8_000,))
     times = p_t.drawn(costs)
-    happened = times[:, 0] < INF
+    happened = times[:, 1] < INF
     costs, times = costs[happened], times[happened]
     half = len(times) // 2
     posterior = p_t.cost_posterior(times[:half])

@@ -12,7 +12,9 @@ from pyro_gcm import GCM, IGCM, fit, plots
 from pyro_gcm.diagnostics import importance_diagnostics
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal
 from pyro_gcm.distributions.threshold_normal import threshold_mean
-from pyro_gcm.models.responses import RESPONSES, Binary, Continuous, Quantile, Response
+from pyro_gcm.models.known_responses import RESPONSES
+from pyro_gcm.models.response import Response
+from pyro_gcm.models.responses import Binary, Continuous, Quantile
 
 
 def test_binary_takes_zeros_and_ones_only() -> None:

@@ -9,6 +9,7 @@ from pyro_gcm.files.writing import one_line
 from reproduce import (
     ablation,
     auctions,
+    censoring,
     checks,
     datasets,
     falls,
@@ -55,6 +56,7 @@ def main() -> None:
         "soak": soak,
         "falls": falls,
         "survival": survival,
+        "censoring": censoring,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

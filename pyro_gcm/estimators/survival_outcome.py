@@ -115,6 +115,25 @@ class TimeOutcome(MonotoneEstimator):
         median: Array = self.predict_quantile(X, [0.5])[:, 0]
         return median
 
+    def sample_times(
+        self, X: Any, y: Any = None, *, num_samples: int = 1000, random_state: int = 0
+    ) -> Array:
+        """Draws of the time of each event, [S, n]: given what was seen of it, where y is given.
+
+        For a right-censored row they lie after its time, for an interval-censored one in its
+        interval; inf is an event that never comes.
+
+        :param X: a table of n rows.
+        :param y: what was seen of their times, in any form that `fit` takes; None for nothing.
+        :param num_samples: number S of draws, independent and exact.
+        :param random_state: seed.
+        """
+        x, r = self._rows(X)
+        seen = None if y is None else event_times(y)
+        options: Any = {"num_samples": num_samples, "seed": random_state, "progress": False}
+        found: Array = self.model_.posterior(x, r, seen, **options)["t"].double().cpu().numpy()
+        return found
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Harrell's concordance of the risks with exact and right-censored times.
 

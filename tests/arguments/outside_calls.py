@@ -216,6 +216,10 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
             t.survival.predict_quantile,
             {"X": t.X, "levels": [0.5]},
         ),
+        "GCMSurvival.sample_times": (
+            t.survival.sample_times,
+            {"X": t.X, "y": t.times, "num_samples": 4, "random_state": 0},
+        ),
         "GCMSurvival.score": (
             t.survival.score,
             {"X": t.X, "y": t.times, "sample_weight": None},

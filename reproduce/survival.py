@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from pyro_gcm.estimators import GCMSurvival
 from reproduce.arguments import Refused, positive_count
-from reproduce.intervals import TEST_TO_TRAIN, holm, ranking, samples
+from reproduce.intervals import TEST_TO_TRAIN, Place, holm, ranking, samples
 from reproduce.markdown import NOT_RUN, grid
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.survival_data import TABLES, load
@@ -138,25 +138,48 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 def report(table: pd.DataFrame, metric: str) -> str:
     """Mean of a metric of every method and table, the best in bold.
 
-    * where the paired difference to the best is not 0 at the level 0.05, by the corrected test of
-    repeated splits and Holm's correction over the methods of a table.
+    * where the paired difference to the best is not 0, see `_places`.
     """
-    rows = table[table["metric"] == metric]
     cells, marks = {}, {}
-    columns = {name: e.title.split(",")[0] for name, e in TABLES.items()}
-    columns = {name: title for name, title in columns.items() if name in set(rows["dataset"])}
-    lower = METRICS[metric]
-    for name in columns:
-        values = samples(rows[rows["dataset"] == name], "method")
-        places = ranking(values, lower, TEST_TO_TRAIN)
-        family = {p.method: p.behind.p_value for p in places if p.behind is not None}
-        adjusted = holm(family)
-        for place in places:
-            cells[place.method, name] = place.score
-            marks[place.method, name] = "*" if adjusted.get(place.method, 1.0) < LEVEL else ""
+    columns = {name: entry.title.split(",")[0] for name, entry in TABLES.items()}
+    for name, method, place, p in _places(table, metric):
+        cells[method, name] = place.score
+        marks[method, name] = "*" if p < LEVEL else ""
+    columns = {name: title for name, title in columns.items() if name in {key[1] for key in cells}}
     if not cells:
         return f"{NOT_RUN.capitalize()}."
-    return grid(cells, columns, dict.fromkeys(columns, lower), marks, METHODS)
+    return grid(cells, columns, dict.fromkeys(columns, METRICS[metric]), marks, METHODS)
+
+
+def level_with_first(table: pd.DataFrame, metric: str, method: str) -> str:
+    """On how many tables a method is first, or not told from the first."""
+    found = [p >= LEVEL for _, other, _, p in _places(table, metric) if other == method]
+    return f"{sum(found)} of {len(found)}"
+
+
+def splits(table: pd.DataFrame) -> str:
+    """The number of splits on which every method was run, of every table."""
+    fits = table.drop_duplicates(["dataset", "split", "method"])
+    count = fits.groupby(["dataset", "split"])["method"].nunique()
+    whole = (count == count.max()).groupby("dataset").sum()
+    return ", ".join(f"{TABLES[name].title.split(',')[0]} {whole.get(name, 0)}" for name in TABLES)
+
+
+def _places(table: pd.DataFrame, metric: str) -> Iterator[tuple[str, str, Place, float]]:
+    """(data set, method, its place, p-value of its paired difference to the first; 1 for that).
+
+    The test is that of repeated splits, corrected for the rows that they share, and the p-values
+    are Holm's over the methods of a table.
+    """
+    rows = table[table["metric"] == metric]
+    for name in TABLES:
+        values = samples(rows[rows["dataset"] == name], "method")
+        if not values:
+            continue
+        places = ranking(values, METRICS[metric], TEST_TO_TRAIN)
+        adjusted = holm({p.method: p.behind.p_value for p in places if p.behind is not None})
+        for place in places:
+            yield name, place.method, place, adjusted.get(place.method, 1.0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

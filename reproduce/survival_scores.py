@@ -52,11 +52,12 @@ def survival_scores(
     end = times[-1] * (1.0 + 1e-9)
     followed["event"] &= test["time"] <= end
     followed["time"] = np.minimum(test["time"], end)
+    inside = times >= followed["time"].min()  # before it every curve would be compared with 1
     return {
         "Harrell's C": float(concordance_index_censored(test["event"], test["time"], risk)[0]),
         "Uno's C": float(concordance_index_ipcw(learn, followed, risk)[0]),
         "integrated Brier score": float(
-            integrated_brier_score(learn, followed, at_times, times[times < end])
+            integrated_brier_score(learn, followed, at_times[:, inside], times[inside])
         ),
         "log score": log_score(test, at_edges, log_edges(learn)),
     }

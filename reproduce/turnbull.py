@@ -29,10 +29,10 @@ def turnbull(lower: Array, upper: Array, tolerance: float = 1e-7, steps: int = 5
     innermost = following <= after
     left, right = lefts[innermost], following[innermost]
     inside = (before_exact[:, None] <= left) & (right <= upper[:, None])
+    inside = inside.astype(np.float64)
     mass = np.full(len(left), 1.0 / len(left))
     for _ in range(steps):
-        share = inside * mass
-        new = (share / share.sum(1, keepdims=True)).mean(0)
+        new = mass * (inside.T @ (1.0 / (inside @ mass))) / len(lower)
         done = np.abs(new - mass).max() < tolerance
         mass = new
         if done:

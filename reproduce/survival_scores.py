@@ -35,7 +35,8 @@ def survival_scores(
     """Concordances, integrated Brier score and log score of test rows.
 
     Weights by the probability of being censored come from the training rows. Test rows are followed
-    up to the last of the times only, which changes no Brier score.
+    up to the last of the times only, which changes no Brier score, and the integral is over times at
+    which some are.
 
     :param learn: (event, time) of training rows; `test`: of test rows, [n].
     :param risk: higher where the event is to come earlier, [n].
@@ -52,7 +53,8 @@ def survival_scores(
     end = times[-1] * (1.0 + 1e-9)
     followed["event"] &= test["time"] <= end
     followed["time"] = np.minimum(test["time"], end)
-    inside = times >= followed["time"].min()  # before it every curve would be compared with 1
+    # Before the first of its rows a test set says nothing, and after the last one neither.
+    inside = (times >= followed["time"].min()) & (times < followed["time"].max())
     return {
         "Harrell's C": float(concordance_index_censored(test["event"], test["time"], risk)[0]),
         "Uno's C": float(concordance_index_ipcw(learn, followed, risk)[0]),

@@ -35,8 +35,8 @@ def survival_scores(
     """Concordances, integrated Brier score and log score of test rows.
 
     Weights by the probability of being censored come from the training rows. Test rows are followed
-    up to the last of the times only, which changes no Brier score, and the integral is over times at
-    which some are.
+    up to the last of the times only, which changes no Brier score, and the integral is over the
+    times at which some are.
 
     :param learn: (event, time) of training rows; `test`: of test rows, [n].
     :param risk: higher where the event is to come earlier, [n].

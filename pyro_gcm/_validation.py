@@ -173,11 +173,10 @@ def checked_data(
     return data
 
 
-def columns_of_units(model: Any, x: Any, r: Any, y: Any) -> tuple[Tensor, Tensor, Tensor]:
+def columns_of_units(model: Any, x: Any, r: Any) -> tuple[Tensor, Tensor]:
     """Columns of which units are learned, as tensors; NaN is a missing value in each."""
     columns = matrix("x", x, model.x_dim, "x_dim", missing=True)
-    revenues = matrix("r", r, model.r_dim, "r_dim", missing=True)
-    return columns, revenues, model.response.outcome(y, missing=True)
+    return columns, matrix("r", r, model.r_dim, "r_dim", missing=True)
 
 
 def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from pyro_gcm._validation import (
     one_of,
     positive_int,
     same_rows,
+    vector,
 )
 
 #: Names of the responses that baselines model.
@@ -62,7 +63,7 @@ class Baseline(nn.Module):
 
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n].
         """
-        x, r, y = columns_of_units(self, x, r, y)
+        (x, r), y = columns_of_units(self, x, r), vector("y", y, missing=True)
         self.x_units.learn(x)
         self.r_units.learn(r)
         if self.response != "binary":

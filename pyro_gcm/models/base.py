@@ -212,7 +212,7 @@ class OrderEventModel(nn.Module):
         To be called before `pyro.infer.SVI` trains on data that are not standardised.
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], on any device.
         """
-        x, r, y = columns_of_units(self, x, r, y)
+        (x, r), y = columns_of_units(self, x, r), self.response.outcome(y, missing=True)
         self.x_standardizer.learn(x)
         self.encoder.learn(x.to(self.device), self.x_standardizer)
         if self.response.standardizes_revenue:

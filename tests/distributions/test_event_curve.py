@@ -83,6 +83,7 @@ def curve(family: str, shape: tuple[int, ...], infinite: bool) -> tuple[EventCur
     return EventCurve(OrderEvent(cost, revenue)), reference, density
 
 
+@pytest.mark.long(keep=6)
 @cases
 def test_density_is_the_derivative(family: str, shape: tuple[int, ...], infinite: bool) -> None:
     made, _, density = curve(family, shape, infinite)
@@ -94,6 +95,7 @@ def test_density_is_the_derivative(family: str, shape: tuple[int, ...], infinite
         assert abs(got - want) <= 1e-12 * (1.0 + abs(want)), centre
 
 
+@pytest.mark.long(keep=6)
 @cases
 def test_differences_do_not_cancel(family: str, shape: tuple[int, ...], infinite: bool) -> None:
     made, reference, _ = curve(family, shape, infinite)

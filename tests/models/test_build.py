@@ -23,7 +23,7 @@ from pyro_gcm.nets import (
 UNKNOWN = {
     "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], got 'uniform'"),
     "guide": ("flow", r"\['prior', 'amortised', 'amortised_full', .*\], got 'flow'"),
-    "response": ("count", r"\['binary', 'continuous', 'quantile'\], got 'count'"),
+    "response": ("count", r"\['binary', 'continuous', 'distribution', .*\], got 'count'"),
     "p0": ("learned", r"\['constant', 'conditional'\], got 'learned'"),
     "revenue_map": (
         "square",

@@ -1,0 +1,102 @@
+"""An order event that is also answered with 1 by chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution, constraints
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.order_event import OrderEvent
+
+
+class GuessedEvent(TorchDistribution):
+    """y = 1 if an order event occurs, and otherwise still with the guess rate g = sigmoid(logits).
+
+    Pr(y = 1) = g + (1 - g) Pr(c < r): the lower end of a psychometric function, whose upper end an
+    `InfiniteCost` sets: with both it is g + (1 - g) (1 - p0) F, so that the lapse rate of the field
+    is (1 - g) p0 (Wichmann and Hill 2001).
+
+    :param event: `OrderEvent` of a cost distribution and a revenue tensor, or of two tensors.
+    :param logits: log-odds of the guess rate, broadcasting against the event's batch shape.
+    """
+
+    arg_constraints = {"logits": constraints.real}
+    support = constraints.boolean
+    has_enumerate_support = True
+
+    def __init__(
+        self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
+    ) -> None:
+        self.event, self.logits = event, logits
+        shape = torch.Size(broadcast_shapes(event.batch_shape, logits.shape))
+        super().__init__(shape, torch.Size(), validate_args=validate_args)
+
+    def given_cost(self, cost: Tensor) -> GuessedEvent:
+        """1 where the costs stay below the revenue, else a guess."""
+        return self._of(self.event.given_cost(cost))
+
+    def marginalize(self, cost: TorchDistribution) -> GuessedEvent:
+        """The outcome with its costs integrated out."""
+        return self._of(self.event.marginalize(cost))
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> GuessedEvent:
+        """The same distribution with a larger batch shape."""
+        return self._of(self.event.expand(batch_shape))
+
+    def _of(self, event: OrderEvent) -> GuessedEvent:
+        return GuessedEvent(event, self.logits, validate_args=self._validate_args)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
+        if self._validate_args:
+            self._validate_sample(value)
+        log_zero, log_one = self.event.log_probs64()
+        logits = self.logits.double()
+        happened = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + log_one)
+        log_p = torch.where(value > 0.5, happened, logsigmoid(-logits) + log_zero)
+        return log_p.to(self.event.dtype)
+
+    def probability64(self) -> Tensor:
+        """Pr(y = 1), float64, without gradients; it rises with the probability of the event."""
+        guessed = torch.sigmoid(self.logits.double())
+        return guessed + (1.0 - guessed) * self.event.probability64()
+
+    @property
+    def mean(self) -> Tensor:
+        """Pr(y = 1)."""
+        guessed = torch.sigmoid(self.logits.double())
+        return (guessed + (1.0 - guessed) * self.event.mean.double()).to(self.event.dtype)
+
+    @property
+    def variance(self) -> Tensor:
+        """Pr(y = 1) Pr(y = 0)."""
+        return self.mean * (1.0 - self.mean)
+
+    def cost_posterior(self, y: Tensor) -> CostPosterior:
+        """p(c | y), exact: given y = 1 the event occurred with the odds of Pr(c < r) to guesses."""
+        log_zero, log_one = (log_p.expand(self.batch_shape) for log_p in self.event.log_probs64())
+        log_guess = logsigmoid(self.logits.double())
+        log_y = torch.logaddexp(log_guess, logsigmoid(-self.logits.double()) + log_one)
+        # Given y = 0 there was neither.
+        seen = y.expand(self.batch_shape) > 0.5
+        log_event = torch.where(seen, log_one - log_y, -torch.inf)
+        log_missed = torch.where(seen, log_guess + log_zero - log_y, 0.0)
+        outcome = log_event.exp().clamp(max=1.0)
+        logs = log_event, log_missed
+        return CostPosterior(self.event, outcome, log_outcome=logs, validate_args=False)
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
+        return torch.bernoulli(self.mean.expand(self._extended_shape(sample_shape)))
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The outcomes 0 and 1 along a new leftmost dimension."""
+        support = torch.arange(2.0, dtype=self.event.dtype, device=self.event.device)
+        support = support.reshape((2,) + (1,) * len(self.batch_shape))
+        return support.expand((2, *self.batch_shape)) if expand else support

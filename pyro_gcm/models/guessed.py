@@ -1,0 +1,73 @@
+"""A binary response with a guess rate, as in psychometrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._options import share
+from pyro_gcm._recipe import recorded
+from pyro_gcm._validation import one_of
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.event_planes import EventPlanes
+from pyro_gcm.distributions.guessed_event import GuessedEvent
+from pyro_gcm.models.responses import Binary
+from pyro_gcm.nets import ConstantLogits
+from pyro_gcm.nets.conditional import mlp
+
+
+@recorded("models.Guessed")
+class Guessed(Binary):
+    """y in {0, 1} with Pr(y = 1) = g + (1 - g) Pr(event): it does not fall to 0 as r falls.
+
+    With costs that may be infinite (`p0` of `GCM`) the curve runs from the guess rate g to
+    g + (1 - g)(1 - p0), where (1 - g) p0 is the lapse rate. Few data tell these ends; give `rate`
+    where the guess rate is known, such as 1/2 for two choices.
+
+    :param guess: "constant", or "conditional" for a function of x.
+    :param rate: a known guess rate in (0, 1), which is not trained.
+    """
+
+    is_event = False
+
+    def __init__(
+        self,
+        x_dim: int = 0,
+        hidden: Any = 16,
+        *,
+        guess: str = "constant",
+        rate: float | None = None,
+    ) -> None:
+        super().__init__()
+        one_of("guess", guess, ["constant", "conditional"])
+        if rate is not None:
+            share("rate", rate, "a probability")
+        self.guess, self.rate, self.hidden = guess, rate, hidden
+
+    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+        """Build what gives the log-odds of the guess rate for what is read of x."""
+        self.logits: nn.Module = ConstantLogits()
+        if self.rate is not None:
+            assert isinstance(self.logits.logits, nn.Parameter)
+            self.logits.logits.requires_grad_(False).fill_(math.log(self.rate / (1.0 - self.rate)))
+        elif self.guess == "conditional":
+            net = mlp(encoder.out_dim, 1, encoder.hidden_beyond(self.hidden))
+            nn.init.constant_(net[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
+            self.logits = nn.Sequential(net, nn.Flatten(-2))
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
+        """The event or a guess."""
+        return GuessedEvent(event, self.logits(x))
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """Pr(y = 1 | z)."""
+        return GuessedEvent(event, self.logits(x)).probability64()
+
+    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """Pr(y = 1 | z)."""
+        guessed = torch.sigmoid(self.logits(x).double())[..., rows]
+        return lambda event: event.probability64().mul(1.0 - guessed).add_(guessed)

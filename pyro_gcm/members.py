@@ -17,7 +17,7 @@ from pyro_gcm.models.build import seeded_weights
 from pyro_gcm.models.known_responses import RESPONSES
 from pyro_gcm.models.member_parts import member_map
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.responses import Continuous, Response
+from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 
 #: Fewest and most rows for which the number of epochs is looked for on a part of them.
@@ -46,12 +46,13 @@ def build_members(
     x_dim: int,
     r_dim: int,
     *,
-    response: str | Response = "binary",
+    response: Any = "binary",
     ordered: Sequence[Sequence[int]] = (),
     seed: int = 0,
 ) -> GCM:
     """An untrained GCM of members.
 
+    :param response: as `GCM` takes it.
     :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
     """
     with seeded_weights(seed):
@@ -108,8 +109,8 @@ def fit_members(
 
     :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
     :param sample_weight: how much each row counts, [n], as in `fit`; rows of weight 0 are left out.
-    :param response: "binary", "continuous" or "quantile".
-    :param settings: by default those of `MemberSettings.for_table`.
+    :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
+    :param settings: by default those of `MemberSettings.for_table`, and for times `for_times`.
     :param early_stopping: whether a model is first trained on 85 % of the rows, so that the others
         say how many epochs are best; then another is trained on all rows for as many. "auto" does
         so for 100 to 20,000 rows: with more, the default number of epochs does not overfit.
@@ -134,7 +135,8 @@ def fit_members(
     (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     if sample_weight is not None:
         rows = int(checked_weights(sample_weight, rows).count_nonzero())
-    settings = settings or MemberSettings.for_table(rows, x_dim, r_dim)
+    of_table = MemberSettings.for_times if response == "survival" else MemberSettings.for_table
+    settings = settings or of_table(rows, x_dim, r_dim)
     options: Any = {"seed": seed, "device": device, "progress": progress, "elbo": settings.bound}
     parts: Any = {"response": response, "ordered": ordered, "seed": seed}
 
@@ -158,10 +160,11 @@ def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def best_epoch(search: FitResult) -> int:
-    """Where the mean of three neighbouring validation losses is lowest."""
-    loss = torch.tensor([row["validation_loss"] for row in search.rows])
+def best_epoch(*searches: FitResult) -> int:
+    """Where the mean of three neighbouring validation losses is lowest, over all searches."""
+    losses = [[row["validation_loss"] for row in search.rows] for search in searches]
+    loss = torch.tensor(losses).mean(0)
     if len(loss) < 3:
-        return search.best_epoch
+        return int(loss.argmin()) + 1
     padded = torch.cat([loss[:1], loss, loss[-1:]])
     return int(padded.unfold(0, 3, 1).mean(1).argmin()) + 1

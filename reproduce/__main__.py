@@ -9,6 +9,7 @@ from pyro_gcm.files.writing import one_line
 from reproduce import (
     ablation,
     auctions,
+    censoring,
     checks,
     crossings,
     datasets,
@@ -25,6 +26,7 @@ from reproduce import (
     report,
     search,
     soak,
+    survival,
     timing,
     untouched,
 )
@@ -59,6 +61,8 @@ def main() -> None:
         "ordinal": ordinal,
         "crossings": crossings,
         "distribution": distribution,
+        "survival": survival,
+        "censoring": censoring,
     }
     for name, module in experiments.items():
         command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)

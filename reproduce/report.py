@@ -15,6 +15,7 @@ from pyro_gcm.files.writing import write_file
 from reproduce import (
     ablation,
     auctions,
+    censoring,
     datasets,
     falls,
     implicit,
@@ -25,6 +26,7 @@ from reproduce import (
     search,
     search_tables,
     soak,
+    survival,
     tables,
     timing,
     untouched,
@@ -33,7 +35,7 @@ from reproduce.arguments import Refused
 from reproduce.drawing import curve_groups, draw_curves, draw_held_out
 from reproduce.markdown import NOT_RUN, known_first, markdown, number
 from reproduce.methods import METHODS, methods_of
-from reproduce.results import RESULTS
+from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY, read_results
 from reproduce.spaces import SEARCHED
 from reproduce.tasks import PUBLISHED_TASKS, TASKS
@@ -81,9 +83,11 @@ FILES = {
     "loans": ("loans", 5 * len(loans.METHODS)),
     "falls": ("falls", len(falls.fits(1, [*falls.KINDS]))),
     "soak": ("soak", 0),
+    "survival": ("survival", 50 * len(survival.TABLES) * len(survival.METHODS)),
+    "censoring": ("censoring", 80),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
-GROWING = (*_TRIALS_OF, *_FINALS_OF, "untouched")
+GROWING = (*_TRIALS_OF, *_FINALS_OF, "untouched", "survival", "censoring")
 #: Files in which a method may have several settings on one split.
 _MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *_TRIALS_OF}
 _MANY_SETTINGS |= {"ablation", "timing"}
@@ -241,15 +245,6 @@ def _files(results: Results) -> str:
     return markdown(["File", "Command", "Fits", "Diverged"], rows)
 
 
-def _versions(results: Results) -> str:
-    """A line for each set of versions, with the files that have fits of it."""
-    found: dict[str, list[str]] = {}
-    for name, table in results.items():
-        for versions in sorted(set(table["versions"])) if "versions" in table else ():
-            found.setdefault(versions, []).append(f"`{name}.csv`")
-    return "\n".join(f"- {versions}: {', '.join(found[versions])}" for versions in sorted(found))
-
-
 def _figure(results: Results) -> str:
     there = "public_held-out" in results
     return "![How far each method is behind the first](figures/held_out.png)" if there else ""
@@ -288,7 +283,7 @@ def _paper(make: Callable[..., str]) -> Callable[..., str]:
 PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "warnings": _warnings,
     "files": _files,
-    "versions": _versions,
+    "versions": versions_of_files,
     "figure": _figure,
     "curves": _curves,
     "standings": _standings,
@@ -327,4 +322,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "loans": tables.every_metric,
     "falls": falls.report,
     "soak": soak.report,
+    "survival": survival.report,
+    "survival_level": survival.level_with_first,
+    "survival_splits": survival.splits,
+    "censoring": censoring.report,
 }

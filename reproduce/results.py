@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -27,6 +28,18 @@ def versions(device: str = "cpu") -> str:
         f"numpy {np.__version__}; scikit-learn {sklearn.__version__}; "
         f"pyro_gcm {pyro_gcm.__version__}{_commit()}; {device}"
     )
+
+
+def versions_of_files(results: Mapping[str, pd.DataFrame]) -> str:
+    """A line for each set of versions, with the files that have fits of it.
+
+    :param results: tables by the names of their files.
+    """
+    found: dict[str, list[str]] = {}
+    for name, table in results.items():
+        for each in sorted(set(table["versions"])) if "versions" in table else ():
+            found.setdefault(each, []).append(f"`{name}.csv`")
+    return "\n".join(f"- {each}: {', '.join(found[each])}" for each in sorted(found))
 
 
 @lru_cache(maxsize=1)

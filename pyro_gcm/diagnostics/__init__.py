@@ -2,6 +2,7 @@
 
 from pyro_gcm.diagnostics.compare_assumptions import AssumptionComparison, compare_assumptions
 from pyro_gcm.diagnostics.importance import bound_by_particles, importance_diagnostics
+from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
 from pyro_gcm.diagnostics.predictive_checks import predictive_check, reliability_curve
 from pyro_gcm.diagnostics.render import render_model
 from pyro_gcm.diagnostics.sbc import SBCResult, simulation_based_calibration
@@ -14,6 +15,7 @@ __all__ = [
     "compare_assumptions",
     "effective_sample_size",
     "importance_diagnostics",
+    "kaplan_meier",
     "pareto_k",
     "predictive_check",
     "reliability_curve",

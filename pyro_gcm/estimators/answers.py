@@ -58,7 +58,7 @@ class Answers(MonotoneEstimator):
         moving, level = self._moving(X, feature), check_level("level", level)
         if not isinstance(probability, Real) or not abs(probability) < np.inf:
             raise ValueError(f"probability must be a finite number, got {probability!r}")
-        if self.response == "binary" and not 0.0 < probability < 1.0:
+        if self.predicts_probability and not 0.0 < probability < 1.0:
             raise ValueError(f"probability must be in (0, 1), got {probability!r}")
         find = last_below if below else first_reaching
 
@@ -154,7 +154,7 @@ class Answers(MonotoneEstimator):
 
     def _event_of(self, above: float | None) -> OfRows:
         """The probability of the event that is explained, as a function of x and r."""
-        if self.response == "binary":
+        if self.predicts_probability:
             if above is not None:
                 raise ValueError("above is for regressors; a classifier explains its second class")
             return self._of_rows

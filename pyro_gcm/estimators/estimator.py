@@ -32,6 +32,8 @@ class MonotoneEstimator(BaseEstimator):
     """
 
     response: str
+    #: Whether predictions are probabilities of an event.
+    predicts_probability = False
     monotonic_cst: Any
     categorical_features: Any
     bootstrap: int

@@ -32,6 +32,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
     """A classifier of two classes; the second one is the event whose probability is monotone."""
 
     response = "binary"
+    predicts_probability = True
     class_weight: Any
     classes_: npt.NDArray[Any]
 

@@ -17,13 +17,21 @@ from pyro_gcm.models.member_settings import MemberSettings
 _OF_TRAINING = ("epochs", "batch_size", "learning_rate")
 #: Sizes of a model, whose names are those of `GCM` and `IGCM`.
 _OF_MODELS = ("hidden", "alternatives", "costs")
+#: Parts of the rows on which the epochs are looked for with fewer than `FEW_ROWS` event times: a
+#: share of so few says little.
+TIME_SEARCHES, FEW_ROWS = 3, 2000
 
 
 def gcm_recipe(
-    options: Any, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
+    options: Any,
+    rows: int,
+    x_dim: int,
+    r_dim: int,
+    ordered: Sequence[Sequence[int]],
 ) -> Recipe:
     """A GCM, of members or with another prior, as the options of an estimator have it."""
     training, sizes = _training(options), _sizes(options)
+    of_times = options.response == "survival"
     if not isinstance(options.prior, str) or options.prior != "members":
 
         def build(seed: int) -> GCM:
@@ -40,8 +48,9 @@ def gcm_recipe(
     dropout = options.dropout
     if dropout is not None and (isinstance(dropout, bool) or not isinstance(dropout, Real)):
         raise ValueError(f"dropout must be a probability in [0, 1), got {dropout!r}")
+    of_table = MemberSettings.for_times if of_times else MemberSettings.for_table
     settings = replace(
-        MemberSettings.for_table(rows, x_dim, r_dim),
+        of_table(rows, x_dim, r_dim),
         members=positive_int("members", options.members),
         **_given(width=sizes.pop("hidden", None), dropout=dropout, **sizes, **training),
     )
@@ -55,8 +64,9 @@ def gcm_recipe(
 
     stops = options.early_stopping
     if stops == "auto":  # a number of epochs that was asked for is not looked for
-        stops = options.epochs is None and rows in SEARCHED_ROWS
-    return Recipe(members, of_members, stops)
+        stops = options.epochs is None and (rows in SEARCHED_ROWS or (of_times and rows > 20))
+    searches = TIME_SEARCHES if of_times and rows < FEW_ROWS else 1
+    return Recipe(members, of_members, searches if stops else 0)
 
 
 def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:
@@ -75,7 +85,7 @@ def _plain(build: Any, rows: int, training: dict[str, Any], early_stopping: Any)
     def of_training(model: Any) -> dict[str, Any]:
         return {**model.training_defaults(rows)._asdict(), **training}
 
-    return Recipe(build, of_training, early_stopping is True)
+    return Recipe(build, of_training, int(early_stopping is True))
 
 
 def _training(options: Any) -> dict[str, Any]:

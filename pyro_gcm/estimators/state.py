@@ -31,6 +31,8 @@ class Saved(MonotoneEstimator):
         }
         if hasattr(self, "classes_"):
             data["classes"] = [self.classes_.dtype.str, self.classes_.tolist()]
+        if hasattr(self, "unique_times_"):
+            data["times"] = self.unique_times_.tolist()
         models = {"model": self.model_}
         for number, model in enumerate(self.bootstrap_models_):
             models[f"bootstrap_{number}"] = model
@@ -47,6 +49,8 @@ class Saved(MonotoneEstimator):
         if "classes" in data:
             kind, values = data["classes"]
             made.classes_ = np.array(values, dtype=np.dtype(kind))
+        if "times" in data:
+            made.unique_times_ = np.array(data["times"])
         made.model_ = parts["model"]
         made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
         return made

@@ -26,7 +26,7 @@ class TrainingRows(NamedTuple):
         generator = torch.Generator().manual_seed(seed)
         counts = torch.ones(len(self.y)) > 0 if self.weight is None else self.weight > 0
         parts = [counts.nonzero()[:, 0]]
-        if ((self.y == 0) | (self.y == 1)).all():
+        if self.y.dim() == 1 and ((self.y == 0) | (self.y == 1)).all():
             parts = [((self.y == label) & counts).nonzero()[:, 0] for label in (0, 1)]
         drawn = torch.cat(
             [part[torch.randint(len(part), (len(part),), generator=generator)] for part in parts]
@@ -41,12 +41,13 @@ class Recipe:
 
     :param build: function seed -> untrained model.
     :param options: function model -> options of `fit`.
-    :param stops: whether the number of epochs is looked for on a part of the rows.
+    :param searches: on how many parts of the rows, one after the other, the number of epochs is
+        looked for; 0 if it is not.
     """
 
     build: Callable[[int], Any]
     options: Callable[[Any], Mapping[str, Any]]
-    stops: bool
+    searches: int
 
 
 def trained(
@@ -73,7 +74,11 @@ def trained(
     if before is not None:
         return before, run(before, standardize=False)
     more = {} if epochs is None else {"epochs": epochs}
-    if recipe.stops and epochs is None:
-        more = {"epochs": best_epoch(run(recipe.build(seed), validation=VALIDATION))}
+    if recipe.searches and epochs is None:
+        searches = [
+            run(recipe.build(seed), validation=VALIDATION, seed=seed + part)
+            for part in range(recipe.searches)
+        ]
+        more = {"epochs": best_epoch(*searches)}
     model = recipe.build(seed)
     return model, run(model, **more)

@@ -26,7 +26,10 @@ class WithMembers(DistributionPredictions):
         """Options of `fit` where they are left out; those of members depend on the table."""
         if not self.encoder.members:
             return super().training_defaults(rows)
-        return MemberSettings.for_table(rows, self.x_dim, self.r_dim).training(self)
+        settings = (
+            MemberSettings.for_times if self.response.is_censored else MemberSettings.for_table
+        )
+        return settings(rows, self.x_dim, self.r_dim).training(self)
 
     def member_guide(
         self,

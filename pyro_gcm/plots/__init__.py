@@ -1,4 +1,4 @@
-"""Figures of models, costs, latent variables, training, calibration and audits."""
+"""Figures of models, costs, latent variables, training, calibration, survival and audits."""
 
 from pyro_gcm.plots.audit import plot_audit
 from pyro_gcm.plots.calibration import plot_ranks, plot_reliability
@@ -6,6 +6,7 @@ from pyro_gcm.plots.costs import plot_cost_density, plot_cost_pairs
 from pyro_gcm.plots.curves import plot_response_curves
 from pyro_gcm.plots.feature_curves import plot_feature_curve
 from pyro_gcm.plots.latents import plot_latent
+from pyro_gcm.plots.survival import plot_survival
 from pyro_gcm.plots.training import plot_bound, plot_history
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "plot_ranks",
     "plot_reliability",
     "plot_response_curves",
+    "plot_survival",
 ]

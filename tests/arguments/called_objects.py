@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 import pyro_gcm
-from pyro_gcm import GCM, IGCM, baselines, encoders, estimators
+from pyro_gcm import GCM, IGCM, baselines, data, encoders, estimators
 
 ROWS = 24
 
@@ -99,6 +99,23 @@ class Toys:
         made = estimators.GCMOrdinal(monotonic_cst={"d": 1, "e": 1}, epochs=1, random_state=0)
         self._untrained.append(lambda: made.fit(self.X, self.levels))
         return made
+
+    @functools.cached_property
+    def survival(self) -> estimators.GCMSurvival:
+        """Fitted."""
+        made = estimators.GCMSurvival(monotonic_cst={"d": 1, "e": 1}, epochs=1, random_state=0)
+        self._untrained.append(lambda: made.fit(self.X, self.times))
+        return made
+
+    @functools.cached_property
+    def times(self) -> tuple[np.ndarray, np.ndarray]:
+        """Whether events came, and when."""
+        return self.y.numpy() == 1.0, self.t.exp().numpy()
+
+    @functools.cached_property
+    def survival_times(self) -> data.SurvivalTimes:
+        """The same."""
+        return data.SurvivalTimes.right_censored(*self.times[::-1])
 
     @functools.cached_property
     def audit(self) -> pyro_gcm.MonotonicityAudit:

@@ -26,6 +26,7 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
     x, r, y = t.x, t.r, t.y
     estimating = estimating_of(estimators.GCMClassifier)
     implicit = estimating_of(estimators.IGCMRegressor)
+    surviving = estimating_of(estimators.GCMSurvival)
     curve = pd.DataFrame({"a": [0.0, 1.0], "prediction": [0.1, 0.2]})
     ax = {"ax": None}
     model, c = t.model, {"c": None}
@@ -173,6 +174,20 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
                 **ax,
             },
         ),
+        "kaplan_meier": (diagnostics.kaplan_meier, {"y": t.survival_times, "level": 0.9}),
+        "plot_survival": (
+            plots.plot_survival,
+            {
+                "times": [1.0, 2.0],
+                "survival": torch.full((ROWS, 2), 0.5),
+                "y": t.survival_times,
+                "groups": [0, 1] * (ROWS // 2),
+                "level": 0.9,
+                "at_risk": True,
+                "time_name": "days",
+                **ax,
+            },
+        ),
         "plot_audit": (plots.plot_audit, {"audit": t.audit, "outcome_name": "p"}),
         "GCMClassifier": (
             lambda **options: estimators.GCMClassifier(**options).fit(t.X, y.numpy()),
@@ -189,6 +204,33 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
         "IGCMRegressor": (
             lambda **options: estimators.IGCMRegressor(**options).fit(t.X, t.t.numpy()),
             implicit,
+        ),
+        "GCMSurvival": (
+            lambda **options: estimators.GCMSurvival(**options).fit(t.X, t.times),
+            surviving,
+        ),
+        "GCMSurvival.fit": (
+            estimators.GCMSurvival(epochs=1).fit,
+            {"X": t.X, "y": t.times, "sample_weight": None},
+        ),
+        **{
+            f"GCMSurvival.{name}": (
+                getattr(t.survival, name),
+                {"X": t.X, "return_array": True, "times": [1.0, 2.0]},
+            )
+            for name in ("predict_survival_function", "predict_cumulative_hazard_function")
+        },
+        "GCMSurvival.predict_quantile": (
+            t.survival.predict_quantile,
+            {"X": t.X, "levels": [0.5]},
+        ),
+        "GCMSurvival.sample_times": (
+            t.survival.sample_times,
+            {"X": t.X, "y": t.times, "num_samples": 4, "random_state": 0},
+        ),
+        "GCMSurvival.score": (
+            t.survival.score,
+            {"X": t.X, "y": t.times, "sample_weight": None},
         ),
         "estimator.fit": (
             estimators.GCMClassifier(epochs=1).fit,

@@ -13,6 +13,7 @@ from pyro_gcm.estimators import (
     GCMClassifier,
     GCMOrdinal,
     GCMRegressor,
+    GCMSurvival,
     IGCMClassifier,
     IGCMRegressor,
 )
@@ -23,6 +24,7 @@ KINDS = {
     "GCMClassifier, sampled": (GCMClassifier, {"prior": "conditional"}),
     "GCMRegressor": (GCMRegressor, {"members": 2}),
     "GCMOrdinal": (GCMOrdinal, {"members": 2, "levels": ["no", "yes"]}),
+    "GCMSurvival": (GCMSurvival, {"members": 2, "horizon": 3.0}),
     "IGCMClassifier": (IGCMClassifier, {}),
     "IGCMRegressor": (IGCMRegressor, {}),
 }
@@ -54,6 +56,8 @@ def fitted(name: str) -> Any:
     X, y = table()
     if "Regressor" in name:
         y = 3.0 * (y == "yes") + X["debt"]
+    if "Survival" in name:
+        y = (y == "yes").to_numpy(), 50.0 / (1.0 + X["debt"].to_numpy())
     directions = {"income": -1, "debt": 1, "grade": 1}
     return kind(monotonic_cst=directions, epochs=2, hidden=8, **options).fit(X, y)
 
@@ -65,6 +69,8 @@ def computed(model: Any) -> dict[str, Any]:
     found = {"predict": np.unique(model.predict(X), return_inverse=True)[-1]}
     if hasattr(model, "predict_proba"):
         found["predict_proba"] = model.predict_proba(X)
+    if hasattr(model, "predict_survival_function"):
+        found["survival"] = model.predict_survival_function(X[:20], return_array=True)
     if hasattr(model, "required"):
         required = model.required(X[:20], "debt", 0.4)
         found["required"] = required.to_numpy(dtype=float)

@@ -1,0 +1,176 @@
+"""`GCMSurvival`: forms of y, monotone curves, quantiles, weights and Harrell's concordance."""
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+import torch
+from loans import loans
+
+from pyro_gcm.data.survival_times import SurvivalTimes
+from pyro_gcm.estimators import GCMSurvival
+from pyro_gcm.estimators.concordance import harrell_concordance
+from pyro_gcm.estimators.event_times import event_times
+
+DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
+OPTIONS = {"monotonic_cst": DIRECTIONS, "members": 2, "hidden": 8, "epochs": 3}
+
+
+def times(rows: int, seed: int = 0):
+    """Rows, events and times: the event comes earlier with debt, later with income."""
+    X, _ = loans(rows, seed)
+    rng = np.random.default_rng(seed)
+    scale = np.exp(0.03 * X["debt"].fillna(25.0) - 0.4 * np.log(X["income"].fillna(2e4)) + 4.0)
+    event, censored = rng.exponential(size=rows) / scale * 100.0, rng.uniform(10.0, 300.0, rows)
+    came = (event <= censored).to_numpy()
+    return X, came, np.minimum(event, censored).to_numpy()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, came, time = times(240)
+    return GCMSurvival(**OPTIONS, horizon=50.0).fit(X, (came, time)), X, came, time
+
+
+def test_every_form_of_y_says_the_same():
+    _, came, time = times(50)
+    structured = np.array(list(zip(came, time, strict=True)), dtype=[("death", "?"), ("t", "<f8")])
+    forms = {
+        "pair": (came, time),
+        "structured": structured,
+        "fields in another order": structured[["t", "death"]].copy(),
+        "pandas": pd.DataFrame({"t": time, "death": came}),
+        "polars": polars.DataFrame({"death": came, "t": time}),
+        "SurvivalTimes": SurvivalTimes.right_censored(time, came),
+        "bounds": (time, np.where(came, time, np.inf)),
+        "tensors": (torch.tensor(came), torch.tensor(time)),
+        "columns": np.stack([time, np.where(came, time, np.inf), 0.0 * time], 1),
+    }
+    for name, y in forms.items():
+        columns = event_times(y).columns()
+        assert torch.equal(columns, SurvivalTimes.right_censored(time, came).columns()), name
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ((np.array([0, 1, 1]), np.ones(3)), "y must say what its first column is"),
+        ((np.array([True, False, True]), np.array([1.0, -1.0, 2.0])), "row 1"),
+        (pd.DataFrame({"a": [1.0] * 3, "b": [2.0] * 3}), "one boolean column"),
+        (np.ones(3), "y must be SurvivalTimes"),
+        ((np.zeros(3, bool), np.zeros(3)), "y must have a time above 0"),
+    ],
+)
+def test_an_outcome_that_says_too_little_is_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        GCMSurvival(epochs=1).fit(np.arange(6.0).reshape(3, 2), y)
+    with pytest.raises(TypeError, match="y must be SurvivalTimes"):
+        GCMSurvival(epochs=1).fit(np.arange(6.0).reshape(3, 2), "times")
+
+
+def test_curves_fall_in_time_and_with_every_risk(fitted):
+    model, X, _, _ = fitted
+    worse = X.assign(debt=X["debt"] + 5.0, income=X["income"] * 0.5)
+    both = X.notna().all(axis=1).to_numpy()
+    at = np.linspace(1.0, 400.0, 30)
+    here, there = (
+        model.predict_survival_function(rows, return_array=True, times=at) for rows in (X, worse)
+    )
+    assert (np.diff(here, axis=1) < 0.0).all()
+    assert (there[both] < here[both]).all()
+    assert (model.predict_median(worse)[both] < model.predict_median(X)[both]).all()
+    assert (model.predict(worse)[both] > model.predict(X)[both]).all()
+
+
+def test_curves_can_be_called_and_agree_with_the_risk_and_the_quantiles(fitted):
+    model, X, _, _ = fitted
+    rows = X[:4]
+    curves = model.predict_survival_function(rows, times=[25.0, 50.0, 75.0])
+    hazards = model.predict_cumulative_hazard_function(rows, times=[25.0, 50.0, 75.0])
+    for curve, hazard, risk in zip(curves, hazards, model.predict(rows), strict=True):
+        assert curve(50.0) == pytest.approx(1.0 - risk, abs=1e-6)
+        assert hazard(50.0) == pytest.approx(-np.log(curve(50.0)))
+        assert curve(0.0) == 1.0
+        assert hazard(0.0) == 0.0
+        assert curve(37.5) == pytest.approx(0.5 * (curve(25.0) + curve(50.0)))
+        with pytest.raises(ValueError, match=r"time must lie in \[0, 75\].*name later times"):
+            curve([1.0, 76.0])
+    assert model.predict_survival_function(rows)[0].x[-1] == model.unique_times_[-1]
+    quantiles = model.predict_quantile(rows, [0.2, 0.5])
+    for row, of_row in enumerate(quantiles):
+        curve = model.predict_survival_function(rows[row : row + 1], times=of_row)[0]
+        assert curve.y == pytest.approx([0.8, 0.5], abs=1e-5)
+
+
+def test_draws_of_times_agree_with_what_was_seen(fitted):
+    model, X, _, _ = fitted
+    rows = X[:3]
+    free = model.sample_times(rows, num_samples=4000)
+    assert np.median(free, axis=0) == pytest.approx(model.predict_median(rows), rel=0.1)
+    seen = SurvivalTimes([30.0, 20.0, 7.0], [np.inf, 40.0, 7.0])
+    draws = model.sample_times(rows, seen, num_samples=4000)
+    assert (draws[:, 0] > 30.0).all()
+    assert ((draws[:, 1] > 20.0) & (draws[:, 1] <= 40.0)).all()
+    assert draws[:, 2] == pytest.approx(7.0, rel=1e-5)
+    after = model.predict_survival_function(rows[:1], times=[30.0, 60.0])[0]
+    assert (draws[:, 0] > 60.0).mean() == pytest.approx(after(60.0) / after(30.0), abs=0.03)
+
+
+def test_questions_are_about_the_event_by_the_horizon(fitted):
+    model, X, _, _ = fitted
+    rows = X.dropna()[:3]
+    with pytest.warns(UserWarning, match="beyond the training rows"):
+        debt = model.required(rows, "debt", 0.5)["required"].to_numpy()
+    found = np.isfinite(debt)
+    at = rows.assign(debt=debt)[found]
+    assert (model.predict(at) >= 0.5).all()
+    assert set(model.explain(rows)["feature"]) == set(DIRECTIONS)
+    band = model.predict_bands(rows)
+    assert (band.lower <= band.upper).all()
+    with pytest.raises(ValueError, match="above is for regressors"):
+        model.explain(rows, above=1.0)
+
+
+def test_a_table_without_directions_and_interval_censored_times():
+    X, _, time = times(120)
+    y = SurvivalTimes(0.5 * time, 1.5 * time)
+    model = GCMSurvival(members=2, hidden=8, epochs=2).fit(X[["debt", "job"]], y)
+    curve = model.predict_survival_function(X[["debt", "job"]], return_array=True)
+    assert curve.shape == (120, len(model.unique_times_))
+    with pytest.raises(ValueError, match="exact and right-censored"):
+        model.score(X[["debt", "job"]], y)
+
+
+def test_weights_and_warm_starts(fitted):
+    model, X, came, time = fitted
+    same = GCMSurvival(**OPTIONS).fit(X, (came, time), sample_weight=np.full(240, 2.0))
+    assert np.array_equal(same.predict_median(X), model.predict_median(X))
+    late = GCMSurvival(**OPTIONS).fit(X, (came, time), sample_weight=np.where(time > 50, 9.0, 1.0))
+    assert (late.predict_median(X) > model.predict_median(X)).mean() > 0.9
+    late.set_params(warm_start=True).fit(X, (came, time))
+    assert late.n_iter_ == 3
+
+
+def test_epochs_are_looked_for_on_parts_of_the_rows(fitted):
+    _, X, came, time = fitted
+    options = {**OPTIONS, "epochs": None}
+    X, came, time = X[:70], came[:70], time[:70]
+    model = GCMSurvival(**options).fit(X, (came, time))
+    assert 1 <= model.n_iter_ <= 30
+    assert model.score(X, (came, time)) > 0.6
+
+
+def test_concordance_against_all_pairs():
+    rng = np.random.default_rng(0)
+    time, event = rng.integers(1, 12, 60).astype(float), rng.random(60) < 0.6
+    risk, weight = rng.integers(0, 8, 60).astype(float), rng.random(60)
+    right = total = 0.0
+    for i in range(60):
+        for j in range(60):
+            if event[i] and (time[i] < time[j] or (time[i] == time[j] and not event[j])):
+                share = 1.0 if risk[i] > risk[j] else 0.5 if risk[i] == risk[j] else 0.0
+                right += weight[i] * weight[j] * share
+                total += weight[i] * weight[j]
+    assert harrell_concordance(time, event, risk, weight) == pytest.approx(right / total)
+    with pytest.raises(ValueError, match="y must have a row whose event came before"):
+        harrell_concordance(time, np.zeros(60, bool), risk)

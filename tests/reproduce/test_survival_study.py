@@ -1,0 +1,100 @@
+"""The survival tables: the log score, Turnbull's estimate, simulations and verdicts."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from toys import options
+
+from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.diagnostics import kaplan_meier
+from reproduce import censoring, survival
+from reproduce.runs import COLUMNS, Fit, as_json
+from reproduce.survival_scores import UNIFORM, log_score
+from reproduce.turnbull import turnbull
+
+
+def test_the_log_score_is_that_of_bins_and_of_all_later_ones():
+    test = np.array(
+        [(True, 2.0), (False, 2.5), (True, 9.0)], dtype=[("event", "?"), ("time", "f8")]
+    )
+    at_edges = np.array([[0.8, 0.5], [0.9, 0.6], [0.7, 0.1]])
+    each = UNIFORM / 3
+
+    def mixed(p, bins=1):
+        return (1.0 - UNIFORM) * p + bins * each
+
+    expected = np.mean([math.log(mixed(p, b)) for p, b in [(0.2, 1), (0.9, 2), (0.1, 1)]])
+    assert log_score(test, at_edges, np.array([2.0, 4.0])) == pytest.approx(expected)
+
+
+def test_turnbull_is_kaplan_meier_for_right_censored_times():
+    rng = np.random.default_rng(0)
+    time, event = rng.integers(1, 20, 70).astype(float), rng.random(70) < 0.6
+    found = kaplan_meier(SurvivalTimes.right_censored(time, event))
+    curve = turnbull(time, np.where(event, time, np.inf), tolerance=1e-12)
+    assert curve(found["time"].to_numpy()) == pytest.approx(found["survival"], abs=1e-6)
+
+
+def test_turnbull_maximises_the_likelihood_of_intervals():
+    lower, upper = np.array([0.0, 1.0, 1.0, 3.0, 0.0]), np.array([2.0, 3.0, 2.0, np.inf, 4.0])
+    curve = turnbull(lower, upper, tolerance=1e-12)
+    # The mass lies in (1, 2], where rows 0 to 2 are, and in (3, 4], where row 3 is; row 4 is in
+    # either.
+    assert curve(np.array([1.0, 2.0, 3.0, 4.0])) == pytest.approx([1.0, 0.25, 0.25, 0.0], abs=1e-5)
+    assert curve(np.array([0.5, 1.5])) == pytest.approx([1.0, 1.0])
+
+
+@pytest.mark.parametrize("design", list(censoring.DESIGNS))
+def test_simulated_times_are_seen_as_the_design_says(design):
+    X, y = censoring.simulate(design, 1500, 0)
+    kinds = {"exact": y.is_exact.double().mean(), "right": y.upper.isinf().double().mean()}
+    if design == "right":
+        assert kinds["exact"] + kinds["right"] == 1.0
+        assert kinds["right"] == pytest.approx(0.33, abs=0.06)
+        below = turnbull(y.lower.numpy(), y.upper.numpy())(censoring.TIMES)
+    elif design == "current status":
+        assert ((y.lower == 0.0) | y.upper.isinf()).all()
+        below = None
+    else:
+        assert kinds["exact"] == 0.0
+        below = turnbull(y.lower.numpy(), y.upper.numpy(), steps=300)(censoring.TIMES)
+    if below is not None:
+        assert below == pytest.approx(censoring.true_survival(X).mean(0), abs=0.06)
+
+
+def test_steps_jump_at_their_times():
+    curve = survival._steps(np.array([2.0, 5.0]), np.array([[0.7, 0.4]]))
+    assert curve(np.array([0.0, 1.9, 2.0, 4.0, 5.0, 99.0])).tolist() == [[1, 1, 0.7, 0.7, 0.4, 0.4]]
+
+
+def test_verdicts_are_of_paired_differences():
+    rng = np.random.default_rng(0)
+    rows = []
+    for split in range(20):
+        base = rng.normal(0.2, 0.05)
+        for method, more in {"Cox": 0.0, "GCM members": 1e-4, "Kaplan-Meier": 0.05}.items():
+            fit = Fit("survival", "gbsg2", "default", "5-fold", str(split), 0, method, as_json({}))
+            value = base + more + rng.normal(0.0, 0.004)
+            rows.append([*vars(fit).values(), "integrated Brier score", value, 1.0, 0, "cpu", ""])
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    text = survival.report(table, "integrated Brier score")
+    lines = text.replace("**", "").splitlines()[2:]
+    assert [line.endswith("* |") for line in lines] == [False, False, True]
+    level = survival.level_with_first
+    assert level(table, "integrated Brier score", "GCM members") == "1 of 1"
+    assert level(table, "integrated Brier score", "Kaplan-Meier") == "0 of 1"
+    assert survival.splits(table).startswith("GBSG2 20, WHAS500 0")
+
+
+def test_every_rival_on_a_small_table(tmp_path, capsys):
+    pytest.importorskip("sksurv", reason="scikit-survival brings the tables and the rivals")
+    asked = ["--quick", "--jobs", "1", "--datasets", "veteran", "--methods"]
+    rivals = [name for name in survival.METHODS if name != "GCM members"]
+    survival.main(options(survival, tmp_path, *asked, *rivals))
+    table = pd.read_csv(tmp_path / "survival.csv")
+    assert set(table["metric"]) == set(survival.METRICS)
+    assert table["value"].notna().all()
+    told = capsys.readouterr().out
+    assert all(name in told for name in rivals)

@@ -16,6 +16,7 @@ import torch
 from reproduce.arguments import positive_count
 from reproduce.comparison import compared
 from reproduce.distribution_methods import METHODS, Predicted
+from reproduce.markdown import NOT_RUN
 from reproduce.ordered_data import REAL, SIMULATED, Array, Table, split
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
@@ -72,10 +73,20 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return {**found, "seconds of a fit": spent, "seconds": spent, "epochs": 0}
 
 
-def report(table: pd.DataFrame, name: str, *, widths: bool = False) -> str:
-    """Scores and coverages of one data set, or the widths of its intervals."""
+def report(table: pd.DataFrame, name: str) -> str:
+    """Scores and coverages of one data set."""
+    return _compared(table, name, METRICS)
+
+
+def widths(table: pd.DataFrame, name: str) -> str:
+    """Widths of the intervals of one data set, and the rows in which quantiles cross."""
+    return _compared(table, name, WIDTHS)
+
+
+def _compared(table: pd.DataFrame, name: str, metrics: tuple[str, ...]) -> str:
     rows = table[table["dataset"] == name]
-    metrics = WIDTHS if widths else METRICS
+    if rows.empty:
+        return f"{NOT_RUN.capitalize()}."
     return compared(rows, list(METHODS), metrics, independent=name == SIMULATED)
 
 
@@ -101,5 +112,5 @@ def main(arguments: argparse.Namespace) -> None:
     table = run_fits(path, fits, run, arguments)
     for name in arguments.datasets:
         title = REAL[name][0] if name in REAL else "Simulated"
-        print(f"\n{title}\n\n{report(table, name)}\n\n{report(table, name, widths=True)}")
+        print(f"\n{title}\n\n{report(table, name)}\n\n{widths(table, name)}")
     print(f"\nwritten: {path}")

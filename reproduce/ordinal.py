@@ -16,6 +16,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from reproduce.arguments import positive_count
 from reproduce.comparison import compared
+from reproduce.markdown import NOT_RUN
 from reproduce.ordered_data import ORDINAL, SIMULATED, Array, Table, split
 from reproduce.ordinal_methods import METHODS
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
@@ -71,6 +72,8 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 def report(table: pd.DataFrame, name: str) -> str:
     """Every metric of one data set."""
     rows = table[table["dataset"] == name]
+    if rows.empty:
+        return f"{NOT_RUN.capitalize()}."
     return compared(rows, list(METHODS), METRICS, independent=name == SIMULATED)
 
 

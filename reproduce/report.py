@@ -16,14 +16,15 @@ from reproduce import (
     ablation,
     auctions,
     censoring,
+    crossings,
     datasets,
+    distribution,
     falls,
     implicit,
-    loans,
     members_ablation,
+    ordinal,
     quantile,
     quoted,
-    search,
     search_tables,
     soak,
     survival,
@@ -34,63 +35,11 @@ from reproduce import (
 from reproduce.arguments import Refused
 from reproduce.drawing import curve_groups, draw_curves, draw_held_out
 from reproduce.markdown import NOT_RUN, known_first, markdown, number
-from reproduce.methods import METHODS, methods_of
+from reproduce.result_files import FILES, FINALS_OF, GROWING, MANY_SETTINGS
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY, read_results
-from reproduce.spaces import SEARCHED
-from reproduce.tasks import PUBLISHED_TASKS, TASKS
-from reproduce.tuning import DESIGN
-from reproduce.untouched_data import UNTOUCHED
 
 TEMPLATE = Path(__file__).with_name("REPORT_template.md")
-
-
-def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
-    return len(methods_of(experiment)) * tasks * repeats
-
-
-_CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
-_CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
-_PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
-_SPACES = sum(method.space is not None for method in SEARCHED.values())
-_TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
-_FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
-#: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
-FILES = {
-    "datasets": ("datasets", 0),
-    "quantile_tuning": ("quantile --tune", _planned("quantile", _TRIALS)),
-    "quantile": ("quantile --tune", _planned("quantile", 10)),
-    "quantile_paper_setting": ("quantile --setting paper", _planned("quantile", 10)),
-    "public_published": ("public --protocol published", _planned("published", 10, _PAPER)),
-    "checks": ("checks", _CHECKS * _PAPER),
-    "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
-    "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
-    "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
-    "open_tuning": ("open --tune", _planned("open", _TRIALS, _EVERY)),
-    "open": ("open --tune", _planned("open", 5, _EVERY)),
-    "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
-    "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
-    "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
-    "timing": ("timing", 0),
-    "auctions": ("auctions", 5),
-    **{
-        file: ("search", plan.trials * (plan.splits if plan.nested else 1) * _SPACES)
-        for file, plan in _TRIALS_OF.items()
-    },
-    **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in _FINALS_OF.items()},
-    "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
-    "members_ablation": ("members_ablation", 102),
-    "loans": ("loans", 5 * len(loans.METHODS)),
-    "falls": ("falls", len(falls.fits(1, [*falls.KINDS]))),
-    "soak": ("soak", 0),
-    "survival": ("survival", 50 * len(survival.TABLES) * len(survival.METHODS)),
-    "censoring": ("censoring", 80),
-}
-#: Files of long runs, committed as they grow: their tables say of how many splits each number is.
-GROWING = (*_TRIALS_OF, *_FINALS_OF, "untouched", "survival", "censoring")
-#: Files in which a method may have several settings on one split.
-_MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *_TRIALS_OF}
-_MANY_SETTINGS |= {"ablation", "timing"}
 
 
 class Results(dict[str, pd.DataFrame]):
@@ -154,7 +103,7 @@ def read(folder: Path, device: str = "cpu") -> Results:
             table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")
             if name != "timing":
                 table = table[table["device"] == device]
-            if name not in _MANY_SETTINGS:
+            if name not in MANY_SETTINGS:
                 _check_settings(table, path)
             if name == "ablation":
                 table = ablation.with_sizes(table)
@@ -263,9 +212,9 @@ def _standings(results: Results, file: str, before: str, *ours: str) -> str:
 
 def _finals(results: Results) -> pd.DataFrame:
     """The final fits of the search on every data set that has some."""
-    found = [results[file] for file in _FINALS_OF if file in results]
+    found = [results[file] for file in FINALS_OF if file in results]
     if not found:
-        raise NotRun(next(iter(_FINALS_OF)))
+        raise NotRun(next(iter(FINALS_OF)))
     return pd.concat(found, ignore_index=True)
 
 
@@ -326,4 +275,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "survival_level": survival.level_with_first,
     "survival_splits": survival.splits,
     "censoring": censoring.report,
+    "ordinal": ordinal.report,
+    "distribution": distribution.report,
+    "widths": distribution.widths,
+    "crossings": crossings.report,
 }

@@ -1,0 +1,73 @@
+"""The files of results: the command that makes each, and how many fits it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reproduce import (
+    ablation,
+    crossings,
+    distribution,
+    falls,
+    loans,
+    ordinal,
+    search,
+    survival,
+    untouched,
+)
+from reproduce.methods import METHODS, methods_of
+from reproduce.spaces import SEARCHED
+from reproduce.tasks import PUBLISHED_TASKS, TASKS
+from reproduce.tuning import DESIGN
+from reproduce.untouched_data import UNTOUCHED
+
+
+def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
+    return len(methods_of(experiment)) * tasks * repeats
+
+
+_CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
+_CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
+_PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
+_SPACES = sum(method.space is not None for method in SEARCHED.values())
+TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
+FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
+#: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
+FILES = {
+    "datasets": ("datasets", 0),
+    "quantile_tuning": ("quantile --tune", _planned("quantile", _TRIALS)),
+    "quantile": ("quantile --tune", _planned("quantile", 10)),
+    "quantile_paper_setting": ("quantile --setting paper", _planned("quantile", 10)),
+    "public_published": ("public --protocol published", _planned("published", 10, _PAPER)),
+    "checks": ("checks", _CHECKS * _PAPER),
+    "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
+    "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
+    "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
+    "open_tuning": ("open --tune", _planned("open", _TRIALS, _EVERY)),
+    "open": ("open --tune", _planned("open", 5, _EVERY)),
+    "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
+    "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
+    "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
+    "timing": ("timing", 0),
+    "auctions": ("auctions", 5),
+    **{
+        file: ("search", plan.trials * (plan.splits if plan.nested else 1) * _SPACES)
+        for file, plan in TRIALS_OF.items()
+    },
+    **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in FINALS_OF.items()},
+    "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
+    "members_ablation": ("members_ablation", 102),
+    "loans": ("loans", 5 * len(loans.METHODS)),
+    "falls": ("falls", len(falls.fits(1, [*falls.KINDS]))),
+    "soak": ("soak", 0),
+    "survival": ("survival", 50 * len(survival.TABLES) * len(survival.METHODS)),
+    "censoring": ("censoring", 80),
+    "ordinal": ("ordinal", 10 * len(ordinal.DATASETS) * len(ordinal.METHODS)),
+    "distribution": ("distribution", 10 * len(distribution.DATASETS) * len(distribution.METHODS)),
+    "crossings": ("crossings", len(crossings.fits(1))),
+}
+#: Files of long runs, committed as they grow: their tables say of how many splits each number is.
+GROWING = (*TRIALS_OF, *FINALS_OF, "untouched", "survival", "censoring", "ordinal", "distribution")
+#: Files in which a method may have several settings on one split.
+MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
+MANY_SETTINGS |= {"ablation", "timing"}

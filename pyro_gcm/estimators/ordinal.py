@@ -186,7 +186,8 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The most probable level of each row, [n]: the lower one of two that are equally so."""
-        found: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        places = self.predict_proba(X).argmax(1)
+        found: npt.NDArray[Any] = self.classes_[places]
         return found
 
     def predict_median(self, X: Any) -> npt.NDArray[Any]:
@@ -208,6 +209,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
 
     def _event_of(self, above: Any) -> OfRows:
         """The probability that y is above a level, as a function of x and r."""
+        self._check_fitted()
         lower = self.classes_[:-1].tolist()
         if not isinstance(above, str | float | int | np.generic) or above not in lower:
             raise ValueError(

@@ -145,3 +145,7 @@ def test_levels_are_a_list_and_predictions_need_a_fit(table):
         GCMOrdinal(levels="poor").fit(X, y)
     with pytest.raises(NotFittedError):
         GCMOrdinal().predict_proba(X)
+    with pytest.raises(NotFittedError):
+        GCMOrdinal().predict(X)
+    with pytest.raises(NotFittedError):
+        GCMOrdinal().explain(X, above="poor")

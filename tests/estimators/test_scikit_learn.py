@@ -18,9 +18,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier, IGCMRegressor
+from pyro_gcm.estimators import (
+    GCMClassifier,
+    GCMOrdinal,
+    GCMRegressor,
+    IGCMClassifier,
+    IGCMRegressor,
+)
 
-ESTIMATORS = [GCMClassifier, GCMRegressor, IGCMClassifier, IGCMRegressor]
+ESTIMATORS = [GCMClassifier, GCMOrdinal, GCMRegressor, IGCMClassifier, IGCMRegressor]
 #: Checks that are expected to fail, with the reason.
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "a weight scales the loss of a row, and a "

@@ -105,15 +105,15 @@ def test_curves_can_be_called_and_agree_with_the_risk_and_the_quantiles(fitted):
 def test_draws_of_times_agree_with_what_was_seen(fitted):
     model, X, _, _ = fitted
     rows = X[:3]
-    free = model.sample_times(rows, num_samples=4000)
+    free = model.sample_times(rows, num_samples=1500)
     assert np.median(free, axis=0) == pytest.approx(model.predict_median(rows), rel=0.1)
     seen = SurvivalTimes([30.0, 20.0, 7.0], [np.inf, 40.0, 7.0])
-    draws = model.sample_times(rows, seen, num_samples=4000)
+    draws = model.sample_times(rows, seen, num_samples=1500)
     assert (draws[:, 0] > 30.0).all()
     assert ((draws[:, 1] > 20.0) & (draws[:, 1] <= 40.0)).all()
     assert draws[:, 2] == pytest.approx(7.0, rel=1e-5)
     after = model.predict_survival_function(rows[:1], times=[30.0, 60.0])[0]
-    assert (draws[:, 0] > 60.0).mean() == pytest.approx(after(60.0) / after(30.0), abs=0.03)
+    assert (draws[:, 0] > 60.0).mean() == pytest.approx(after(60.0) / after(30.0), abs=0.05)
 
 
 def test_questions_are_about_the_event_by_the_horizon(fitted):

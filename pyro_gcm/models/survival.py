@@ -44,6 +44,7 @@ class Survival(AxisResponse):
     predicts = "probability by the horizon"
     is_probability = True
     is_censored = True
+    outcome_width = 3
     reference: Tensor
 
     def __init__(

@@ -1,5 +1,7 @@
 """`GCMSurvival`: forms of y, monotone curves, quantiles, weights and Harrell's concordance."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import polars
@@ -7,10 +9,13 @@ import pytest
 import torch
 from loans import loans
 
+from pyro_gcm import GCM
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators import GCMSurvival
 from pyro_gcm.estimators.concordance import harrell_concordance
 from pyro_gcm.estimators.event_times import event_times
+from pyro_gcm.members import best_epoch
+from pyro_gcm.models.member_settings import MemberSettings
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "members": 2, "hidden": 8, "epochs": 3}
@@ -174,3 +179,22 @@ def test_concordance_against_all_pairs():
     assert harrell_concordance(time, event, risk, weight) == pytest.approx(right / total)
     with pytest.raises(ValueError, match="y must have a row whose event came before"):
         harrell_concordance(time, np.zeros(60, bool), risk)
+
+
+def test_members_of_few_event_times_are_cautious():
+    few, many = (MemberSettings.for_times(rows, 8, 1) for rows in (400, 100_000))
+    assert (few.bins, few.steps, few.learning_rate, few.epochs) == (2, 0.0, 0.004, 30)
+    assert (many.bins, many.epochs) == (16, MemberSettings.for_table(100_000, 8, 1).epochs)
+    model = GCM(8, 1, response="survival", prior="members", members=2, hidden=4)
+    assert model.training_defaults(400).learning_rate == few.learning_rate
+
+
+def test_the_best_epoch_is_that_of_all_searches():
+    def search(*losses):
+        return SimpleNamespace(rows=[{"validation_loss": loss} for loss in losses])
+
+    one, other = search(3.0, 1.0, 1.0, 1.0, 8.0), search(9.0, 9.0, 9.0, 2.0, 1.0)
+    assert best_epoch(one) == 3
+    assert best_epoch(other) == 5
+    assert best_epoch(one, other) == 4
+    assert best_epoch(search(2.0, 1.0)) == 2

@@ -196,5 +196,6 @@ def test_the_best_epoch_is_that_of_all_searches():
     one, other = search(3.0, 1.0, 1.0, 1.0, 8.0), search(9.0, 9.0, 9.0, 2.0, 1.0)
     assert best_epoch(one) == 3
     assert best_epoch(other) == 5
-    assert best_epoch(one, other) == 4
+    assert best_epoch(one, one, other) == 3
+    assert best_epoch(one, other) == 5
     assert best_epoch(search(2.0, 1.0)) == 2

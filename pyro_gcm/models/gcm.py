@@ -164,7 +164,8 @@ class GCM(WithMembers):
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
         self.add_units(self.encoder.members or num_samples, self.z_dim + others, int(seed))
-        self.costs_have_units = isinstance(self.revenue_map, nn.Identity)
+        plain = isinstance(self.revenue_map, nn.Identity)
+        self.costs_have_units = plain and not self.response.moves_revenue
 
     def model(
         self,

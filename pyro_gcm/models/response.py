@@ -38,6 +38,8 @@ class Response(nn.Module):
 
     #: Columns of y.
     outcome_width = 1
+    #: Whether costs are compared with more than the (mapped) revenues, so that they have no units.
+    moves_revenue = False
     #: How many responses share z; each has costs of its own.
     copies = 1
     #: +1, -1 or 0 for every revenue where predictions do not rise in all of them; else empty.
@@ -92,6 +94,13 @@ class Response(nn.Module):
 
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Raise ValueError for outcomes [n] that training cannot combine with the model's z."""
+
+    def event_named(self, name: str | None) -> str:
+        """The event of a probability, for the label of an axis.
+
+        :param name: of y, if it is known by another one.
+        """
+        return f"{name or 'y'} = 1"
 
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """Outcomes as columns by name, each [n]: for tables and exports."""

@@ -223,6 +223,7 @@ _COPIED = (
     *("predicts", "is_probability", "has_cdf", "levels", "is_censored", "standardizes_revenue"),
     *("outcome_width", "outcome", "check_revenue", "check_outcome", "standardized"),
     *("from_standard", "prediction_dtype", "columns_of", "drawn", "log_selected"),
+    *("event_named", "moves_revenue"),
 )
 
 

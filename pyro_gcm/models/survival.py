@@ -154,6 +154,10 @@ class Survival(AxisResponse):
                 "prior='members' with uniform weights, or a continuous prior with guide='prior'"
             )
 
+    def event_named(self, name: str | None) -> str:
+        """That it came by the horizon."""
+        return f"{name or 'T'} <= {self.reference.item():.4g}"
+
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """lower, upper and entry."""
         return dict(zip(("lower", "upper", "entry"), y.unbind(-1), strict=True))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from pyro_gcm.arviz_export import to_arviz
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
+    from pyro_gcm.data import SurvivalTimes
     from pyro_gcm.diagnostics import compare_assumptions, render_model
     from pyro_gcm.inference import FitResult, fit
     from pyro_gcm.io import load, save
@@ -36,6 +37,7 @@ __all__ = [
     "FitResult",
     "MonotonicityAudit",
     "PosteriorDraws",
+    "SurvivalTimes",
     "audit",
     "audit_monotonicity",
     "baselines",
@@ -66,6 +68,7 @@ _HOMES = {
     "FitResult": "inference",
     "MonotonicityAudit": "audit",
     "PosteriorDraws": "sampling",
+    "SurvivalTimes": "data",
     "audit_monotonicity": "audit",
     "compare_assumptions": "diagnostics",
     "export": "io.export",

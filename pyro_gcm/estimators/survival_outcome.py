@@ -116,7 +116,7 @@ class TimeOutcome(MonotoneEstimator):
         return median
 
     def sample_times(
-        self, X: Any, y: Any = None, *, num_samples: int = 1000, random_state: int = 0
+        self, X: Any, y: Any = None, *, num_samples: int = 1000, seed: int = 0
     ) -> Array:
         """Draws of the time of each event, [S, n]: given what was seen of it, where y is given.
 
@@ -126,11 +126,11 @@ class TimeOutcome(MonotoneEstimator):
         :param X: a table of n rows.
         :param y: what was seen of their times, in any form that `fit` takes; None for nothing.
         :param num_samples: number S of draws, independent and exact.
-        :param random_state: seed.
+        :param seed: of the draws.
         """
         x, r = self._rows(X)
         seen = None if y is None else event_times(y)
-        options: Any = {"num_samples": num_samples, "seed": random_state, "progress": False}
+        options: Any = {"num_samples": num_samples, "seed": seed, "progress": False}
         found: Array = self.model_.posterior(x, r, seen, **options)["t"].double().cpu().numpy()
         return found
 

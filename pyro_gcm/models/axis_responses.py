@@ -41,6 +41,7 @@ class AxisResponse(Response):
     """
 
     has_cdf = True
+    moves_revenue = True
     not_for_igcm = "its axis is a revenue, and those of an IGCM are generated"
 
     def __init__(self, knots: int, axis: nn.Module | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyro
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import ArrayLike, no_nan
+from pyro_gcm._validation import ArrayLike, no_nan, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.inference.views import CostGuard
@@ -141,19 +142,16 @@ class GCM(WithMembers):
             default = member_parts.defaults(self.r_dim, of_members=encoder is not None)
             hidden = default.hidden if hidden is None else build.hidden_widths(hidden)
             g = default.alternatives if alternatives is None else alternatives
-            cost_shape = build.cost_shape(g, default.costs if costs is None else costs)
+            copies = response.copies if isinstance(response, Response) else 1
+            k = copies * positive_int("costs", default.costs if costs is None else costs)
+            cost_shape = build.cost_shape(g, k)
             family = default.cost_family if cost_family is None else cost_family
             parts: Any = {"response": response, "prior": prior, "guide": guide, "encoder": encoder}
             self.add_costs(cost_shape, hidden, **parts, cost_family=family, p0=p0)
             map_shape = self.encoder.map_shape(cost_shape)
-            if revenue_map is None:
-                revenue_map = member_parts.default_map(
-                    self.response, self.r_dim, map_shape, self.encoder.members
-                )
-            levels = not self.response.standardizes_revenue
             self.response.check_parts(revenue_map, p0)
-            mapped = revenue_map, self.r_dim, map_shape
-            self.revenue_map = build.revenue_map_part(*mapped, levels=levels)
+            make = partial(member_parts.revenue_map, self, revenue_map)
+            self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
             self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.encoder.out_dim
             drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
             self.r_decoder = module_or("r_decoder", r_decoder, *drawn)
@@ -166,7 +164,8 @@ class GCM(WithMembers):
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
         self.add_units(self.encoder.members or num_samples, self.z_dim + others, int(seed))
-        self.costs_have_units = isinstance(self.revenue_map, nn.Identity)
+        plain = isinstance(self.revenue_map, nn.Identity)
+        self.costs_have_units = plain and not self.response.moves_revenue
 
     def model(
         self,

@@ -35,6 +35,11 @@ def required_revenue(
         raise ValueError(
             f"revenue index out of range: it must be below r_dim={model.r_dim}, got {revenue}"
         )
+    if model.response.directions and model.response.directions[revenue] != 1:
+        raise ValueError(
+            f"revenue {revenue} must be one in which the prediction rises, got a direction of "
+            f"{model.response.directions[revenue]}"
+        )
     loc, scale = model.r_standardizer.loc.double(), model.r_standardizer.scale.double()
     rows = _with_start(r, len(x), revenue, loc)
     same_rows(x=x, r=rows)

@@ -37,6 +37,17 @@ def default_map(response: Any, r_dim: int, map_shape: tuple[int, ...], members: 
     return response.revenue_map if map_shape == (r_dim,) else "positive_linear"
 
 
+def revenue_map(model: Any, given: Any, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+    """The map of so many revenues of a model that is named, or the default one.
+
+    :param given: the argument of the constructor, or None.
+    """
+    response = model.response
+    if given is None:
+        given = default_map(response, r_dim, shape, model.encoder.members)
+    return build.revenue_map_part(given, r_dim, shape, levels=not response.standardizes_revenue)
+
+
 def member_encoder(prior: Any, x_dim: int, members: int, hidden: Any) -> MemberEncoder | None:
     """The encoder of the members where `prior=` names or is one; None for other priors."""
     if isinstance(prior, MemberEncoder):

@@ -12,6 +12,9 @@ from pyro_gcm._validation import ArrayLike, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import EventPlanes
 
+#: A number of revenues and the shape of what is returned for a row, to an increasing map.
+MakeMap = Callable[[int, tuple[int, ...]], nn.Module]
+
 
 class Response(nn.Module):
     """Interface of a response; the class attributes are the answers of a cautious subclass."""
@@ -33,12 +36,27 @@ class Response(nn.Module):
     #: The revenue map of a model with one alternative and a cost for each revenue.
     revenue_map = "identity"
 
+    #: Columns of y.
+    outcome_width = 1
+    #: Whether costs are compared with more than the (mapped) revenues, so that they have no units.
+    moves_revenue = False
+    #: How many responses share z; each has costs of its own.
+    copies = 1
+    #: +1, -1 or 0 for every revenue where predictions do not rise in all of them; else empty.
+    directions: tuple[int, ...] = ()
     #: Number of levels, if y is one of finitely many that are ordered.
     levels = 0
     #: Whether y may be known in part only.
     is_censored = False
     #: Why it does not go with an `IGCM`; empty where it does.
     not_for_igcm = ""
+
+    def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+        """The map of r_dim revenues to the shape of the costs (of all members).
+
+        :param make: makes one for a number of revenues and a shape.
+        """
+        return make(r_dim, shape)
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """Raise ValueError for a revenue map, or infinite costs, that leave y no distribution."""
@@ -76,6 +94,13 @@ class Response(nn.Module):
 
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Raise ValueError for outcomes [n] that training cannot combine with the model's z."""
+
+    def event_named(self, name: str | None) -> str:
+        """The event of a probability, for the label of an axis.
+
+        :param name: of y, if it is known by another one.
+        """
+        return f"{name or 'y'} = 1"
 
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """Outcomes as columns by name, each [n]: for tables and exports."""

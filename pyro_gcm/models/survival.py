@@ -44,6 +44,7 @@ class Survival(AxisResponse):
     predicts = "probability by the horizon"
     is_probability = True
     is_censored = True
+    outcome_width = 3
     reference: Tensor
 
     def __init__(
@@ -152,6 +153,10 @@ class Survival(AxisResponse):
                 "y has entries above 0, which need z drawn from p(z|x) with equal weights: use "
                 "prior='members' with uniform weights, or a continuous prior with guide='prior'"
             )
+
+    def event_named(self, name: str | None) -> str:
+        """That it came by the horizon."""
+        return f"{name or 'T'} <= {self.reference.item():.4g}"
 
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """lower, upper and entry."""

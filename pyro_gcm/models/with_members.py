@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyro
 from torch import Tensor
 
@@ -30,6 +32,18 @@ class WithMembers(DistributionPredictions):
             MemberSettings.for_times if self.response.is_censored else MemberSettings.for_table
         )
         return settings(rows, self.x_dim, self.r_dim).training(self)
+
+    def response_model(self, name: str) -> Any:
+        """This model with one of `models.several.Several` responses, for its predictions.
+
+        It shares all weights with this one, and predicts; it is neither trained nor saved.
+
+        :param name: of the response.
+        :raises ValueError: for another name, and for a model with one response.
+        """
+        if self.response.copies == 1:
+            raise ValueError("response_model needs a model of models.several.Several responses")
+        return self.response.model_of(self, name)
 
     def member_guide(
         self,

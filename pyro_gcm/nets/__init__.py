@@ -3,6 +3,7 @@
 from torch.nn import Identity
 
 from pyro_gcm._standardizer import Standardizer
+from pyro_gcm.nets.axis_map import AxisMap
 from pyro_gcm.nets.conditional import Conditional, with_missing_indicators
 from pyro_gcm.nets.constant_logits import ConstantLogits
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
@@ -21,6 +22,7 @@ from pyro_gcm.nets.tabular_features import TabularFeatures
 
 __all__ = [
     "AmortizedGuide",
+    "AxisMap",
     "Bijection",
     "Conditional",
     "ConditionalCategorical",

@@ -108,7 +108,7 @@ def plot_response_curves(
     of_response = in_units if response.standardizes_revenue else "quantile level (no unit)"
     ax.set_xlabel(revenue_name or of_response)
     if response.is_probability:
-        ax.set_ylabel(f"Pr({outcome_name or 'y'} = 1 | x, r)")
+        ax.set_ylabel(f"Pr({response.event_named(outcome_name)} | x, r)")
         ax.yaxis.set_major_locator(_Probabilities())
     else:
         ax.set_ylabel(f"{response.predicts} of {outcome_name or 'y (units of the data)'}")

@@ -226,7 +226,7 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
         ),
         "GCMSurvival.sample_times": (
             t.survival.sample_times,
-            {"X": t.X, "y": t.times, "num_samples": 4, "random_state": 0},
+            {"X": t.X, "y": t.times, "num_samples": 4, "seed": 0},
         ),
         "GCMSurvival.score": (
             t.survival.score,

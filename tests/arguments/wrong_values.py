@@ -32,6 +32,7 @@ ACCEPTED: dict[str, Any] = {
     "plot_survival.time_name": ("text",),
     "horizon": ("a number", "a large number"),
     "times": ("None",),
+    "GCMSurvival.sample_times.y": ("None",),
     "name": ("text",),
     "label": ("text",),
     "latent_name": ("text",),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from axis_toys import CASES, model_of, rows
+from matplotlib.figure import Figure
 from scipy import stats
 from torch import Tensor, nn
 from torch.distributions.transforms import ExpTransform, SigmoidTransform, SoftplusTransform
@@ -22,6 +23,7 @@ from pyro_gcm.models.ordinal import Ordinal
 from pyro_gcm.models.survival import Survival
 from pyro_gcm.nets import PiecewiseLinear
 from pyro_gcm.nets.axis_map import AxisMap
+from pyro_gcm.plots import plot_response_curves
 
 cases = pytest.mark.parametrize("case", CASES)
 FALLS = {"survival": -1.0, "ordinal": 1.0, "distribution": 1.0}
@@ -367,3 +369,13 @@ def test_methods_for_other_responses_are_refused() -> None:
             survival.hazard(x, r, times)
     with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1"):
         survival.quantile(x, r, [0.0, 0.5])
+
+
+def test_the_horizon_is_named_on_the_axis_of_a_plot() -> None:
+    model, (x, r, y) = model_of("survival"), rows("survival", 400)
+    median = torch.cat([y.lower[y.lower > 0.0], y.upper[~y.is_exact & ~y.upper.isinf()]]).median()
+    assert model.response.event_named(None) == f"T <= {median.item():.4g}"
+    chosen = GCM(3, 2, response=Survival(horizon=12.0))
+    chosen.learn_units(x, r, y)
+    ax = plot_response_curves(chosen, x[:1], ax=Figure().subplots())
+    assert ax.get_ylabel() == "Pr(T <= 12 | x, r)"

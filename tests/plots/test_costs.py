@@ -239,3 +239,13 @@ def test_figures_do_not_change_the_model_and_the_random_state() -> None:
     assert torch.equal(torch.get_rng_state(), state)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [({"prior": "members"}, "members have maps"), ({"response": "survival"}, "y moves")],
+    ids=["members", "survival"],
+)
+def test_revenues_that_are_no_threshold_are_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError, match=f"r must be omitted for this model: {why}"):
+        plot_cost_density(GCM(3, 2, **options), torch.zeros(3), torch.zeros(2))

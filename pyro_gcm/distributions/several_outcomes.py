@@ -1,0 +1,156 @@
+"""Several outcomes of one latent variable, each with costs and an order event of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from pyro.distributions import TorchDistribution, constraints
+from torch import Tensor
+
+from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm.distributions.families import base_distribution, of_same_family
+from pyro_gcm.distributions.order_event import OrderEvent
+
+#: An order event of some of the costs to the distribution of an outcome.
+Outcome = Callable[[OrderEvent], Any]
+
+
+def costs_between(cost: Any, start: int, stop: int) -> Any:
+    """The costs start .. stop - 1 of every alternative: of a tensor, or of a distribution."""
+    if isinstance(cost, Tensor):
+        return cost[..., start:stop]
+    base = base_distribution(cost)
+    part = of_same_family(base, base.loc[..., start:stop], base.scale[..., start:stop])
+    return part.to_event(len(cost.event_shape))
+
+
+def event_between(event: OrderEvent, start: int, stop: int) -> OrderEvent:
+    """The order event of some of the costs."""
+    revenue: Any = event.revenue
+    cost = costs_between(event.cost, start, stop)
+    part = OrderEvent(
+        cost,
+        revenue[..., start:stop],
+        cost_event_dim=event.cost_event_dim,
+        validate_args=False,
+    )
+    return part.expand(broadcast_shapes(part.batch_shape, event.batch_shape))
+
+
+class SeveralOutcomes(TorchDistribution):
+    """Outcomes side by side, independent given the latent variable.
+
+    :param event: `OrderEvent` of all costs and all revenues.
+    :param outcomes: what each of them makes of the event of its own costs.
+    :param costs: number of costs of each, in order; they are the last dimension of the event.
+    :param widths: number of columns of each, in order; a value has all of them, [..., D].
+    :param cost: a draw of all costs, or None.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+    support = constraints.real_vector
+
+    def __init__(
+        self,
+        event: OrderEvent,
+        outcomes: Sequence[Outcome],
+        costs: Sequence[int],
+        widths: Sequence[int],
+        *,
+        cost: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.event, self.outcomes, self.cost = event, outcomes, cost
+        self.costs, self.widths = tuple(costs), tuple(widths)
+        ends = torch.tensor((0, *costs)).cumsum(0).tolist()
+        self._places = list(itertools.pairwise(ends))
+        self.parts = []
+        for outcome, (start, stop) in zip(outcomes, self._places, strict=True):
+            part = outcome(event_between(event, start, stop))
+            self.parts.append(part if cost is None else part.given_cost(cost[..., start:stop]))
+        shape = broadcast_shapes(event.batch_shape, *(part.batch_shape for part in self.parts))
+        super().__init__(torch.Size(shape), torch.Size([sum(widths)]), validate_args=False)
+
+    def _replaced(self, event: OrderEvent, cost: Tensor | None) -> SeveralOutcomes:
+        return SeveralOutcomes(event, self.outcomes, self.costs, self.widths, cost=cost)
+
+    def given_cost(self, cost: Tensor) -> SeveralOutcomes:
+        """The outcomes for a draw of all costs."""
+        return self._replaced(self.event, cost)
+
+    def marginalize(self, cost: TorchDistribution) -> SeveralOutcomes:
+        """The outcomes with all costs integrated out."""
+        return self._replaced(self.event.marginalize(cost), None)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> SeveralOutcomes:
+        """The same distribution with a larger batch shape."""
+        return self._replaced(self.event.expand(batch_shape), self.cost)
+
+    def split(self, value: Tensor) -> list[Tensor]:
+        """The columns [..., D] of each outcome: [...], or [..., width] where it has several."""
+        columns = value.split(self.widths, -1)
+        return [c[..., 0] if c.shape[-1] == 1 else c for c in columns]
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The sum of the log-probabilities or -densities of the outcomes, [...]."""
+        pairs = zip(self.parts, self.split(value), strict=True)
+        total: Tensor = sum(part.log_prob(y) for part, y in pairs)
+        return total
+
+    def cost_posterior(self, y: Tensor) -> SideBySide:
+        """p(c | y): the costs of each outcome given that outcome."""
+        pairs = zip(self.parts, self.split(y), strict=True)
+        return SideBySide([part.cost_posterior(column) for part, column in pairs])
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws of shape `sample_shape + batch_shape + (D,)`."""
+        draws = []
+        for part, width in zip(self.parts, self.widths, strict=True):
+            lead = torch.Size(sample_shape) + self.batch_shape
+            draw = part.expand(self.batch_shape).sample(torch.Size(sample_shape)).double()
+            draws.append((draw.unsqueeze(-1) if width == 1 else draw).expand(*lead, width))
+        return torch.cat(draws, -1)
+
+
+class SideBySide(TorchDistribution):
+    """Independent distributions of costs, side by side in the last dimension.
+
+    :param parts: of event shapes [K_j] or [G, K_j].
+    """
+
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = list(parts)
+        shape = broadcast_shapes(*(part.batch_shape for part in self.parts))
+        sizes = [part.event_shape[-1] for part in self.parts]
+        event_shape = (*self.parts[0].event_shape[:-1], sum(sizes))
+        self._sizes = sizes
+        super().__init__(torch.Size(shape), torch.Size(event_shape), validate_args=False)
+
+    @constraints.dependent_property(is_discrete=False)
+    def support(self) -> Any:
+        """Real numbers."""
+        return constraints.independent(constraints.real, len(self.event_shape))
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> SideBySide:
+        """The same with a larger batch shape."""
+        return SideBySide([part.expand(torch.Size(batch_shape)) for part in self.parts])
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The sum of the log-densities, [...]."""
+        pairs = zip(self.parts, value.split(self._sizes, -1), strict=True)
+        total: Tensor = sum(part.log_prob(own) for part, own in pairs)
+        return total
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws of shape `sample_shape + batch_shape + event_shape`."""
+        own = [
+            part.expand(self.batch_shape).sample(torch.Size(sample_shape)) for part in self.parts
+        ]
+        return torch.cat(own, -1)

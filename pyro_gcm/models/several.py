@@ -1,0 +1,231 @@
+"""Several responses that share z, each with costs, an event and directions of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._recipe import recorded
+from pyro_gcm._validation import ArrayLike, one_of, same_rows, shown
+from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, event_between
+from pyro_gcm.models.response import MakeMap, Response
+from pyro_gcm.nets.directed_maps import DirectedMaps
+
+
+@recorded("models.Several")
+class Several(Response):
+    """Responses by name that share z: y has the columns of all of them, side by side.
+
+    Given z they are independent, each with costs and an increasing map of its own, so that what is
+    known of one informs the others through z. One program, one fit::
+
+        several = Several(
+            {"default": Binary(), "months": Survival()},
+            {"default": [1, 1], "months": [1, 0]},
+        )
+        model = GCM(x_dim, 2, response=several, prior="members")
+        fit(model, x, r, {"default": late, "months": SurvivalTimes(...)})
+        model.response_model("months").predict_survival(x, r, times)
+
+    :param parts: responses by the names that they have here, two or more.
+    :param directions: for every name +1 for a revenue in which the event of that response gets more
+        likely, -1 for one in which it gets less likely and 0 for one that it does not read,
+        [r_dim]; by default +1 for all.
+    :raises ValueError: for fewer than two responses, or directions that are none.
+    """
+
+    predicts = "prediction of several responses"
+    not_for_igcm = "its responses have directions of their own"
+
+    def __init__(
+        self,
+        parts: Mapping[str, Response],
+        directions: Mapping[str, Sequence[int]] | None = None,
+    ) -> None:
+        super().__init__()
+        good = isinstance(parts, Mapping) and len(parts) > 1
+        if not good or not all(isinstance(part, Response) for part in parts.values()):
+            raise ValueError(
+                f"parts must have two or more responses (objects) by name, got {shown(parts)}"
+            )
+        if isinstance(directions, Mapping):
+            unknown = set(directions) - set(parts)
+            if unknown:
+                raise ValueError(f"directions has {sorted(unknown)}, which are none of the parts")
+        if any(part.r_dist() is not None or part.copies > 1 for part in parts.values()):
+            raise ValueError("parts must be responses whose revenues are data, and not nested")
+        self.names = list(parts)
+        self.parts = nn.ModuleList(parts.values())
+        self.directions_of = {name: (directions or {}).get(name) for name in self.names}
+        self.copies = len(self.names)
+        self.outcome_width = sum(part.outcome_width for part in self._parts)
+
+    @property
+    def _parts(self) -> list[Any]:
+        return list(self.parts)
+
+    def check_parts(self, revenue_map: Any, p0: Any) -> None:
+        """As each of the responses does; costs are finite."""
+        if p0 is not None:
+            raise ValueError("p0 must be left out with several responses, which would share it")
+        for part in self._parts:
+            part.check_parts(revenue_map, p0)
+
+    def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+        """A map for every response, of the revenues that it reads.
+
+        :raises ValueError: for directions of other revenues.
+        """
+        rows = []
+        for name, given in self.directions_of.items():
+            own = [1] * r_dim if given is None else list(given)
+            if len(own) != r_dim or any(sign not in (-1, 0, 1) for sign in own) or not any(own):
+                raise ValueError(
+                    f"directions[{name!r}] must have +1, -1 or 0 for each of the {r_dim} revenues, "
+                    f"not only 0, got {given}"
+                )
+            rows.append(own)
+        self.rows = rows
+        costs = shape[-1] // self.copies
+        maps = [make(sum(map(abs, own)), (*shape[:-1], costs)) for own in rows]
+        return DirectedMaps(maps, rows)
+
+    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+        """Prepare every response for its costs."""
+        self.costs = cost_shape[-1] // self.copies
+        for part in self._parts:
+            part.prepare(encoder, (*cost_shape[:-1], self.costs))
+
+    def outcome(
+        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
+    ) -> Tensor:
+        """Outcomes by name as columns side by side, [n, D] in float64.
+
+        :raises TypeError: for anything but a mapping of all names or such columns.
+        """
+        if isinstance(y, Tensor) and y.dim() == 2 and y.shape[1] == self.outcome_width:
+            return torch.cat([_columns(part.outcome(own)) for part, own in self._pairs(y)], -1).to(
+                device
+            )
+        if not isinstance(y, Mapping) or set(y) != set(self.names):
+            raise TypeError(
+                f"y must be a mapping with the outcomes {self.names}, got "
+                f"{sorted(y) if isinstance(y, Mapping) else shown(y)}"
+            )
+        pairs = zip(self.names, self._parts, strict=True)
+        columns = {name: _columns(part.outcome(y[name])) for name, part in pairs}
+        same_rows(**columns)
+        return torch.cat(list(columns.values()), -1).to(device)
+
+    def _pairs(self, y: Tensor) -> list[tuple[Any, Tensor]]:
+        """Every response with its columns of y [..., D]."""
+        columns = y.split([part.outcome_width for part in self._parts], -1)
+        return [
+            (part, own[..., 0] if part.outcome_width == 1 else own)
+            for part, own in zip(self._parts, columns, strict=True)
+        ]
+
+    def check_revenue(self, r: Tensor) -> None:
+        """As each of the responses does."""
+        for part in self._parts:
+            part.check_revenue(r)
+
+    def check_outcome(self, y: Tensor) -> None:
+        """As each of the responses does."""
+        for part, own in self._pairs(y):
+            part.check_outcome(own)
+
+    def check_latent(self, model: Any, y: Tensor) -> None:
+        """As each of the responses does; late entry would select z for all of them."""
+        for part, own in self._pairs(y):
+            part.check_latent(model, own)
+            if part.is_censored and (own[..., 2] > 0.0).any():
+                raise ValueError("y must have no entries above 0 with several responses")
+
+    def learn_unit(self, y: Tensor) -> None:
+        """As each of the responses does."""
+        for part, own in self._pairs(y):
+            part.learn_unit(own)
+
+    def standardized(self, y: Tensor) -> Tensor:
+        """The mean of what a guide would read of each: one number a row."""
+        read = [part.standardized(own).double() for part, own in self._pairs(y)]
+        return torch.stack(read).mean(0)
+
+    def columns_of(self, y: Tensor) -> dict[str, Tensor]:
+        """The columns of each, by its name and theirs."""
+        return {
+            f"{name}.{column}": values
+            for name, (part, own) in zip(self.names, self._pairs(y), strict=True)
+            for column, values in part.columns_of(own).items()
+        }
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> SeveralOutcomes:
+        """p(y | z, x, r), the product over the responses."""
+        made = [self._outcome(part, x, r) for part in self._parts]
+        widths = [part.outcome_width for part in self._parts]
+        return SeveralOutcomes(event, made, [self.costs] * self.copies, widths)
+
+    @staticmethod
+    def _outcome(part: Response, x: Tensor, r: Tensor) -> Callable[[OrderEvent], Any]:
+        return lambda event: part.distribution(event, x, r)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """Nothing: predictions are of one response.
+
+        :raises ValueError: always.
+        """
+        raise ValueError(
+            f"predict needs one response: model.response_model(name) with one of {self.names}"
+        )
+
+    def model_of(self, model: Any, name: str) -> Any:
+        """The same model with one of its responses alone, for predictions; see `GCM`."""
+        one_of("name", name, self.names)
+        view = copy.copy(model)
+        view._modules = dict(model._modules)
+        view.response = _One(self, self.names.index(name))
+        return view
+
+
+class _One(Response):
+    """One of several responses: that of a part of the costs."""
+
+    def __init__(self, whole: Several, place: int) -> None:
+        super().__init__()
+        self.part: Any = whole.parts[place]
+        self.place, self.costs = place, whole.costs
+        self.directions = tuple(whole.rows[place])
+        for name in _COPIED:
+            setattr(self, name, getattr(self.part, name))
+
+    def _own(self, event: OrderEvent) -> OrderEvent:
+        start = self.place * self.costs
+        return event_between(event, start, start + self.costs)
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r) of this response."""
+        return self.part.distribution(self._own(event), x, r)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        """The prediction of this response."""
+        found: Tensor = self.part.predict(self._own(event), x)
+        return found
+
+
+#: What is known of a response without its costs.
+_COPIED = (
+    *("predicts", "is_probability", "has_cdf", "levels", "is_censored", "standardizes_revenue"),
+    *("outcome_width", "outcome", "check_revenue", "check_outcome", "standardized"),
+    *("from_standard", "prediction_dtype", "columns_of", "drawn", "log_selected"),
+    *("event_named", "moves_revenue"),
+)
+
+
+def _columns(y: Tensor) -> Tensor:
+    return (y if y.dim() == 2 else y.unsqueeze(-1)).double()

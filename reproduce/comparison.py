@@ -45,5 +45,6 @@ def compared(
         for method, p in holm(tests).items():
             marks[method, metric] = "*" if judged and p < LEVEL else ""
         cells |= {(place.method, metric): place.score for place in places}
-    shown = {metric: metric for metric in metrics if any(m == metric for _, m in cells)}
+    there = {metric for _, metric in cells}
+    shown = {name: name.replace("|", "\\|") for name in metrics if name in there}
     return grid(cells, shown, lower, marks, order)

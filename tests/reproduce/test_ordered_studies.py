@@ -114,6 +114,8 @@ def test_the_best_is_bold_and_holm_tells_the_others_apart():
     assert "*" in lines[3].split("|")[2]
     assert "*" not in lines[4]
     assert "**" not in lines[3].split("|")[3]
+    truth = table({("GCM", "mean |P - P0|"): [0.1, 0.2]})
+    assert r"| mean \|P - P0\| |" in compared(truth, ["GCM"], ["mean |P - P0|"])
 
 
 # Methods.

@@ -57,6 +57,14 @@ class CurveOutcome(TorchDistribution):
             torch.Size(batch_shape), torch.Size(event_shape), validate_args=validate_args
         )
 
+    @classmethod
+    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
+        """Nothing: the shape of an event is not that of its costs.
+
+        :raises NotImplementedError: always.
+        """
+        raise NotImplementedError("the shape of an event is not that of its costs")
+
     def _replaced(self, event: OrderEvent, cost: Tensor | None) -> Any:
         """The same outcome of another event or with other costs."""
         raise NotImplementedError
@@ -107,12 +115,14 @@ class CurveOutcome(TorchDistribution):
         if self._validate_args:
             self._validate_sample(value)
         if self.cost is not None:
-            return self._log_prob_given_cost(value).to(self.event.dtype)
-        seen = self.seen(value)
-        log_p = EventCurve(self.event).log_prob(seen)
-        if seen.has(AT):
-            log_p = log_p + torch.where(seen.kind == AT, self.log_slope(value), 0.0)
-        return log_p.to(self.event.dtype)
+            log_p = self._log_prob_given_cost(value)
+        else:
+            seen = self.seen(value)
+            log_p = EventCurve(self.event).log_prob(seen)
+            if seen.has(AT):
+                log_p = log_p + torch.where(seen.kind == AT, self.log_slope(value), 0.0)
+        shape = broadcast_shapes(log_p.shape, self.batch_shape)
+        return log_p.to(self.event.dtype).expand(shape)
 
     def _log_prob_given_cost(self, value: Tensor) -> Tensor:
         """0 where known costs lead to the value, else -inf."""
@@ -126,4 +136,4 @@ class CurveOutcome(TorchDistribution):
         if cost is None:
             prior: Any = self.event.cost
             cost = prior.expand(shape).sample()
-        return self.drawn(cost).expand(*shape, *self.event_shape)
+        return self.drawn(cost).expand(shape + self.event_shape)

@@ -66,8 +66,8 @@ class Sighting(NamedTuple):
         return cls(kind, torch.where(of_row == BELOW, high - 1.0, low), high, slope, event_dim)
 
     def has(self, kind: int) -> bool:
-        """Whether a row is of this kind."""
-        return bool((self.kind == kind).any())
+        """Whether a row is of this kind, or may be."""
+        return self.kind.is_meta or bool((self.kind == kind).any())
 
     @property
     def end(self) -> Tensor:

@@ -36,6 +36,14 @@ class GuessedEvent(TorchDistribution):
         shape = torch.Size(broadcast_shapes(event.batch_shape, logits.shape))
         super().__init__(shape, torch.Size(), validate_args=validate_args)
 
+    @classmethod
+    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
+        """Nothing: the shape of an event is not that of its costs.
+
+        :raises NotImplementedError: always.
+        """
+        raise NotImplementedError("the shape of an event is not that of its costs")
+
     def given_cost(self, cost: Tensor) -> GuessedEvent:
         """1 where the costs stay below the revenue, else a guess."""
         return self._of(self.event.given_cost(cost))
@@ -45,8 +53,17 @@ class GuessedEvent(TorchDistribution):
         return self._of(self.event.marginalize(cost))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> GuessedEvent:
-        """The same distribution with a larger batch shape."""
-        return self._of(self.event.expand(batch_shape))
+        """The same distribution with a larger batch shape.
+
+        :raises ValueError: if the batch shape does not broadcast to the new one.
+        """
+        new = self._of(self.event.expand(batch_shape))
+        if new.batch_shape != torch.Size(batch_shape):
+            raise ValueError(
+                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
+                f"{tuple(batch_shape)}"
+            )
+        return new
 
     def _of(self, event: OrderEvent) -> GuessedEvent:
         return GuessedEvent(event, self.logits, validate_args=self._validate_args)

@@ -117,7 +117,7 @@ class OrderedLevel(CurveOutcome):
     @property
     def mean(self) -> Tensor:
         """The mean level, the sum of the cumulative probabilities."""
-        return self.cumulative().sum(0).to(self.event.dtype)
+        return self.cumulative().sum(0).to(self.event.dtype).expand(self.batch_shape)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The levels along a new leftmost dimension."""

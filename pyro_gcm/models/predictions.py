@@ -25,7 +25,7 @@ class Predictions(Posteriors):
 
     @prediction
     def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
-        """Prediction for every row: Pr(y = 1), the mean of y, or the quantile, by response.
+        """Prediction for every row: Pr(y = 1), the mean of y, or what the response says.
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].

@@ -13,15 +13,19 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.distributions import (
+    AlongAxis,
+    GuessedEvent,
     InfiniteCost,
     LatentMixture,
     LazyDistribution,
     ObservedCost,
+    OrderedLevel,
     OrderEvent,
     PartlyKnown,
     ThresholdNormal,
     ThresholdQuantile,
 )
+from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.nets import ConditionalFlow, DiagNormalMixture
 
 Shape = tuple[int, ...]
@@ -76,6 +80,23 @@ def threshold_quantile(batch: Shape) -> ThresholdQuantile:
     return ThresholdQuantile(event(batch), real(*batch), positive(*batch), level, positive(*batch))
 
 
+def line(position: Tensor) -> tuple[Tensor, Tensor]:
+    shift = 1.5 * position.unsqueeze(-1).expand(*position.shape, 3)
+    return shift, torch.full_like(shift, 1.5)
+
+
+def same(values: Tensor) -> Tensor:
+    return values
+
+
+def along_axis(batch: Shape) -> AlongAxis:
+    return AlongAxis(event(batch), line, AxisUnits(same, same, torch.zeros_like), rises=True)
+
+
+def ordered_level(batch: Shape) -> OrderedLevel:
+    return OrderedLevel(event(batch), torch.tensor([[0.0], [-0.7], [-1.5]], **OPTIONS))
+
+
 def partly_known(batch: Shape) -> PartlyKnown:
     known = torch.where(outcome(*batch) == 1.0, real(*batch), math.nan)
     return PartlyKnown(dist.Normal(real(*batch), positive(*batch)), known)
@@ -123,6 +144,10 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "threshold quantile, one curve for all": (
         lambda b: ThresholdQuantile(event(b), real(), positive(), 0.4 * positive(), positive())
     ),
+    "event or a guess": lambda b: GuessedEvent(event(b), real(*b)),
+    "event or a guess, alternatives": lambda b: GuessedEvent(event(b, (2, 3)), real()),
+    "level": ordered_level,
+    "along an axis": along_axis,
     "latent mixture": mixture,
     "latent mixture, equal weights": lambda b: LatentMixture(cost((5, *b)), real(), positive()),
     "latent mixture, alternatives": partial(mixture, shape=(2, 3)),

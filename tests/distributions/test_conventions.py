@@ -24,11 +24,14 @@ from convention_cases import CASES, OPTIONS, Shape, cost, event, outcome, random
 from torch import Tensor
 
 from pyro_gcm.distributions import (
+    AlongAxis,
     CostPosterior,
+    GuessedEvent,
     InfiniteCost,
     LatentMixture,
     LazyDistribution,
     ObservedCost,
+    OrderedLevel,
     OrderEvent,
     PartlyKnown,
     RevenuePosterior,
@@ -39,7 +42,9 @@ from pyro_gcm.nets import DiagNormalMixture
 from pyro_gcm.nets.flow import FlowDistribution
 
 #: First words of the cases without an event dimension.
-UNIVARIATE = {"event", "threshold", "partly", "certain"}
+UNIVARIATE = {"event", "threshold", "partly", "certain", "level", "along"}
+#: Distributions of finitely many outcomes.
+DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
 #: Arguments and their shapes for batch shape `batch`; a distribution has the shape of its draws.
 SHAPES: dict[type, Callable[[Shape], dict[str, Any]]] = {
     OrderEvent: lambda batch: {"cost": (*batch, 2, 3), "revenue": (3,), "cost_event_dim": 2},
@@ -61,6 +66,9 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
     InfiniteCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "logits": ()}),
     LatentMixture: ("(5, 2, 3) may be [N, B, K] or [N, G, K]", {"component": (5, 2, 3)}),
     ObservedCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3)}),
+    GuessedEvent: ("the shape of an event is not that of its costs", {"event": (), "logits": ()}),
+    OrderedLevel: ("as for a guess", {"event": (), "shifts": (3, 1)}),
+    AlongAxis: ("as for a guess", {"event": (), "axis": (), "units": ()}),
     LazyDistribution: ("its shapes are arguments themselves", {"build": ()}),
     FlowDistribution: ("its only argument is a distribution", {"dist": (2, 3)}),
 }
@@ -106,6 +114,8 @@ def test_draws_densities_and_moments_have_their_shapes(case: str, batch: Shape) 
 def test_type_and_device_are_those_of_the_parameters(
     case: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if case == "along an axis":
+        pytest.skip("y is in float64 whatever its costs are, and looked for step by step")
     for name, value in options.items():
         monkeypatch.setitem(OPTIONS, name, value)
     # "meta" tensors have no values, so that this also shows that nothing branches on them.
@@ -146,7 +156,7 @@ def test_support_has_the_dimension_of_the_event_and_contains_the_draws(
 ) -> None:
     d = CASES[case](batch)
     assert d.support.event_dim == d.event_dim
-    assert d.support.is_discrete == isinstance(d, OrderEvent)
+    assert d.support.is_discrete == isinstance(d, DISCRETE)
     inside = d.support.check(d.sample((5,)))
     assert inside.shape == (5, *batch)
     assert inside.all()
@@ -211,7 +221,7 @@ def test_density_is_that_of_the_draws(case: str) -> None:
     dimensions and the normal in six.
     """
     d, count = CASES[case](()), 10_000
-    if isinstance(d, OrderEvent | PartlyKnown):
+    if isinstance(d, DISCRETE | PartlyKnown):
         pytest.skip("no density but probabilities, of two outcomes or of a known value")
     x = d.sample((count,)).reshape(count, -1)
     finite = torch.where(x.isfinite(), x, math.nan)
@@ -272,11 +282,11 @@ def test_draws_are_reparametrised_where_it_is_said(case: str) -> None:
 @batches
 def test_a_finite_support_is_enumerated(case: str, batch: Shape) -> None:
     d = CASES[case](batch)
-    assert d.has_enumerate_support == isinstance(d, OrderEvent)
+    assert d.has_enumerate_support == isinstance(d, DISCRETE)
     if d.has_enumerate_support:
-        support = d.enumerate_support()
-        assert support.shape == (2, *batch)
-        assert d.enumerate_support(expand=False).shape == (2, *(1,) * len(batch))
+        support, count = d.enumerate_support(), d.levels if isinstance(d, OrderedLevel) else 2
+        assert support.shape == (count, *batch)
+        assert d.enumerate_support(expand=False).shape == (count, *(1,) * len(batch))
         total = d.log_prob(support).exp().sum(0)
         torch.testing.assert_close(total, torch.ones_like(total), rtol=0, atol=1e-15)
 

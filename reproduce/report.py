@@ -162,7 +162,8 @@ def _fits(results: Results, name: str) -> tuple[int, int]:
 def _warnings(results: Results) -> str:
     """What a reader of results that are not complete has to know."""
     of_fits = {name: planned for name, (_, planned) in FILES.items() if planned}
-    small = '"(?:rows|steps|shuffled)":'
+    # Numbers of training steps are whole; "steps" of members are a share.
+    small = '"(?:rows|shuffled)":|"steps":[0-9]+[,}]'
     quick = [
         f"`{name}.csv`"
         for name in of_fits

@@ -138,12 +138,12 @@ def test_costs_given_a_censored_time_are_those_of_rejection(
     kind: str, infinite: bool, family: str, shape: tuple[int, ...]
 ) -> None:
     p_t, (lower, upper) = event_time(family, shape, infinite), posterior_case(kind)
-    costs = p_t.event.cost.sample((100_000,))
+    costs = p_t.event.cost.sample((50_000,))
     times = p_t.drawn(costs)[:, 1]
-    kept = costs[(times > lower) & (times <= upper)][:4_000]
-    assert len(kept) > 200
+    kept = costs[(times > lower) & (times <= upper)][:2_000]
+    assert len(kept) > 100
     posterior = p_t.cost_posterior(torch.tensor([lower, upper, 0.0]))
-    draws = posterior.sample((4_000,))
+    draws = posterior.sample((2_000,))
     found = p_t.drawn(draws)[:, 1]
     assert ((found >= lower) & (found <= upper * (1.0 + 1e-12))).all()
     finite = torch.tensor(1e3)  # an infinite cost counts as a large one
@@ -161,7 +161,7 @@ def test_costs_given_their_time_and_times_are_the_costs_and_times(
     infinite: bool, family: str, shape: tuple[int, ...]
 ) -> None:
     p_t = event_time(family, shape, infinite)
-    costs = p_t.event.cost.sample((8_000,))
+    costs = p_t.event.cost.sample((5_000,))
     times = p_t.drawn(costs)
     happened = times[:, 1] < INF
     costs, times = costs[happened], times[happened]
@@ -244,15 +244,15 @@ def test_levels_have_probabilities_that_add_up_and_costs_of_rejection(
         probabilities.cumsum(-1)[:3], p_y.cdf(torch.arange(3.0)), rtol=1e-9, atol=1e-10
     )
     torch.testing.assert_close(p_y.cumulative().sum(0), (probabilities * torch.arange(4.0)).sum())
-    costs = event.cost.sample((60_000,))
+    costs = event.cost.sample((40_000,))
     levels = p_y.drawn(costs)
     counts = torch.stack([(levels == k).sum() for k in range(4)])
-    assert stats.chisquare(counts.numpy(), 60_000 * probabilities.numpy()).pvalue > DIFFERENT
+    assert stats.chisquare(counts.numpy(), 40_000 * probabilities.numpy()).pvalue > DIFFERENT
     for level in range(4):
-        draws = p_y.cost_posterior(torch.tensor(float(level))).sample((3_000,))
+        draws = p_y.cost_posterior(torch.tensor(float(level))).sample((2_000,))
         assert (p_y.drawn(draws) == level).all()
         large = torch.tensor(1e3)
-        kept = costs[levels == level][:3_000]
+        kept = costs[levels == level][:2_000]
         assert agreement(torch.minimum(draws, large), torch.minimum(kept, large)) > DIFFERENT
 
 

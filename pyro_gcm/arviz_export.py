@@ -109,9 +109,9 @@ def to_arviz(
     quality = {name: values for name, values in draws.quality().items() if name != "proposals"}
     groups = {
         "posterior": sites({k: v for k, v in draws.items() if k != "y"}),
-        "posterior_predictive": sites({"y": model.response.drawn(draws["y"])}),
+        "posterior_predictive": sites(model.response.drawn_columns(draws["y"])),
         "prior": sites({k: v for k, v in prior.items() if k != "y"}),
-        "prior_predictive": sites({"y": model.response.drawn(prior["y"])}),
+        "prior_predictive": sites(model.response.drawn_columns(prior["y"])),
         "sample_stats": rows(quality),
         "observed_data": rows(observed),
         "constant_data": rows({"x": as_tensor("x", x), "r": as_tensor("r", r)}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,8 +72,13 @@ class SurvivalTimes:
         return len(self.lower)
 
     def __getitem__(self, rows: Any) -> SurvivalTimes:
-        """Some of the rows, by a slice, a mask or indices."""
-        chosen = rows if isinstance(rows, slice) else torch.as_tensor(rows)
+        """Some of the rows, by a slice, a mask, indices or one index.
+
+        :raises ValueError: for no rows.
+        """
+        chosen = rows if isinstance(rows, slice) else torch.as_tensor(np.atleast_1d(rows))
+        if not len(self.lower[chosen]):
+            raise ValueError(f"rows must choose one row or more of {len(self)}, got none")
         return SurvivalTimes(self.lower[chosen], self.upper[chosen], self.entry[chosen])
 
     def __repr__(self) -> str:

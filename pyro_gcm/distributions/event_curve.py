@@ -116,7 +116,10 @@ class EventCurve:
         if seen.has(ABOVE) or seen.has(BELOW):
             found = self.at(seen.end).log_prob64((kind == BELOW).double())
         if seen.has(BETWEEN):
-            part = self.log_between(seen.low, seen.high)
+            # Elsewhere any interval will do, but a far one would have no gradient.
+            of_row = kind.reshape(*kind.shape, *(1,) * seen.event_dim) == BETWEEN
+            ends = torch.where(of_row, seen.low, 0.0), torch.where(of_row, seen.high, 1.0)
+            part = self.log_between(*ends)
             found = part if found is None else torch.where(kind == BETWEEN, part, found)
         if seen.has(AT):
             part = self.log_density(seen.low, seen.slope)

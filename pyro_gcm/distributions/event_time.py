@@ -24,7 +24,7 @@ from pyro_gcm.distributions.event_curve import (
 from pyro_gcm.distributions.order_event import OrderEvent
 
 #: The end of time: an event that has not come by then never comes.
-_LATEST = 1e300
+LATEST = 1e300
 
 
 class EventTime(CurveOutcome):
@@ -75,8 +75,9 @@ class EventTime(CurveOutcome):
         kind = torch.full(lower.shape, BETWEEN, dtype=torch.int8, device=lower.device)
         kind = kind.masked_fill(lower == 0.0, BELOW).masked_fill(upper.isinf(), ABOVE)
         kind = kind.masked_fill(lower == upper, AT)
-        inside, below = lower > 0.0, (kind == BELOW) | (kind == BETWEEN)
-        low_shift, slope = self.axis(self._position(lower, inside))
+        inside, below = kind != BELOW, (kind == BELOW) | (kind == BETWEEN)
+        # After a time of 0 is after the beginning of time, whose logarithm is finite.
+        low_shift, slope = self.axis(self._position(lower.clamp(min=1.0 / LATEST), inside))
         if not below.any():
             return Sighting(kind, low_shift, low_shift, slope, self.event.cost_event_dim)
         high_shift, _ = self.axis(self._position(upper, below))
@@ -125,7 +126,7 @@ class EventTime(CurveOutcome):
         """(t, t, 0) of known costs, and (1e300, inf, 0) where the event never comes."""
         s = first_occurrence(cost, self.event.revenue, self.axis, self.event.cost_event_dim)
         time = self.units.value(s)
-        return torch.stack([time.clamp(max=_LATEST), time, torch.zeros_like(time)], -1)
+        return torch.stack([time.clamp(max=LATEST), time, torch.zeros_like(time)], -1)
 
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(the event comes by a time), float64; `value` [...] of times at least 0."""

@@ -132,6 +132,8 @@ def fit(
             f"model must be a GCM or an IGCM, got {kind(model)}; "
             "pyro_gcm.baselines.fit trains baselines"
         )
+    if model.response.is_part:
+        raise ValueError("model must be that of all responses: response_model is for predictions")
     objective = model.default_objective if objective is None else objective
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)

@@ -7,6 +7,7 @@ event is a distribution function along it, monotone in the other revenues.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -64,6 +65,7 @@ class AxisResponse(Response):
 
         :raises ValueError: for a map of another shape, or one that is bounded or falls.
         """
+        self.claim()
         shape, self.members = encoder.map_shape(cost_shape), encoder.members
         self.event_dim = len(cost_shape)
         if self._own is None:
@@ -144,15 +146,18 @@ class WholeDistribution(AxisResponse):
     1 - F(t | z, x, r) is the probability of the event once -t has been added to the revenues by its
     own map. y is stochastically ordered in r, so that its quantiles cannot cross and rise with r.
     Nothing is assumed of its shape. The prediction is its mean, over the range of the training rows
-    and a tenth of it on each side.
+    with a tenth of it and a standard deviation on each side: a sum over thresholds that lie as
+    dense as the training rows.
 
     :param knots: bends of the map of -t.
     :param axis: a map of -t of your own, see `AxisResponse`.
-    :param points: thresholds of the sum that is the mean.
+    :param points: thresholds of the sum that is the mean, at least 6.
     """
 
     predicts = "mean"
     ends: Tensor
+    thresholds: Tensor
+    steps: Tensor
 
     def __init__(
         self,
@@ -164,9 +169,33 @@ class WholeDistribution(AxisResponse):
         points: int = 96,
     ) -> None:
         super().__init__(knots, axis)
-        self.points = positive_int("points", points, minimum=2)
+        self.points = positive_int("points", points, minimum=6)
         self.standardizer = Standardizer(1)
-        self.register_buffer("ends", torch.tensor([-4.0, 4.0]))
+        for name in ("ends", "thresholds", "steps"):
+            self.register_buffer(name, torch.zeros(0))
+        self._place_thresholds(torch.special.ndtri(torch.linspace(1e-4, 1.0 - 1e-4, 200).double()))
+
+    def _place_thresholds(self, positions: Tensor) -> None:
+        """Three nodes on each of the panels between quantiles of rows [n], and beyond them.
+
+        The panels of the outer tenths grow geometrically, so that outliers need only a few.
+        """
+        panels, rows = self.points // 3, positions.double()
+        outer = panels // 4
+        shares = torch.linspace(0.1, 0.9, panels - 2 * outer + 1, dtype=torch.float64)
+        inner = rows.quantile(shares.to(rows.device))
+        margin = 0.1 * (rows.max() - rows.min()) + 1.0
+        step = (inner[-1] - inner[0]) / len(inner) + 1e-9
+        growth = torch.linspace(0.0, 1.0, outer, dtype=torch.float64, device=rows.device)
+        below, above = inner[0] - rows.min() + margin, rows.max() + margin - inner[-1]
+        low, high = (step * (reach / step).pow(growth) for reach in (below, above))
+        cuts = torch.cat([(inner[0] - low).flip(0), inner, inner[-1] + high])
+        half = 0.5 * cuts.diff().unsqueeze(-1)
+        nodes = half.new_tensor([-math.sqrt(0.6), 0.0, math.sqrt(0.6)])
+        weights = half.new_tensor([5.0, 8.0, 5.0]) / 9.0
+        self.ends = torch.stack([cuts[0], cuts[-1]]).to(self.ends.device)
+        self.thresholds = (cuts[:-1, None] + half * (1.0 + nodes)).flatten().to(self.ends.device)
+        self.steps = (half * weights).flatten().to(self.ends.device)
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """As `AxisResponse.check_parts`; nor may costs be infinite."""
@@ -185,9 +214,7 @@ class WholeDistribution(AxisResponse):
         """Learn mean, standard deviation, range, and the knots of the map."""
         self.standardizer.learn(y.unsqueeze(-1))
         position = self._position(y.double())
-        low, high = position.min(), position.max()
-        margin = 0.1 * (high - low) + 1.0
-        self.ends.copy_(torch.stack([low - margin, high + margin]))
+        self._place_thresholds(position)
         if hasattr(self.axis, "learn"):
             self.axis.learn(position.unsqueeze(-1))
 
@@ -224,21 +251,19 @@ class WholeDistribution(AxisResponse):
 
     def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
         """The mean of y within its range: the lowest value and the sum of Pr(y > t) dt above it."""
-        low, high = self.ends.double()
-        step = (high - low) / self.points
-        # Midpoints, whose sum is exact to many digits for a smooth function.
-        steps = torch.arange(self.points, dtype=torch.float64, device=low.device)
-        mean = survival_sum(event, self.axis_of(x), low + (steps + 0.5) * step)
-        return self._value(high) + self.standardizer.scale.double() * step * mean
+        above = survival_sum(event, self.axis_of(x), self.thresholds.double(), self.steps.double())
+        return self._value(self.ends[1].double()) + self.standardizer.scale.double() * above
 
 
-def survival_sum(event: OrderEvent, axis: Axis, positions: Tensor) -> Tensor:
-    """Sum over positions [J] of Pr(event), [...], float64; it rises with the revenues."""
+def survival_sum(event: OrderEvent, axis: Axis, positions: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sum over positions [J] of Pr(event), [...], float64; it rises with the revenues.
+
+    :param weights: positive, [J].
+    """
     curve, total = EventCurve(event), None
     with elementwise():
-        for position in positions:
-            at = position.reshape(1)
-            part = curve.probability(axis, at)
+        for position, weight in zip(positions, weights, strict=True):
+            part = weight * curve.probability(axis, position.reshape(1))
             total = part if total is None else total + part
     assert total is not None
     return total

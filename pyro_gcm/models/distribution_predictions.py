@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,8 @@ class DistributionPredictions(Predictions):
 
         def block(draws: Draws, rows: Rows) -> Tensor:
             cdf = self._cdf_of(draws, rows)
-            return torch.stack([_quantile(self.response, cdf, level, rows) for level in wanted], -1)
+            every = wanted.to(rows.x.device)[:, None].expand(-1, len(rows.x))
+            return _quantiles(self.response, cdf, every).T
 
         return self.by_blocks(block, num_samples, x, r, dtype=self._y_dtype)
 
@@ -84,6 +84,8 @@ class DistributionPredictions(Predictions):
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim].
         """
+        if not (self.response.has_cdf or self.response.is_probability):
+            raise ValueError(f"sample needs a response with a distribution of y, got {self._named}")
         draws = self.posterior(x, r, num_samples=num_samples, seed=seed, progress=False)
         found: Tensor = self.response.drawn(draws["y"])
         return found
@@ -151,13 +153,8 @@ class DistributionPredictions(Predictions):
         at = self._times(times)
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
-            count, costs = len(rows.x), draws.event.cost_shape.numel() * len(draws.z)
-            found = []
-            for part in at.split(max(1, _NUMBERS // (costs * count))):
-                by_then = p_y.cdf(part[:, None, None].expand(-1, 1, count))  # [m, N, b]
-                found.append(1.0 - mean_over_draws(by_then, draws, slice(0, count)))
-            return torch.cat(found).T
+            every = at[:, None].expand(-1, len(rows.x))
+            return 1.0 - self._cdf_of(draws, rows)(every).T
 
         return self.by_blocks(block, num_samples, x, r)
 
@@ -199,10 +196,17 @@ class DistributionPredictions(Predictions):
             cdf = self._cdf_of(draws, rows)
             last = torch.full((len(rows.x),), end, dtype=torch.float64, device=rows.x.device)
             by_then = cdf(last)
-            knots = [torch.zeros_like(last)]
-            for level in _LEVELS:
-                knots.append(_quantile(self.response, cdf, level * by_then, rows).clamp(max=end))
-            return _integral(lambda t: 1.0 - cdf(t), [*knots, last])
+            levels = torch.tensor(_LEVELS, dtype=torch.float64, device=last.device)[:, None]
+            knots = _quantiles(self.response, cdf, levels * by_then).clamp(max=end)
+            # Before the first of them nearly nobody has had the event. Later, by the position.
+            units = self.response.units
+            positions = [units.position(t) for t in (*knots, last)]
+
+            def speed(position: Tensor) -> Tensor:
+                t = units.value(position)
+                return (1.0 - cdf(t)) / units.log_slope(t).exp()
+
+            return knots[0] + _integral(speed, positions)
 
         return self.by_blocks(block, num_samples, x, r, dtype=torch.float64)
 
@@ -210,18 +214,23 @@ class DistributionPredictions(Predictions):
 
     @property
     def _y_dtype(self) -> torch.dtype:
-        return self.response.prediction_dtype(self.dtype)
+        """Of y: that of predictions, and for times float64, which may be far from 0 or large."""
+        wide = self.response.is_censored
+        return torch.float64 if wide else self.response.prediction_dtype(self.dtype)
 
     @property
     def _named(self) -> str:
         return repr(type(self.response).__name__.lower())
 
     def _cdf_of(self, draws: Draws, rows: Rows) -> Callable[[Tensor], Tensor]:
-        """Pr(Y <= y | x, r) of a block as a function of y [b], float64."""
-        p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+        """Pr(Y <= y | x, r) of a block as a function of y [..., b], float64."""
+        p_y, count = self.response.distribution(draws.event, draws.covariates, rows.r), len(rows.x)
+        at_once = max(1, _NUMBERS // (draws.event.cost_shape.numel() * len(draws.z) * count))
 
         def cdf(y: Tensor) -> Tensor:
-            return draws.mean(p_y.cdf(y))
+            parts = y.reshape(-1, 1, count).split(at_once)  # [m, 1, b] beside draws [N, b]
+            means = [mean_over_draws(p_y.cdf(part), draws, slice(0, count)) for part in parts]
+            return torch.cat(means).reshape(y.shape)
 
         return cdf
 
@@ -244,14 +253,14 @@ class DistributionPredictions(Predictions):
         return at
 
 
-def _levels(levels: ArrayLike) -> list[float]:
+def _levels(levels: ArrayLike) -> Tensor:
     wanted = vector("levels", levels).double()
     if ((wanted <= 0.0) | (wanted >= 1.0)).any():
         raise ValueError(
             f"levels must lie strictly between 0 and 1, got values from {wanted.min().item():g} to "
             f"{wanted.max().item():g}"
         )
-    return wanted.tolist()
+    return wanted
 
 
 def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
@@ -266,34 +275,35 @@ def _log_mean(log_p: Tensor, draws: Draws) -> Tensor:
     return torch.logsumexp(log_p + draws.log_weights, 0)
 
 
-def _quantile(
-    response: Any, cdf: Callable[[Tensor], Tensor], level: float | Tensor, rows: Rows
-) -> Tensor:
-    """The smallest y [b] at which a distribution function reaches a level."""
-    start = torch.zeros(len(rows.x), dtype=torch.float64, device=rows.x.device)
+def _quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tensor) -> Tensor:
+    """The smallest y [L, b] at which a distribution function reaches levels [L, b]."""
+    start = torch.zeros_like(levels)
     if response.levels:
-        below = [(cdf(start + s) < level).double() for s in range(response.levels - 1)]
+        below = [(cdf(start + s) < levels).double() for s in range(response.levels - 1)]
         return torch.stack(below).sum(0)
 
     def excess(standard: Tensor) -> Tensor:
-        return cdf(response.from_standard(standard)) - level
+        return cdf(response.from_standard(standard)) - levels
 
     return response.from_standard(smallest_reaching(excess, 0.0, start, start + 1.0))
 
 
-def _integral(function: Callable[[Tensor], Tensor], knots: list[Tensor]) -> Tensor:
-    """Integral [b] between the first and the last of rising knots [b], panel by panel."""
-    total = torch.zeros_like(knots[0])
-    for low, high in itertools.pairwise(knots):
-        half, middle = 0.5 * (high - low), 0.5 * (high + low)
-        for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
-            total = total + weight * half * function(middle + node * half)
-    return total
+def _integral(function: Callable[[Tensor], Tensor], knots: Sequence[Tensor]) -> Tensor:
+    """Integral [b] between the first and the last of rising knots [b], panel by panel.
+
+    :param function: of points [J, b].
+    """
+    ends = torch.stack(list(knots))
+    half, middle = 0.5 * ends.diff(dim=0), 0.5 * (ends[1:] + ends[:-1])
+    nodes, weights = (ends.new_tensor(v)[:, None, None] for v in (_NODES, _WEIGHTS))
+    points = (middle + nodes * half).flatten(0, 1)
+    return (weights * half * function(points).reshape(-1, *half.shape)).sum((0, 1))
 
 
 def _crps(response: Any, cdf: Callable[[Tensor], Tensor], y: Tensor, rows: Rows) -> Tensor:
     """CRPS [b]: squares of the distribution function below y and of its complement above."""
-    quantiles = [_quantile(response, cdf, level, rows) for level in _LEVELS]
+    levels = torch.tensor(_LEVELS, dtype=torch.float64, device=y.device)[:, None]
+    quantiles = _quantiles(response, cdf, levels.expand(-1, len(rows.x)))
     below = [torch.minimum(q, y) for q in quantiles]
     above = [torch.maximum(q, y) for q in quantiles]
     return _integral(lambda t: cdf(t).square(), [*below, y]) + _integral(

@@ -46,10 +46,13 @@ class Guessed(Binary):
         one_of("guess", guess, ["constant", "conditional"])
         if rate is not None:
             share("rate", rate, "a probability")
+            if guess != "constant":
+                raise ValueError(f"guess={guess!r} and rate={rate} contradict each other")
         self.guess, self.rate, self.hidden = guess, rate, hidden
 
     def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
         """Build what gives the log-odds of the guess rate for what is read of x."""
+        self.claim()
         self.logits: nn.Module = ConstantLogits()
         if self.rate is not None:
             assert isinstance(self.logits.logits, nn.Parameter)

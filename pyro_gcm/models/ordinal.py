@@ -42,6 +42,7 @@ class Ordinal(Response):
 
     def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
         """Build the distances between the thresholds of these costs."""
+        self.claim()
         self.members = encoder.members
         if self.levels > 2:
             self.gaps = PositiveLinear(self.levels - 2, encoder.map_shape(cost_shape))

@@ -105,6 +105,10 @@ class Posteriors(OrderEventModel):
         :raises RuntimeError: for an outcome that the model excludes, and where "rejection" would
             need more than 128 proposals a draw.
         """
+        if self.response.is_part:
+            raise ValueError(
+                "posterior and sample need the model of all responses: this one has a part of them"
+            )
         return posterior_of(
             self.trained_objective,
             self.rows(x, r, y, c),

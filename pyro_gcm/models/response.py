@@ -42,6 +42,8 @@ class Response(nn.Module):
     moves_revenue = False
     #: How many responses share z; each has costs of its own.
     copies = 1
+    #: Whether it is one of several, for predictions alone.
+    is_part = False
     #: +1, -1 or 0 for every revenue where predictions do not rise in all of them; else empty.
     directions: tuple[int, ...] = ()
     #: Number of levels, if y is one of finitely many that are ordered.
@@ -60,6 +62,18 @@ class Response(nn.Module):
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """Raise ValueError for a revenue map, or infinite costs, that leave y no distribution."""
+
+    def claim(self) -> None:
+        """Note that a model has this response, whose parts `prepare` builds for it alone.
+
+        :raises ValueError: for a response of another model.
+        """
+        if self.__dict__.get("_is_claimed"):
+            raise ValueError(
+                f"response must be a {type(self).__name__} of its own for every model and place of "
+                "Several: this one belongs to another"
+            )
+        self._is_claimed = True
 
     def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
         """Build what depends on the other parts of a model, which calls it once.
@@ -105,6 +119,10 @@ class Response(nn.Module):
     def columns_of(self, y: Tensor) -> dict[str, Tensor]:
         """Outcomes as columns by name, each [n]: for tables and exports."""
         return {"y": y}
+
+    def drawn_columns(self, y: Tensor) -> dict[str, Tensor]:
+        """Draws of y from site y as numbers by name."""
+        return {"y": self.drawn(y)}
 
     def drawn(self, y: Tensor) -> Tensor:
         """Draws of y from site y as numbers, [...]."""

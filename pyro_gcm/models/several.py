@@ -13,6 +13,7 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, event_between
+from pyro_gcm.models import build
 from pyro_gcm.models.response import MakeMap, Response
 from pyro_gcm.nets.directed_maps import DirectedMaps
 
@@ -53,6 +54,13 @@ class Several(Response):
             raise ValueError(
                 f"parts must have two or more responses (objects) by name, got {shown(parts)}"
             )
+        if directions is not None and not isinstance(directions, Mapping):
+            raise TypeError(f"directions must be a mapping from names, got {shown(directions)}")
+        for name, own in (directions or {}).items():
+            if not isinstance(own, list | tuple) or any(sign not in (-1, 0, 1) for sign in own):
+                raise ValueError(
+                    f"directions[{name!r}] must be a list of +1, -1 and 0, got {shown(own)}"
+                )
         if isinstance(directions, Mapping):
             unknown = set(directions) - set(parts)
             if unknown:
@@ -71,6 +79,11 @@ class Several(Response):
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """As each of the responses does; costs are finite."""
+        if isinstance(revenue_map, nn.Module):
+            raise ValueError(
+                "revenue_map must be a name with several responses, each of which has a map of its "
+                f"own, got {type(revenue_map).__name__}"
+            )
         if p0 is not None:
             raise ValueError("p0 must be left out with several responses, which would share it")
         for part in self._parts:
@@ -97,7 +110,11 @@ class Several(Response):
 
     def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
         """Prepare every response for its costs."""
+        self.claim()
         self.costs = cost_shape[-1] // self.copies
+        for part in self._parts:
+            if isinstance(getattr(part, "net", None), nn.Module):
+                build.check_input("parts", part.net, encoder.out_dim)
         for part in self._parts:
             part.prepare(encoder, (*cost_shape[:-1], self.costs))
 
@@ -136,16 +153,16 @@ class Several(Response):
             part.check_revenue(r)
 
     def check_outcome(self, y: Tensor) -> None:
-        """As each of the responses does."""
-        for part, own in self._pairs(y):
-            part.check_outcome(own)
-
-    def check_latent(self, model: Any, y: Tensor) -> None:
         """As each of the responses does; late entry would select z for all of them."""
         for part, own in self._pairs(y):
-            part.check_latent(model, own)
+            part.check_outcome(own)
             if part.is_censored and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
+
+    def check_latent(self, model: Any, y: Tensor) -> None:
+        """As each of the responses does."""
+        for part, own in self._pairs(y):
+            part.check_latent(model, own)
 
     def learn_unit(self, y: Tensor) -> None:
         """As each of the responses does."""
@@ -164,6 +181,20 @@ class Several(Response):
             for name, (part, own) in zip(self.names, self._pairs(y), strict=True)
             for column, values in part.columns_of(own).items()
         }
+
+    def drawn_columns(self, y: Tensor) -> dict[str, Tensor]:
+        """Draws of each, by its name."""
+        pairs = zip(self.names, self._pairs(y), strict=True)
+        return {name: part.drawn(own) for name, (part, own) in pairs}
+
+    def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
+        """What costs determine of each, by its name and that of the site."""
+        found = {}
+        for name, part, p_own, own in zip(
+            self.names, self._parts, p_y.parts, cost.split(self.costs, -1), strict=True
+        ):
+            found.update({f"{name}.{k}": v for k, v in part.derived(p_own, own).items()})
+        return found
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> SeveralOutcomes:
         """p(y | z, x, r), the product over the responses."""
@@ -195,6 +226,8 @@ class Several(Response):
 
 class _One(Response):
     """One of several responses: that of a part of the costs."""
+
+    is_part = True
 
     def __init__(self, whole: Several, place: int) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import EventCurve
-from pyro_gcm.distributions.event_time import EventTime
+from pyro_gcm.distributions.event_time import LATEST, EventTime
 from pyro_gcm.models.axis_responses import AxisResponse
 
 #: What stands for the time 0 of a right-censored row, whose logarithm has to be finite.
@@ -92,7 +92,8 @@ class Survival(AxisResponse):
         """
         lower, upper = y[:, 0].double(), y[:, 1].double()
         exact = lower == upper
-        times = torch.cat([lower[lower > _EARLIEST], upper[~exact & ~upper.isinf()]])
+        known = (lower > _EARLIEST) & (lower < LATEST)
+        times = torch.cat([lower[known], upper[~exact & ~upper.isinf()]])
         if not len(times):
             raise ValueError("y must have a time above 0")
         self.standardizer.learn(self.transform(times).unsqueeze(-1))
@@ -104,7 +105,9 @@ class Survival(AxisResponse):
     def standardized(self, y: Tensor) -> Tensor:
         """The position of the end that is known, of the lower one of two; the kind is not told."""
         lower, upper = y[..., 0].double(), y[..., 1].double()
-        return self._position(torch.where(lower > 0.0, lower, upper))
+        known = (lower > _EARLIEST) & (lower < LATEST)
+        end = torch.where(known, lower, torch.where(upper.isinf(), 1.0, upper))
+        return torch.where(known | ~upper.isinf(), self._position(end), 0.0)
 
     def from_standard(self, standard: Tensor) -> Tensor:
         """The time at a position."""
@@ -168,7 +171,7 @@ class Survival(AxisResponse):
 
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
         """t, the time of the event that known costs lead to; inf where it never comes."""
-        return {"t": p_y.drawn(cost)[..., 1].to(p_y.event.dtype)}
+        return {"t": p_y.drawn(cost)[..., 1]}
 
     def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
         """Pr(T <= horizon | z)."""

@@ -371,6 +371,49 @@ def test_methods_for_other_responses_are_refused() -> None:
         survival.quantile(x, r, [0.0, 0.5])
 
 
+def test_the_mean_of_a_heavy_tailed_outcome_is_that_of_its_draws() -> None:
+    g = torch.Generator().manual_seed(0)
+    x, r = torch.randn(300, 2, generator=g), torch.rand(300, 1, generator=g)
+    y = (2.0 * (x[:, 0] + r[:, 0] + 0.4 * torch.randn(300, generator=g))).exp().double()
+    y[0] = 1e5  # one outlier
+    model = GCM(2, 1, response="distribution", prior="members")
+    fit(model, x, r, y, epochs=15, progress=False)
+    x, r = x[1:25], r[1:25]
+    levels = (torch.arange(1_000) + 0.5) / 1_000
+    ends = model.response.from_standard(-model.response.ends.flip(0)).tolist()
+    wanted = model.quantile(x, r, levels).double().clamp(*ends).mean(1)
+    # The levels themselves leave out 1 in 2,000, which is up to 1e5 here.
+    torch.testing.assert_close(model.predict(x, r).double(), wanted, rtol=0.05, atol=6.0)
+
+
+def test_rows_that_were_drawn_as_cured_leave_the_units_as_they_are() -> None:
+    x, r, _ = rows("survival, cured", 100)
+    model = model_of("survival, cured")
+    y = model.simulate(x=x, r=r, seed=1)["y"]
+    assert y[:, 1].isinf().any()
+    again = model_of("survival, cured")
+    again.learn_units(x, r, y)
+    assert 0.1 < float(again.response.standardizer.scale) < 10.0
+    assert again.predict_survival(x, r, [1.0]).isfinite().all()
+
+
+def test_timestamps_keep_their_digits() -> None:
+    x, r, y = rows("survival", 200)
+    stamps = SurvivalTimes(1.7e9 + 100.0 * y.lower, 1.7e9 + 100.0 * y.upper)
+    model = GCM(3, 2, response="survival", hidden=4)
+    fit(model, x.float(), r.float(), stamps, epochs=2, progress=False)
+    draws = model.posterior(x[:8], r[:8], stamps[:8], num_samples=5, progress=False)
+    exact = stamps.is_exact[:8]
+    seen = stamps.lower[:8][exact].expand(5, -1)
+    torch.testing.assert_close(draws["t"][:, exact], seen, rtol=1e-9, atol=0.0)
+    assert model.median(x[:8], r[:8]).dtype == torch.float64
+    nothing = torch.tensor([[0.0, math.inf, 0.0]])
+    with torch.no_grad():
+        zero = torch.zeros(1, 4)
+        p_y = model.y_dist(model.c_dist(zero, zero[:, :3]), zero[:, :3], zero[:, :2])
+        assert float(p_y.log_prob(nothing)) == pytest.approx(0.0, abs=1e-6)
+
+
 def test_the_horizon_is_named_on_the_axis_of_a_plot() -> None:
     model, (x, r, y) = model_of("survival"), rows("survival", 400)
     median = torch.cat([y.lower[y.lower > 0.0], y.upper[~y.is_exact & ~y.upper.isinf()]]).median()

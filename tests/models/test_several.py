@@ -9,14 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, fit, load, save
+from pyro_gcm import GCM, fit, load, save, to_arviz
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.models.axis_responses import WholeDistribution
+from pyro_gcm.models.guessed import Guessed
 from pyro_gcm.models.ordinal import Ordinal
-from pyro_gcm.models.responses import Binary
+from pyro_gcm.models.responses import Binary, Continuous
 from pyro_gcm.models.several import Several
 from pyro_gcm.models.survival import Survival
+from pyro_gcm.nets import PositiveLinear
 
 PRIORS: dict[str, dict[str, Any]] = {
     "sampled": {"z_dim": 2, "hidden": 8},
@@ -124,7 +126,7 @@ def test_what_does_not_belong_together_is_refused() -> None:
         Several({"one": "binary", "two": "binary"})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="directions has"):
         Several({"a": Binary(), "b": Binary()}, {"c": [1]})
-    for wrong in ([1], [0, 0], [2, 1]):
+    for wrong in ([1], [0, 0]):
         with pytest.raises(ValueError, match=r"directions\['b'\] must have"):
             GCM(3, 2, response=Several({"a": Binary(), "b": Binary()}, {"b": wrong}))
     with pytest.raises(ValueError, match="p0 must be left out"):
@@ -137,3 +139,40 @@ def test_what_does_not_belong_together_is_refused() -> None:
         model.response_model("weeks")
     with pytest.raises(ValueError, match="needs a model of"):
         GCM(3, 2, response=WholeDistribution()).response_model("late")
+
+
+def test_a_part_predicts_and_the_whole_has_posteriors_and_exports() -> None:
+    model, (x, r, y) = model_of("members"), rows(8, 7)
+    part = model.response_model("months")
+    for call in (
+        lambda: part.posterior(x, r, y["months"]),
+        lambda: part.sample(x, r),
+        lambda: fit(part, x, r, y["months"]),
+    ):
+        with pytest.raises(ValueError, match="all responses"):
+            call()
+    draws = model.posterior(x, r, y, num_samples=30, progress=False)
+    months = y["months"]
+    assert (draws["months.t"] >= months.lower * (1.0 - 1e-6)).all()
+    data = to_arviz(model, x, r, y, num_samples=20, progress=False)
+    assert set(data["posterior_predictive"].data_vars) == set(DIRECTIONS)
+    late = SurvivalTimes(months.lower, months.upper, 0.5 * months.lower)
+    with pytest.raises(ValueError, match="no entries above 0"):
+        model.log_prob(x, r, {**y, "months": late})
+
+
+def test_a_response_belongs_to_one_model() -> None:
+    for response in (Survival(), WholeDistribution(), Ordinal(levels=3), several(), Guessed()):
+        GCM(3, 2, response=response, hidden=4)
+        with pytest.raises(ValueError, match="of its own for every model"):
+            GCM(3, 2, response=response, hidden=4)
+    twice = Survival()
+    with pytest.raises(ValueError, match="of its own for every model"):
+        GCM(3, 2, response=Several({"a": twice, "b": twice}))
+    with pytest.raises(ValueError, match="revenue_map must be a name"):
+        GCM(3, 2, response=several(), revenue_map=PositiveLinear(2, (6,)))
+    with pytest.raises(ValueError, match="parts must take"):
+        GCM(3, 2, response=Several({"a": Continuous(3), "b": Survival()}), prior="members")
+    for directions in ([1, 1], {"a": torch.tensor([1, 1])}, {"a": [0.5, 1]}):
+        with pytest.raises((TypeError, ValueError), match="directions"):
+            Several({"a": Survival(), "b": Binary()}, directions)  # type: ignore[arg-type]

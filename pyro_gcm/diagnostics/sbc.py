@@ -219,7 +219,7 @@ def _ranks(values: Tensor, generator: torch.Generator) -> Tensor:
     values = values.cpu()
     true, draws = values[0], values[1:]
     close = _ROUNDING[values.dtype] * (1.0 + true.abs())
-    tied = (draws == true) | ((draws - true).abs() <= close)
+    tied = (draws == true) | (true.isfinite() & ((draws - true).abs() <= close))
     ties = tied.sum(0)
     uniform = torch.rand(ties.shape, generator=generator, dtype=torch.float64)
     return ((draws < true) & ~tied).sum(0) + (uniform * (ties + 1)).long()

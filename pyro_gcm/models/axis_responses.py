@@ -49,7 +49,7 @@ class AxisResponse(Response):
         super().__init__()
         self.knots = positive_int("knots", knots, minimum=0)
         self.members = 0
-        self._own = axis
+        self._is_own = axis is not None
         self.axis: Any = axis
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
@@ -68,10 +68,10 @@ class AxisResponse(Response):
         self.claim()
         shape, self.members = encoder.map_shape(cost_shape), encoder.members
         self.event_dim = len(cost_shape)
-        if self._own is None:
-            self.axis = AxisMap(shape, self.knots)
+        if self._is_own:
+            _check_axis(self.axis, shape)
         else:
-            _check_axis(self._own, shape)
+            self.axis = AxisMap(shape, self.knots)
 
     def axis_of(self, covariates: Tensor) -> Axis:
         """Positions to the shifts of the revenues, for draws [..., B] of what is read of x."""

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.numerics import coarse
 from pyro_gcm.sampling.base_samples import (
     BLOCK_ROWS,
     PASS,
     BaseSamples,
-    coarse,
     in_blocks,
     pairwise_mean,
     row_blocks,

@@ -199,8 +199,8 @@ def first_occurrence(cost: Tensor, revenue: Tensor, axis: Axis, event_dim: int) 
 
 
 def same_position(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
-    """Whether positions agree as far as costs of a dtype can tell them."""
-    tolerance = 2e3 * torch.finfo(dtype).eps
+    """Whether positions agree as far as costs of a dtype, and revenues on a grid, can tell them."""
+    tolerance = 2e3 * torch.finfo(dtype).eps + 1e-9
     return (a == b) | ((a - b).abs() <= tolerance * (1.0 + b.abs()))
 
 

@@ -74,7 +74,7 @@ def areas(density: Any, ends: Tensor, panels: int = 400) -> Tensor:
     return (values * weights * half[..., None]).sum((-2, -1))
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @shapes
 @families
 @atoms
@@ -100,7 +100,7 @@ def test_the_density_of_a_time_integrates_to_its_probabilities(
     assert late == pytest.approx(probability(p_t, 1.0, 2.0, 0.0), rel=1e-12)
 
 
-@pytest.mark.long(keep=2)
+@pytest.mark.long(keep=1)
 @shapes
 @families
 def test_draws_of_a_time_follow_its_distribution_function(
@@ -129,7 +129,7 @@ def posterior_case(kind: str) -> tuple[float, float]:
     }[kind]
 
 
-@pytest.mark.long(keep=4)
+@pytest.mark.long(keep=3)
 @shapes
 @families
 @atoms
@@ -153,7 +153,7 @@ def test_costs_given_a_censored_time_are_those_of_rejection(
     torch.testing.assert_close(posterior.log_prob(draws), log_p, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @shapes
 @families
 @atoms
@@ -201,7 +201,7 @@ def whole(family: str, shape: tuple[int, ...]) -> AlongAxis:
     return AlongAxis(event, axis, MINUS, validate_args=False)
 
 
-@pytest.mark.long(keep=2)
+@pytest.mark.long(keep=1)
 @shapes
 @families
 def test_a_whole_distribution_has_the_density_of_its_distribution_function(
@@ -228,7 +228,7 @@ def test_a_whole_distribution_has_no_mass_at_its_ends(family: str, shape: tuple[
     assert (higher.cdf(y) <= p_y.cdf(y)).all()
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @shapes
 @families
 @atoms

@@ -33,7 +33,7 @@ def kind_of(case: str) -> str:
     return case.partition(",")[0]
 
 
-@pytest.mark.long(keep=5)
+@pytest.mark.long(keep=3)
 @cases
 def test_plain_steps_are_those_of_pyro(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 200)
@@ -42,7 +42,7 @@ def test_plain_steps_are_those_of_pyro(case: str) -> None:
     assert all(parameter.grad is not None for parameter in model.response.parameters())
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @cases
 def test_quantiles_do_not_cross_and_are_ordered_in_r(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 40, seed=3)
@@ -53,7 +53,7 @@ def test_quantiles_do_not_cross_and_are_ordered_in_r(case: str) -> None:
     assert (model.predict(x, r + 0.03) >= model.predict(x, r)).all()
 
 
-@pytest.mark.long(keep=4)
+@pytest.mark.long(keep=3)
 @cases
 def test_quantiles_invert_the_distribution_function(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 12, seed=3)
@@ -78,7 +78,7 @@ def cdf_of(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
     return 1.0 - model.predict_survival(x, r, y).diagonal()
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @cases
 def test_draws_are_of_the_distribution_function(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 3, seed=4)
@@ -98,7 +98,7 @@ def test_draws_are_of_the_distribution_function(case: str) -> None:
             assert stats.kstest(expected.numpy(), "uniform").statistic < 0.035
 
 
-@pytest.mark.long(keep=5)
+@pytest.mark.long(keep=3)
 @cases
 def test_log_prob_is_the_difference_of_the_distribution_function(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 32, seed=6)
@@ -125,7 +125,7 @@ def test_log_prob_is_the_difference_of_the_distribution_function(case: str) -> N
     torch.testing.assert_close(log_p.exp()[exact], density, **close)
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @cases
 def test_crps_is_that_of_draws(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 4, seed=7)
@@ -164,7 +164,7 @@ class Own(nn.Module):
 MAPS = ("identity", "positive_linear", "piecewise_linear", "sigmoid", "members")
 
 
-@pytest.mark.long(keep=6)
+@pytest.mark.long(keep=4)
 @pytest.mark.parametrize("revenue_map", MAPS)
 @pytest.mark.parametrize("kind", [Survival, WholeDistribution])
 @pytest.mark.parametrize("own", [False, True], ids=["smooth", "own"])
@@ -308,7 +308,7 @@ def test_late_entrants_are_given_that_they_entered() -> None:
         fit(model_of("survival, guided"), x, r, late)
 
 
-@pytest.mark.long(keep=4)
+@pytest.mark.long(keep=3)
 @cases
 def test_posterior_draws_agree_with_what_was_seen(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 8, seed=9)
@@ -324,7 +324,7 @@ def test_posterior_draws_agree_with_what_was_seen(case: str) -> None:
     assert (time[:, censored].std(0) > 0.0).all()  # the unseen times differ between draws
 
 
-@pytest.mark.long(keep=2)
+@pytest.mark.long(keep=1)
 @cases
 def test_posteriors_are_calibrated(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 600, seed=2)
@@ -332,7 +332,7 @@ def test_posteriors_are_calibrated(case: str) -> None:
     assert result.p_value() > 1e-3, result
 
 
-@pytest.mark.long(keep=5)
+@pytest.mark.long(keep=3)
 @cases
 def test_models_are_the_same_after_saving(case: str, tmp_path: Path) -> None:
     model, (x, r, y) = model_of(case), rows(case, 20)

@@ -57,6 +57,7 @@ def model_of(prior: str) -> GCM:
     return model
 
 
+@pytest.mark.long(keep=1)
 @priors
 def test_the_likelihood_is_the_product_given_z_and_steps_are_those_of_pyro(prior: str) -> None:
     model, (x, r, y) = model_of(prior), rows(200, 1)
@@ -72,6 +73,7 @@ def test_the_likelihood_is_the_product_given_z_and_steps_are_those_of_pyro(prior
         torch.testing.assert_close(whole, sum(parts), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.long(keep=1)
 @priors
 def test_each_response_has_directions_of_its_own(prior: str) -> None:
     model, (x, r, _) = model_of(prior), rows(60, 2)
@@ -101,6 +103,7 @@ def test_one_response_informs_the_others() -> None:
     assert float((model.log_prob(x, r, y) - alone).mean()) > 0.1
 
 
+@pytest.mark.long(keep=1)
 @priors
 def test_posteriors_are_calibrated(prior: str) -> None:
     model, (x, r, _) = model_of(prior), rows(400, 5)

@@ -27,6 +27,11 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+def kind_of(case: str) -> str:
+    """The response of a case."""
+    return case.partition(",")[0]
+
+
 def model_of(case: str, **options: Any) -> GCM:
     """An untrained model in float64 that has learned its units, its z far from its start."""
     response, own = CASES[case]

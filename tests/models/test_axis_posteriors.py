@@ -1,0 +1,59 @@
+"""Responses along an axis: posteriors, their calibration, saving and exports."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from axis_toys import CASES, kind_of, model_of, rows
+
+from pyro_gcm import load, save, to_arviz
+from pyro_gcm.diagnostics import simulation_based_calibration
+
+cases = pytest.mark.parametrize("case", CASES)
+
+
+@pytest.mark.long(keep=3)
+@cases
+def test_posterior_draws_agree_with_what_was_seen(case: str) -> None:
+    model, (x, r, y) = model_of(case), rows(case, 8, seed=9)
+    draws = model.posterior(x, r, y, num_samples=60, num_proposals=500, progress=False)
+    assert draws["c"].shape == (60, 8, *model.cost_shape)
+    if kind_of(case) != "survival":
+        return
+    lower, upper, _ = y.columns().T
+    time = draws["t"]
+    close = 1.0 + 1e-9
+    assert ((time * close >= lower) & (time <= upper * close)).all()
+    censored = y.upper.isinf()
+    assert (time[:, censored].std(0) > 0.0).all()  # the unseen times differ between draws
+
+
+@pytest.mark.long(keep=1)
+@cases
+def test_posteriors_are_calibrated(case: str) -> None:
+    model, (x, r, _) = model_of(case), rows(case, 600, seed=2)
+    result = simulation_based_calibration(model, x, r, num_draws=19, seed=4, progress=False)
+    assert result.p_value() > 1e-3, result
+
+
+@pytest.mark.long(keep=3)
+@cases
+def test_models_are_the_same_after_saving(case: str, tmp_path: Path) -> None:
+    model, (x, r, y) = model_of(case), rows(case, 20)
+    save(model, tmp_path / "saved")
+    for other in (load(tmp_path / "saved"), copy.deepcopy(model)):
+        assert torch.equal(other.log_prob(x, r, y), model.log_prob(x, r, y))
+        assert torch.equal(other.predict(x, r), model.predict(x, r))
+
+
+@pytest.mark.parametrize("case", ["survival, members", "ordinal", "distribution"])
+def test_arviz_has_every_site(case: str) -> None:
+    model, (x, r, y) = model_of(case), rows(case, 6)
+    data = to_arviz(model, x, r, y, num_samples=20, num_proposals=100, progress=False)
+    observed = set(data["observed_data"].data_vars)
+    assert observed == ({"lower", "upper", "entry"} if kind_of(case) == "survival" else {"y"})
+    assert data["posterior_predictive"]["y"].shape == (1, 20, 6)
+    assert ("t" in data["posterior"]) == (kind_of(case) == "survival")

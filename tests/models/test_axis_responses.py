@@ -10,7 +10,7 @@ from axis_toys import CASES, kind_of, model_of, rows
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import GCM, audit_monotonicity, fit
 from pyro_gcm.models.ordinal import Ordinal
 
 cases = pytest.mark.parametrize("case", CASES)
@@ -180,3 +180,10 @@ def test_methods_for_other_responses_are_refused() -> None:
             survival.hazard(x, r, times)
     with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1"):
         survival.quantile(x, r, [0.0, 0.5])
+
+
+@pytest.mark.parametrize("case", ["survival, members", "ordinal", "distribution, members"])
+def test_the_auditor_finds_no_fall(case: str) -> None:
+    model, (x, r, _) = model_of(case), rows(case, 100, seed=3)
+    audit = audit_monotonicity(model, x, r, pairs=600, progress=False)
+    assert audit.passed

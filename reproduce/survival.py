@@ -36,6 +36,8 @@ METRICS = {
     "log score": False,
     "Harrell's C": False,
     "Uno's C": False,
+    "time-dependent AUC": False,
+    "calibration error": True,
 }
 #: (risk, times -> Pr(T > t) [n, T]) of test rows.
 Predicted = tuple[Array, Callable[[Array], Array]]
@@ -43,7 +45,15 @@ Predicted = tuple[Array, Callable[[Array], Array]]
 
 def _gcm(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
     """Members with their defaults and the directions that medicine gives."""
-    signs = TABLES[name].signs
+    return _of_gcm(TABLES[name].signs, learn, y, test, seed, device)
+
+
+def _free_gcm(name: str, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
+    """The same without directions: what they are worth."""
+    return _of_gcm(None, learn, y, test, seed, device)
+
+
+def _of_gcm(signs: Any, learn: Any, y: Array, test: Any, seed: int, device: str) -> Predicted:
     model = GCMSurvival(monotonic_cst=signs, random_state=seed, device=device).fit(learn, y)
 
     def curves(times: Array) -> Array:
@@ -88,6 +98,7 @@ def _kaplan_meier(name: str, learn: Any, y: Array, test: Any, seed: int, device:
 
 METHODS: dict[str, Callable[..., Predicted]] = {
     "GCM members": _gcm,
+    "GCM members, no directions": _free_gcm,
     "Cox": _cox,
     "Random survival forest": _forest,
     "Gradient boosting": _boosting,

@@ -13,6 +13,8 @@ Array = npt.NDArray[Any]
 POINTS, BINS = 50, 10
 #: Weight of the uniform distribution over the bins in every log score: no score is infinite.
 UNIFORM = 0.01
+#: Groups of the calibration error, at most, and rows of a group, at least.
+GROUPS, GROUP_ROWS = 5, 25
 
 
 def brier_times(y: Array) -> Array:
@@ -32,11 +34,12 @@ def log_edges(y: Array) -> Array:
 def survival_scores(
     learn: Array, test: Array, risk: Array, at_times: Array, times: Array, at_edges: Array
 ) -> dict[str, float]:
-    """Concordances, integrated Brier score and log score of test rows.
+    """Concordances, time-dependent AUC, Brier and log score, and calibration of test rows.
 
     Weights by the probability of being censored come from the training rows. Test rows are followed
-    up to the last of the times only, which changes no Brier score, and the integral is over the
-    times at which some are.
+    up to the last of the times only, which changes no Brier score, and integrals are over the
+    times at which some are. The time-dependent AUC is the cumulative and dynamic one: of rows with
+    an event by t against rows without, by Pr(T <= t), the mean over times.
 
     :param learn: (event, time) of training rows; `test`: of test rows, [n].
     :param risk: higher where the event is to come earlier, [n].
@@ -46,6 +49,7 @@ def survival_scores(
     from sksurv.metrics import (
         concordance_index_censored,
         concordance_index_ipcw,
+        cumulative_dynamic_auc,
         integrated_brier_score,
     )
 
@@ -55,6 +59,10 @@ def survival_scores(
     followed["time"] = np.minimum(test["time"], end)
     # Before the first of its rows a test set says nothing, and after the last one neither.
     inside = (times >= followed["time"].min()) & (times < followed["time"].max())
+    events = followed["time"][followed["event"]]
+    between = inside & (times >= events.min())  # an AUC needs an event
+    auc = cumulative_dynamic_auc(learn, followed, 1.0 - at_times[:, between], times[between])
+    middle = POINTS // 2
     return {
         "Harrell's C": float(concordance_index_censored(test["event"], test["time"], risk)[0]),
         "Uno's C": float(concordance_index_ipcw(learn, followed, risk)[0]),
@@ -62,7 +70,30 @@ def survival_scores(
             integrated_brier_score(learn, followed, at_times[:, inside], times[inside])
         ),
         "log score": log_score(test, at_edges, log_edges(learn)),
+        "time-dependent AUC": float(auc[1]),
+        "calibration error": calibration_error(test, at_times[:, middle], times[middle]),
     }
+
+
+def calibration_error(test: Array, survival: Array, time: float) -> float:
+    """Mean absolute difference of predicted and observed survival at a time, over groups of rows.
+
+    Groups are quantiles of the prediction, five or fewer, of 25 rows or more; what was observed
+    of a group is its Kaplan-Meier estimate. Rows count equally.
+
+    :param survival: Pr(T > time), [n].
+    """
+    from sksurv.nonparametric import kaplan_meier_estimator
+
+    count = max(1, min(GROUPS, len(test) // GROUP_ROWS))
+    edges = np.quantile(survival, np.arange(1, count) / count)
+    group = np.searchsorted(edges, survival)
+    gaps = np.zeros(len(test))
+    for rows in (group == each for each in np.unique(group)):
+        at, curve = kaplan_meier_estimator(test["event"][rows], test["time"][rows])
+        observed = np.append(1.0, curve)[np.searchsorted(at, time, side="right")]
+        gaps[rows] = abs(survival[rows].mean() - observed)
+    return float(gaps.mean())
 
 
 def log_score(test: Array, at_edges: Array, edges: Array) -> float:

@@ -11,7 +11,7 @@ from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
 from reproduce import censoring, survival
 from reproduce.runs import COLUMNS, Fit, as_json
-from reproduce.survival_scores import UNIFORM, log_score
+from reproduce.survival_scores import UNIFORM, calibration_error, log_score
 from reproduce.turnbull import turnbull
 
 
@@ -27,6 +27,20 @@ def test_the_log_score_is_that_of_bins_and_of_all_later_ones():
 
     expected = np.mean([math.log(mixed(p, b)) for p, b in [(0.2, 1), (0.9, 2), (0.1, 1)]])
     assert log_score(test, at_edges, np.array([2.0, 4.0])) == pytest.approx(expected)
+
+
+def test_the_calibration_error_is_that_of_groups_of_equal_predictions():
+    pytest.importorskip("sksurv", reason="Kaplan-Meier estimates of groups are scikit-survival's")
+    rng = np.random.default_rng(0)
+    high = np.arange(4000) % 2 == 0
+    time = rng.exponential(np.where(high, 1.0, 3.0))
+    test = np.array(list(zip(time < 2.5, np.minimum(time, 2.5))), dtype="?,f8")
+    test.dtype.names = "event", "time"
+    right = np.exp(-1.0 / np.where(high, 1.0, 3.0))
+    assert calibration_error(test, right, 1.0) < 0.03
+    assert calibration_error(test, right + 0.1, 1.0) == pytest.approx(0.1, abs=0.02)
+    # Right on average, and wrong in every group.
+    assert calibration_error(test, right[::-1], 1.0) == pytest.approx(0.35, abs=0.02)
 
 
 def test_turnbull_is_kaplan_meier_for_right_censored_times():

@@ -34,7 +34,7 @@ def test_the_calibration_error_is_that_of_groups_of_equal_predictions():
     rng = np.random.default_rng(0)
     high = np.arange(4000) % 2 == 0
     time = rng.exponential(np.where(high, 1.0, 3.0))
-    test = np.array(list(zip(time < 2.5, np.minimum(time, 2.5))), dtype="?,f8")
+    test = np.array(list(zip(time < 2.5, np.minimum(time, 2.5), strict=True)), dtype="?,f8")
     test.dtype.names = "event", "time"
     right = np.exp(-1.0 / np.where(high, 1.0, 3.0))
     assert calibration_error(test, right, 1.0) < 0.03

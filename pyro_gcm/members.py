@@ -47,12 +47,13 @@ def build_members(
     r_dim: int,
     *,
     response: Any = "binary",
+    p0: Any = None,
     ordered: Sequence[Sequence[int]] = (),
     seed: int = 0,
 ) -> GCM:
     """An untrained GCM of members.
 
-    :param response: as `GCM` takes it.
+    :param response, p0: as `GCM` takes them.
     :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
     """
     with seeded_weights(seed):
@@ -87,6 +88,7 @@ def build_members(
         alternatives=settings.alternatives,
         costs=settings.costs,
         revenue_map=maps,
+        p0=p0,
         seed=seed,
     )
 

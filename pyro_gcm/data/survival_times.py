@@ -11,6 +11,9 @@ from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, as_tensor, same_rows
 
+#: Width of an interval over its upper end from which on its ends stay apart on any scale of time.
+NARROWEST = 1e-12
+
 
 class SurvivalTimes:
     """What is known of the times of n events, in any unit.
@@ -114,6 +117,10 @@ def check_times(columns: Tensor) -> None:
         (upper < lower, "have lower up to upper"),
         (upper == 0.0, "have exact times above 0 (give those that round to 0 as left-censored)"),
         (entry > lower, "have entry up to lower"),
+        (
+            (upper > lower) & (upper - lower < NARROWEST * upper),
+            f"have intervals wider than {NARROWEST:g} of the time (an exact one is lower = upper)",
+        ),
     ):
         if wrong.any():
             row = int(wrong.nonzero()[0])

@@ -32,6 +32,9 @@ def gcm_recipe(
     """A GCM, of members or with another prior, as the options of an estimator have it."""
     training, sizes = _training(options), _sizes(options)
     of_times = options.response == "survival"
+    p0 = options.cured if of_times else None
+    if p0 is not None:  # several costs have late events that pass for ones that never come
+        sizes = {"alternatives": 1, "costs": 1, **sizes}
     if not isinstance(options.prior, str) or options.prior != "members":
 
         def build(seed: int) -> GCM:
@@ -40,6 +43,7 @@ def gcm_recipe(
                 r_dim,
                 response=options.new_response(),
                 prior=options.prior,
+                p0=p0,
                 seed=seed,
                 **sizes,
             )
@@ -57,7 +61,9 @@ def gcm_recipe(
 
     def members(seed: int) -> GCM:
         response = options.new_response()
-        return build_members(settings, x_dim, r_dim, response=response, ordered=ordered, seed=seed)
+        return build_members(
+            settings, x_dim, r_dim, response=response, p0=p0, ordered=ordered, seed=seed
+        )
 
     def of_members(model: Any) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound}

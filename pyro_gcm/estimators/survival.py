@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyro_gcm._recipe import register
-from pyro_gcm._validation import positive
+from pyro_gcm._validation import one_of, positive
 from pyro_gcm.estimators.gcm import GCMOptions
 from pyro_gcm.estimators.survival_outcome import TimeOutcome
 from pyro_gcm.models.survival import Survival
@@ -37,6 +37,10 @@ class GCMSurvival(TimeOutcome, GCMOptions):
     :param horizon: the time that `predict`, `predict_bands`, `required`, `explain` and
         `response_curve` speak of, in the units of y; by default the median of the times in the
         training rows, censored or not.
+    :param cured: whether there are rows whose event never comes, so that survival curves end above
+        0: None for no, "constant" for one such probability, or "conditional" for one that depends
+        on the free columns. Data tell them from late events only if rows were followed for long;
+        the model has one alternative and one cost then, unless told otherwise.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
@@ -78,6 +82,7 @@ class GCMSurvival(TimeOutcome, GCMOptions):
         *,
         monotonic_cst: Any = None,
         horizon: float | None = None,
+        cured: str | None = None,
         categorical_features: Any = "from_dtype",
         prior: str = "members",
         members: int = 8,
@@ -115,7 +120,10 @@ class GCMSurvival(TimeOutcome, GCMOptions):
             verbose=verbose,
         )
         self.horizon = horizon
+        self.cured = cured
 
     def new_response(self) -> Survival:
-        """The response of a new model."""
+        """The response of a new model, with the options that are about it checked."""
+        if self.cured is not None:
+            one_of("cured", self.cured, ["constant", "conditional"])
         return Survival(horizon=None if self.horizon is None else positive("horizon", self.horizon))

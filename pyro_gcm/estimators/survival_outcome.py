@@ -110,6 +110,11 @@ class TimeOutcome(MonotoneEstimator):
         found: Array = self.model_.quantile(*self._rows(X), levels).double().cpu().numpy()
         return found
 
+    def predict_cured(self, X: Any) -> Array:
+        """The probability that the event never comes, [n]; 0 with `cured=None`."""
+        found: Array = self.model_.cured_fraction(*self._rows(X)).double().cpu().numpy()
+        return found
+
     def predict_median(self, X: Any) -> Array:
         """The time by which the event has come with probability 1/2, [n]."""
         median: Array = self.predict_quantile(X, [0.5])[:, 0]

@@ -125,7 +125,7 @@ def _check_parts(model: GCM, format: str) -> None:
         )
     if type(model.response) is not Binary:
         raise ValueError(
-            f"model has response {type(model.response).__name__.lower()!r}: export takes 'binary', "
+            f"model has response {model.response.named!r}: export takes 'binary', "
             "since the others invert the normal distribution, which has no form that keeps order"
         )
     of_members = isinstance(model.encoder, MemberEncoder)

@@ -63,6 +63,11 @@ def save(
     for name, given in (("factories", factories), ("metrics", metrics)):
         if given is not None:
             mapping(name, given)
+    if getattr(getattr(model_or_estimator, "response", None), "is_part", False):
+        raise ValueError(
+            "model_or_estimator must be the model of all responses: response_model is for "
+            "predictions"
+        )
     factories = dict(factories or {})
     encoder = Encoder(factories)
     architecture = encoder.part(model_or_estimator, "")

@@ -57,7 +57,7 @@ class AxisResponse(Response):
         if isinstance(revenue_map, Probit) or revenue_map == "probit":
             raise ValueError(
                 "revenue_map='probit' gives infinite values, at which "
-                f"response={type(self).__name__.lower()!r} would have no proper distribution"
+                f"response={self.named!r} would have no proper distribution"
             )
 
     def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:

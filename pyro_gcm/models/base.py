@@ -17,7 +17,7 @@ from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, LazyDistribution
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import announce, is_announcing
-from pyro_gcm.models import build
+from pyro_gcm.models import build, infinite_costs
 from pyro_gcm.models.missing import checked_costs
 from pyro_gcm.models.objectives import Objective
 from pyro_gcm.nets import Standardizer, StandardNormal
@@ -93,7 +93,8 @@ class OrderEventModel(nn.Module):
         )
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         self.cost_net = build.cost_part(cost_family, self.encoder, cost_shape, hidden)
-        self.infinite_net = build.infinite_part(p0, columns, cost_shape[:-1], beyond)
+        self.infinite_net = infinite_costs.infinite_part(p0, columns, cost_shape[:-1], beyond)
+        self._starts_p0 = isinstance(p0, str)
         self.response.prepare(self.encoder, cost_shape)
         build.check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
         build.check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
@@ -218,6 +219,8 @@ class OrderEventModel(nn.Module):
         if self.response.standardizes_revenue:
             self.r_standardizer.learn(r)
         self.response.learn_unit(y)
+        if self._starts_p0:
+            infinite_costs.start(self.infinite_net, self.response.never(y), self.cost_shape[:-1])
         self.is_trained = True
 
     def program_inputs(
@@ -266,7 +269,7 @@ class OrderEventModel(nn.Module):
         if not self.response.is_event:
             raise ValueError(
                 "c needs a response that is the order event itself, such as 'binary', got "
-                f"{type(self.response).__name__.lower()!r}"
+                f"{self.response.named!r}"
             )
         if not self.costs_have_units:
             raise ValueError(

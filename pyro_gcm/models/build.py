@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
@@ -25,7 +24,6 @@ from pyro_gcm.nets import (
     ConditionalFlow,
     ConditionalMixture,
     ConditionalMultivariateNormal,
-    ConstantLogits,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
@@ -34,7 +32,6 @@ from pyro_gcm.nets import (
     Sigmoid,
     StandardNormal,
 )
-from pyro_gcm.nets.conditional import mlp
 from pyro_gcm.nets.members import MemberEncoder
 
 
@@ -196,21 +193,6 @@ def cost_part(
         return cost_family
     part: nn.Module = encoder.cost_net(resolve_cost_family(cost_family), cost_shape, hidden)
     return part
-
-
-def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
-    """Logits of the probability that a cost is infinite: x -> [..., *shape], or None for never.
-
-    :param shape: (), or (G,) with several alternatives.
-    """
-    if p0 is None or isinstance(p0, nn.Module):
-        return p0
-    one_of("p0", p0, ["constant", "conditional"])
-    if p0 == "constant":
-        return ConstantLogits(shape)
-    network = mlp(x_dim, math.prod(shape), hidden)
-    nn.init.constant_(network[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
-    return network if shape else nn.Sequential(network, nn.Flatten(-2))
 
 
 def revenue_map_part(

@@ -1,8 +1,7 @@
-"""Predictions that need the whole distribution of y: quantiles, intervals, survival curves."""
+"""Predictions that need the whole distribution of y: quantiles, intervals, draws, scores."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._options import share
-from pyro_gcm._validation import ArrayLike, positive, vector
+from pyro_gcm._validation import ArrayLike, vector
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.prediction_method import prediction
@@ -21,7 +20,7 @@ from pyro_gcm.sampling.draws import Draws, Rows
 #: Numbers of costs that are evaluated at once.
 _NUMBERS = 1 << 18
 #: Levels of the quantiles between which integrals are taken, and nodes of each of them.
-_LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
+LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -49,7 +48,7 @@ class DistributionPredictions(Predictions):
         def block(draws: Draws, rows: Rows) -> Tensor:
             cdf = self._cdf_of(draws, rows)
             every = wanted.to(rows.x.device)[:, None].expand(-1, len(rows.x))
-            return _quantiles(self.response, cdf, every).T
+            return quantiles(self.response, cdf, every).T
 
         return self.by_blocks(block, num_samples, x, r, dtype=self._y_dtype)
 
@@ -137,79 +136,6 @@ class DistributionPredictions(Predictions):
 
         return self.by_blocks(block, num_samples, x, r)
 
-    # Times
-
-    @prediction
-    def predict_survival(
-        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
-        """Pr(T > t | x, r) at times, [B, T], for response "survival".
-
-        It falls in the times and in every column of r.
-
-        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
-        :param times: [T], at least 0, in the units of y.
-        """
-        at = self._times(times)
-
-        def block(draws: Draws, rows: Rows) -> Tensor:
-            every = at[:, None].expand(-1, len(rows.x))
-            return 1.0 - self._cdf_of(draws, rows)(every).T
-
-        return self.by_blocks(block, num_samples, x, r)
-
-    @prediction
-    def hazard(
-        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
-        """The density of T at times over Pr(T > t), [B, T], in 1 / unit of y.
-
-        :param times: [T], above 0.
-        """
-        at = self._times(times)
-        if (at <= 0.0).any():
-            raise ValueError(f"times must be above 0 for a hazard, got {at.min().item():g}")
-
-        def block(draws: Draws, rows: Rows) -> Tensor:
-            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
-            found = []
-            for t in at:
-                exact = torch.stack([t, t, torch.zeros_like(t)]).expand(len(rows.x), 3)
-                log_f, log_s = p_y.log_prob(exact).double(), p_y.log_survival(exact[:, 0])
-                found.append(_log_mean(log_f, draws) - _log_mean(log_s, draws))
-            return torch.stack(found, -1).exp()
-
-        return self.by_blocks(block, num_samples, x, r)
-
-    @prediction
-    def restricted_mean(
-        self, x: ArrayLike, r: ArrayLike, horizon: float, *, num_samples: int | None = None
-    ) -> Tensor:
-        """The mean of min(T, horizon), [B]: the area under the survival curve up to the horizon.
-
-        :param horizon: a time above 0, in the units of y.
-        """
-        self._check_times("restricted_mean")
-        end = positive("horizon", horizon)
-
-        def block(draws: Draws, rows: Rows) -> Tensor:
-            cdf = self._cdf_of(draws, rows)
-            last = torch.full((len(rows.x),), end, dtype=torch.float64, device=rows.x.device)
-            by_then = cdf(last)
-            levels = torch.tensor(_LEVELS, dtype=torch.float64, device=last.device)[:, None]
-            knots = _quantiles(self.response, cdf, levels * by_then).clamp(max=end)
-            # Before the first of them nearly nobody has had the event. Later, by the position.
-            units = self.response.units
-            positions = [units.position(t) for t in (*knots, last)]
-
-            def speed(position: Tensor) -> Tensor:
-                t = units.value(position)
-                return (1.0 - cdf(t)) / units.log_slope(t).exp()
-
-            return knots[0] + _integral(speed, positions)
-
-        return self.by_blocks(block, num_samples, x, r, dtype=torch.float64)
-
     # What the methods above have in common
 
     @property
@@ -220,7 +146,7 @@ class DistributionPredictions(Predictions):
 
     @property
     def _named(self) -> str:
-        return repr(type(self.response).__name__.lower())
+        return repr(self.response.named)
 
     def _cdf_of(self, draws: Draws, rows: Rows) -> Callable[[Tensor], Tensor]:
         """Pr(Y <= y | x, r) of a block as a function of y [..., b], float64."""
@@ -241,17 +167,6 @@ class DistributionPredictions(Predictions):
                 f"'distribution' or 'survival', got {self._named}"
             )
 
-    def _check_times(self, method: str) -> None:
-        if not self.response.is_censored:
-            raise ValueError(f"{method} needs response='survival', got {self._named}")
-
-    def _times(self, times: ArrayLike) -> Tensor:
-        self._check_times("times")
-        at = vector("times", times, self.device).double()
-        if (at < 0.0).any():
-            raise ValueError(f"times must be at least 0, got {at.min().item():g}")
-        return at
-
 
 def _levels(levels: ArrayLike) -> Tensor:
     wanted = vector("levels", levels).double()
@@ -268,14 +183,7 @@ def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
     return values.mean(0) if weights is None else (weights.unsqueeze(-1) * values).sum(0)
 
 
-def _log_mean(log_p: Tensor, draws: Draws) -> Tensor:
-    """log of the mean over the draws."""
-    if draws.log_weights is None:
-        return torch.logsumexp(log_p, 0) - math.log(len(log_p))
-    return torch.logsumexp(log_p + draws.log_weights, 0)
-
-
-def _quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tensor) -> Tensor:
+def quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tensor) -> Tensor:
     """The smallest y [L, b] at which a distribution function reaches levels [L, b]."""
     start = torch.zeros_like(levels)
     if response.levels:
@@ -288,7 +196,7 @@ def _quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tensor) -
     return response.from_standard(smallest_reaching(excess, 0.0, start, start + 1.0))
 
 
-def _integral(function: Callable[[Tensor], Tensor], knots: Sequence[Tensor]) -> Tensor:
+def integral(function: Callable[[Tensor], Tensor], knots: Sequence[Tensor]) -> Tensor:
     """Integral [b] between the first and the last of rising knots [b], panel by panel.
 
     :param function: of points [J, b].
@@ -302,10 +210,10 @@ def _integral(function: Callable[[Tensor], Tensor], knots: Sequence[Tensor]) -> 
 
 def _crps(response: Any, cdf: Callable[[Tensor], Tensor], y: Tensor, rows: Rows) -> Tensor:
     """CRPS [b]: squares of the distribution function below y and of its complement above."""
-    levels = torch.tensor(_LEVELS, dtype=torch.float64, device=y.device)[:, None]
-    quantiles = _quantiles(response, cdf, levels.expand(-1, len(rows.x)))
-    below = [torch.minimum(q, y) for q in quantiles]
-    above = [torch.maximum(q, y) for q in quantiles]
-    return _integral(lambda t: cdf(t).square(), [*below, y]) + _integral(
+    levels = torch.tensor(LEVELS, dtype=torch.float64, device=y.device)[:, None]
+    knots = quantiles(response, cdf, levels.expand(-1, len(rows.x)))
+    below = [torch.minimum(q, y) for q in knots]
+    above = [torch.maximum(q, y) for q in knots]
+    return integral(lambda t: cdf(t).square(), [*below, y]) + integral(
         lambda t: (1.0 - cdf(t)).square(), [y, *above]
     )

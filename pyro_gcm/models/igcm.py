@@ -114,7 +114,7 @@ class IGCM(DistributionPredictions):
         with build.seeded_weights(seed):
             self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
             if self.response.not_for_igcm:
-                named, why = type(self.response).__name__.lower(), self.response.not_for_igcm
+                named, why = self.response.named, self.response.not_for_igcm
                 raise ValueError(f"response={named!r} needs GCM: {why}, r = W k + dr")
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"

@@ -161,7 +161,7 @@ class Predictions(Posteriors):
         if not self.response.has_cdf:
             raise ValueError(
                 "cdf needs a response with a distribution function, such as 'continuous', got "
-                f"{type(self.response).__name__.lower()!r}"
+                f"{self.response.named!r}"
             )
 
         def mean(draws: Draws, rows: Rows) -> Tensor:

@@ -53,6 +53,11 @@ class Response(nn.Module):
     #: Why it does not go with an `IGCM`; empty where it does.
     not_for_igcm = ""
 
+    @property
+    def named(self) -> str:
+        """What messages call it: "binary", "survival" and so on."""
+        return type(self).__name__.lower()
+
     def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map of r_dim revenues to the shape of the costs (of all members).
 
@@ -140,6 +145,10 @@ class Response(nn.Module):
 
     def learn_unit(self, y: Tensor) -> None:
         """Learn the unit of y from training rows [n]."""
+
+    def never(self, y: Tensor) -> float | None:
+        """Where the probability that no event comes starts, from training rows [n], if they say."""
+        return None
 
     def standardized(self, y: Tensor) -> Tensor:
         """y [n] as a guide reads it, without a unit."""

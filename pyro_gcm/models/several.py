@@ -237,6 +237,12 @@ class _One(Response):
         for name in _COPIED:
             setattr(self, name, getattr(self.part, name))
 
+    @property
+    def named(self) -> str:
+        """That of the response itself."""
+        name: str = self.part.named
+        return name
+
     def _own(self, event: OrderEvent) -> OrderEvent:
         start = self.place * self.costs
         return event_between(event, start, start + self.costs)

@@ -102,6 +102,18 @@ class Survival(AxisResponse):
         if hasattr(self.axis, "learn"):
             self.axis.learn(self._position(times).unsqueeze(-1))
 
+    def never(self, y: Tensor) -> float:
+        """Kaplan and Meier's estimate at the last event, from 0.05 to 0.9.
+
+        The end of an interval, or before which the event came, counts as its time.
+        """
+        came = ~y[:, 1].isinf()
+        order = torch.where(came, y[:, 1], y[:, 0]).argsort(stable=True)
+        at_risk = torch.arange(len(y), 0, -1, device=y.device)
+        # The last row, which would take the estimate to 0, says little.
+        steps = torch.where(came[order], 1.0 - 1.0 / at_risk, 1.0)[:-1]
+        return float(steps.prod().clamp(0.05, 0.9))
+
     def standardized(self, y: Tensor) -> Tensor:
         """The position of the end that is known, of the lower one of two; the kind is not told."""
         lower, upper = y[..., 0].double(), y[..., 1].double()

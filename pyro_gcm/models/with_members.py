@@ -7,12 +7,12 @@ from typing import Any
 import pyro
 from torch import Tensor
 
-from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.time_predictions import TimePredictions
 from pyro_gcm.training import TrainingDefaults
 
 
-class WithMembers(DistributionPredictions):
+class WithMembers(TimePredictions):
     """A model whose z may be a member: how it is trained, and the guide that sums over members."""
 
     #: p(z) of the members, by name.

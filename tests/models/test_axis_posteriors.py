@@ -28,7 +28,9 @@ def test_posterior_draws_agree_with_what_was_seen(case: str) -> None:
     close = 1.0 + 1e-9
     assert ((time * close >= lower) & (time <= upper * close)).all()
     censored = y.upper.isinf()
-    assert (time[:, censored].std(0) > 0.0).all()  # the unseen times differ between draws
+    assert (
+        (time[1:, censored] != time[0, censored]).any(0).all()
+    )  # the unseen times differ between draws
 
 
 @pytest.mark.long(keep=1)

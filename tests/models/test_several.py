@@ -151,9 +151,12 @@ def test_a_part_predicts_and_the_whole_has_posteriors_and_exports() -> None:
         lambda: part.posterior(x, r, y["months"]),
         lambda: part.sample(x, r),
         lambda: fit(part, x, r, y["months"]),
+        lambda: save(part, "a folder"),
     ):
         with pytest.raises(ValueError, match="all responses"):
             call()
+    with pytest.raises(ValueError, match=r"predict_survival needs .*'binary'"):
+        model.response_model("late").predict_survival(x, r, [1.0])
     draws = model.posterior(x, r, y, num_samples=30, progress=False)
     months = y["months"]
     assert (draws["months.t"] >= months.lower * (1.0 - 1e-6)).all()

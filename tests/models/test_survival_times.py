@@ -21,6 +21,7 @@ from pyro_gcm.plots import plot_response_curves
     [
         ([-1.0], [2.0], None, "at least 0"),
         ([3.0], [2.0], None, "lower up to upper"),
+        ([1.0, 3.0], [2.0, 3.0000000000000004], None, "wider than 1e-12 of the time.*in row 1"),
         ([0.0], [0.0], None, "exact times above 0"),
         ([math.inf], [math.inf], None, "finite lower"),
         ([1.0], [2.0], [1.5], "entry up to lower"),

@@ -24,6 +24,8 @@ from reproduce.results import cores, versions, write_csv
 Settings = dict[str, Any]
 #: What a fit leaves behind: metric -> value, and the keys "seconds" and "epochs".
 Scores = dict[str, float]
+#: Fits of one call, their scores, and what they ran with.
+Finished = tuple[list["Fit"], list[Scores], str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,12 +74,17 @@ def read_results(path: Path) -> pd.DataFrame:
 def run_fits(
     path: Path,
     fits: Sequence[Fit],
-    run: Callable[..., Scores],
+    run: Callable[..., Any],
     arguments: argparse.Namespace,
+    together: Callable[[Fit], Any] | None = None,
 ) -> pd.DataFrame:
     """Run the fits that the table lacks, and return the rows of all that were asked for.
 
     The table is written anew, atomically, after every fit: what is finished is not run again.
+
+    :param run: a fit, and device=, to its scores.
+    :param together: what is the same of fits that one call of `run` takes, which is given a list of
+        them then, and returns a list of scores.
 
     :raises Refused: if another process is writing to the same table.
     :raises OSError: if the table cannot be written, of which a lock tells before any work.
@@ -90,13 +97,17 @@ def run_fits(
         except Timeout as error:
             raise Refused(f"another run is writing to {path}") from error
     try:
-        return _run_fits(path, fits, run, arguments)
+        return _run_fits(path, fits, run, arguments, together)
     finally:
         lock.release()
 
 
 def _run_fits(
-    path: Path, fits: Sequence[Fit], run: Callable[..., Scores], arguments: argparse.Namespace
+    path: Path,
+    fits: Sequence[Fit],
+    run: Callable[..., Any],
+    arguments: argparse.Namespace,
+    together: Callable[[Fit], Any] | None,
 ) -> pd.DataFrame:
     fits = list(dict.fromkeys(fits))
     rows: list[dict[Any, Any]] = read_results(path).to_dict("records")
@@ -106,40 +117,55 @@ def _run_fits(
     if len(missing) < len(fits):
         print(f"{path.name}: {len(fits) - len(missing)} of {len(fits)} fits are there already")
     with _backend(arguments):
-        calls = [delayed(_run)(run, fit, device) for fit in missing]
-        for fit, scores, ran_with in tqdm(
-            _finished(calls, arguments),
-            total=len(fits),
-            initial=len(fits) - len(missing),
-            desc=path.stem,
-            unit="fit",
-        ):
-            shared = {name: scores.pop(name) for name in ("seconds", "epochs")}
-            rows.extend(
-                {
-                    **dataclasses.asdict(fit),
-                    "metric": metric,
-                    "value": value,
-                    "seconds": round(shared["seconds"], 3),
-                    "epochs": int(shared["epochs"]),
-                    "device": device,
-                    "versions": ran_with,
-                }
-                for metric, value in scores.items()
-            )
+        calls = [
+            delayed(_run)(run, group, device, together is not None)
+            for group in _groups(missing, together)
+        ]
+        progress = tqdm(
+            total=len(fits), initial=len(fits) - len(missing), desc=path.stem, unit="fit"
+        )
+        for group, found, ran_with in _finished(calls, arguments):
+            for fit, scores in zip(group, found, strict=True):
+                rows.extend(_rows(fit, scores, device, ran_with))
             write_csv(pd.DataFrame(rows, columns=COLUMNS).sort_values(KEY, kind="stable"), path)
+            progress.update(len(group))
+        progress.close()
     table = read_results(path)
     table = table[table["device"] == device]
     wanted = pd.DataFrame([dataclasses.asdict(fit) for fit in fits], columns=KEY)
     return wanted.merge(table, on=KEY, how="left", validate="one_to_many")
 
 
-def _run(run: Callable[..., Scores], fit: Fit, device: str) -> tuple[Fit, Scores, str]:
+def _groups(fits: list[Fit], together: Callable[[Fit], Any] | None) -> list[list[Fit]]:
+    """Fits that one call takes, in the order of their first ones."""
+    groups: dict[Any, list[Fit]] = {}
+    for fit in fits:
+        groups.setdefault(fit if together is None else together(fit), []).append(fit)
+    return list(groups.values())
+
+
+def _run(run: Callable[..., Any], group: list[Fit], device: str, whole: bool) -> Finished:
     torch.set_num_threads(1)
-    return fit, run(fit, device=device), versions(device)
+    found = run(group, device=device) if whole else [run(fit, device=device) for fit in group]
+    return group, found, versions(device)
 
 
-def _finished(calls: list[Any], arguments: argparse.Namespace) -> Iterator[tuple[Fit, Scores, str]]:
+def _rows(fit: Fit, scores: Scores, device: str, ran_with: str) -> list[dict[str, Any]]:
+    """The lines of a fit in the table."""
+    scores = dict(scores)
+    shared = {
+        "seconds": round(scores.pop("seconds"), 3),
+        "epochs": int(scores.pop("epochs")),
+        "device": device,
+        "versions": ran_with,
+    }
+    known = dataclasses.asdict(fit)
+    return [
+        {**known, "metric": metric, "value": value, **shared} for metric, value in scores.items()
+    ]
+
+
+def _finished(calls: list[Any], arguments: argparse.Namespace) -> Iterator[Finished]:
     """Results as they come."""
     if arguments.backend != "ray":
         yield from Parallel(n_jobs=arguments.jobs, return_as="generator_unordered")(calls)

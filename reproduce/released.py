@@ -66,11 +66,11 @@ VALIDATION = 0.1
 
 
 def settings_of(name: str, method: str) -> list[Settings]:
-    """The settings of a method on a data set: several of GCM and IGCM, whose own are unknown."""
+    """The settings of a method on a data set: several of GCM and IGCM, the code's own first."""
     base = {**CONFIGURATIONS[name], "start": "released"}
     if method not in ("GCM", "IGCM"):
         return [base]
-    sizes = sorted({Z_DIM, paper_hyperparameters(name)["z_dim"]})
+    sizes = dict.fromkeys((Z_DIM, paper_hyperparameters(name)["z_dim"]))
     types = (0, 1) if TASKS[name].metric != "RMSE" else (2,)
     return [{**base, "loss_type": kind, "z_dim": size} for kind in types for size in sizes]
 

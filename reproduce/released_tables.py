@@ -2,8 +2,203 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
+from scipy.stats import kendalltau
+
+from reproduce.intervals import Interval, mean_interval, meet, samples
+from reproduce.markdown import NOT_RUN, beside, grid, markdown, number
+from reproduce.released import CHANGES, KNOWN_SPLITS, Z_DIM, changes_of, settings_of
+from reproduce.released_forms import FORMS
+from reproduce.tables import paper_table_3
+from reproduce.tasks import TASKS, own_metric
+
+#: What the networks of GCM and IGCM have unless a call says otherwise.
+_MAIN = {"loss_type": 0, "z_dim": Z_DIM}
+_AS_IT_IS = "as released"
+Cells = Mapping[Any, Interval]
 
 
 def report(table: pd.DataFrame, protocol: str) -> str:
-    return ""
+    """What `python -m reproduce public` prints of a protocol."""
+    if protocol == "released":
+        return f"{cells(table)}\n\n{networks(table)}"
+    there = [name for name in TASKS if name in set(table["dataset"])]
+    return "\n\n".join(f"{TASKS[name].title}\n\n{changes(table, name)}" for name in there)
+
+
+def cells(table: pd.DataFrame) -> str:
+    """Ours and the paper's, of the data sets that are the paper's."""
+    ours = _main(table)
+    there = {name for _, name in ours}
+    names = [name for name in TASKS if name in there and not TASKS[name].stand_in]
+    columns = {name: f"{TASKS[name].title}, {TASKS[name].metric}" for name in names}
+    lower = {name: TASKS[name].lower_is_better for name in names}
+    kept = {key: cell for key, cell in ours.items() if key[1] in names}
+    return beside(kept, paper_table_3(), {name: name for name in FORMS}, columns, lower)
+
+
+def stand_in(table: pd.DataFrame) -> str:
+    """The scores of the data set that takes the place of one of the paper's."""
+    names = {name: TASKS[name].title for name in TASKS if TASKS[name].stand_in}
+    ours = {key: cell for key, cell in _main(table).items() if key[1] in names}
+    return grid(ours, names, {name: TASKS[name].lower_is_better for name in names})
+
+
+def share(table: pd.DataFrame, *names: str) -> str:
+    """How many of our cells meet the paper's, on some data sets; those of known rows by default."""
+    ours, theirs = _main(table), paper_table_3()
+    found = [
+        meet(ours[key], theirs[key])
+        for key in theirs
+        if key in ours and key[1] in (names or KNOWN_SPLITS)
+    ]
+    known = [each for each in found if each is not None]
+    return f"{sum(known)} of {len(known)}" if known else NOT_RUN
+
+
+def apart(table: pd.DataFrame) -> str:
+    """The cells that do not meet, by how much ours are off, on the data sets of known rows."""
+    ours, theirs = _main(table), paper_table_3()
+    lines = []
+    for (method, name), cell in ours.items():
+        their = theirs.get((method, name))
+        if name in KNOWN_SPLITS and their is not None and meet(cell, their) is False:
+            gap = f"{cell.mean - their.mean:+.4f}"
+            reach = f"{cell.half + their.half:.4f}"
+            lines.append([TASKS[name].title, method, number(cell.mean), number(their.mean)])
+            lines[-1] += [gap, reach]
+    header = ["Data set", "Method", "ours", "paper", "difference", "sum of the intervals"]
+    return markdown(header, lines) if lines else "None."
+
+
+def from_mean(table: pd.DataFrame) -> str:
+    """Differences from the mean of a column, ours and the paper's, where the rows are a guess."""
+    ours, theirs = _main(table), paper_table_3()
+    names = [
+        name
+        for name in TASKS
+        if name not in KNOWN_SPLITS and not TASKS[name].stand_in and name in {k[1] for k in ours}
+    ]
+    lines = []
+    for method in FORMS:
+        line = [method]
+        for name in names:
+            shared = [key for key in theirs if key[1] == name and key in ours]
+            if (method, name) not in shared:
+                line += ["–", "–"]
+                continue
+            for found in (ours, theirs):
+                mean = sum(found[key].mean for key in shared) / len(shared)
+                line.append(f"{found[method, name].mean - mean:+.4f}")
+        lines.append(line)
+    titles = [f"{TASKS[name].title}, {whose}" for name in names for whose in ("ours", "paper")]
+    return markdown(["Method", *titles], lines) if names else f"{NOT_RUN.capitalize()}."
+
+
+def order(table: pd.DataFrame) -> str:
+    """Kendall's tau of our means with the paper's, of every data set that has all methods."""
+    lines = []
+    for name, task in TASKS.items():
+        if task.stand_in:
+            continue
+        tau = _tau(_main(table), name)
+        if tau is not None:
+            lines.append([task.title, f"{tau[0]:+.2f}", f"{tau[1]:.3f}"])
+    return markdown(["Data set", "Kendall's tau", "p-value"], lines)
+
+
+def networks(table: pd.DataFrame) -> str:
+    """GCM and IGCM with every setting that their networks may have had."""
+    found = {}
+    for (method, name, own), rows in _by_setting(table).items():
+        if own:
+            label = ", ".join(f"{key} {value}" for key, value in own)
+            found[f"{method}, {label}", name] = mean_interval(rows)
+    names = [name for name in TASKS if name in {key[1] for key in found}]
+    columns = {name: f"{TASKS[name].title}, {TASKS[name].metric}" for name in names}
+    return grid(found, columns, {name: TASKS[name].lower_is_better for name in names})
+
+
+def changes(table: pd.DataFrame, name: str) -> str:
+    """A line for each change: the mean of every method, the places of GCM and IGCM, and tau."""
+    lines = []
+    for change, found in by_change(table, name).items():
+        means = [number(found[m, name].mean) if (m, name) in found else "–" for m in FORMS]
+        tau = _tau(found, name)
+        places = [_place(found, name, method) for method in ("GCM", "IGCM")]
+        lines.append([change, *means, *places, "–" if tau is None else f"{tau[0]:+.2f}"])
+    return markdown(["Change", *FORMS, "place of GCM", "place of IGCM", "tau"], lines)
+
+
+def by_change(table: pd.DataFrame, name: str) -> dict[str, Cells]:
+    """Change -> means and intervals by (method, data set).
+
+    A method that a change is not about keeps the numbers of the released protocol there.
+    """
+    rows = own_metric(table[table["dataset"] == name])
+    values = samples(rows, ["method", "settings"])
+    kinds = {key: mean_interval(each) for key, each in values.items()}
+    found: dict[str, Cells] = {}
+    for change in (_AS_IT_IS, *CHANGES):
+        cells = {}
+        for method in FORMS:
+            own = changes_of(name, method).get(change, {})
+            wanted = {**settings_of(name, method)[0], **own}
+            for (other, settings), cell in kinds.items():
+                if other == method and _same(json.loads(settings), wanted):
+                    cells[method, name] = cell
+        about = [m for m in FORMS if change in changes_of(name, m) and (m, name) in cells]
+        if cells and (change == _AS_IT_IS or about):
+            found[change] = cells
+    return found
+
+
+def _same(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether settings are those; --quick has other epochs, and some of the rows."""
+    quick = {"rows", "epochs"} if "rows" in settings else set()
+    return all(
+        settings.get(key) == wanted.get(key) for key in {*settings, *wanted} if key not in quick
+    )
+
+
+def _main(table: pd.DataFrame) -> dict[Any, Interval]:
+    """Means and intervals by (method, data set), of GCM and IGCM with what the code has."""
+    return {
+        (method, name): mean_interval(rows)
+        for (method, name, own), rows in _by_setting(table).items()
+        if all(_MAIN[key] == value or value == 2 for key, value in own)
+    }
+
+
+def _by_setting(table: pd.DataFrame) -> dict[tuple[str, str, tuple[Any, ...]], pd.Series]:
+    """Values by method, data set and the settings of a network, those that it has."""
+    found = {}
+    for (method, name, settings), rows in samples(
+        own_metric(table), ["method", "dataset", "settings"]
+    ).items():
+        own = json.loads(settings)
+        found[method, name, tuple((key, own[key]) for key in _MAIN if key in own)] = rows
+    return found
+
+
+def _tau(found: Cells, name: str) -> tuple[float, float] | None:
+    theirs = {method: cell for (method, of), cell in paper_table_3().items() if of == name}
+    if not all((method, name) in found for method in theirs):
+        return None
+    result = kendalltau(
+        [found[method, name].mean for method in theirs], [cell.mean for cell in theirs.values()]
+    )
+    return float(result.statistic), float(result.pvalue)
+
+
+def _place(found: Cells, name: str, method: str) -> str:
+    """The place of a method among the nine of the paper."""
+    among = {m: found[m, name].mean for m in FORMS if (m, name) in found and m != "MLP"}
+    if method not in among:
+        return "–"
+    sign = 1.0 if TASKS[name].lower_is_better else -1.0
+    return str(1 + sum(sign * mean < sign * among[method] for mean in among.values()))

@@ -16,6 +16,7 @@ import torch
 from pyro_gcm.files.writing import write_figure
 from reproduce import simulation
 from reproduce.intervals import Interval
+from reproduce.released_tables import by_change
 from reproduce.tables import places
 from reproduce.tasks import TASKS
 
@@ -93,6 +94,44 @@ def draw_held_out(table: pd.DataFrame, path: Path) -> None:
         ax.locator_params(axis="x", nbins=5)
         ax.set_title(f"{TASKS[name].title}: {TASKS[name].metric}", fontsize=10)
     figure.supxlabel("behind the first (paired mean, corrected 95 % interval)", fontsize=10)
+    _save(figure, path)
+
+
+def draw_changes(table: pd.DataFrame, path: Path) -> None:
+    """Every method against the mean of all of them, a line for each change of the protocol."""
+    names = [name for name in TASKS if name in set(table["dataset"])]
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(4.3 * len(names), 4.2), squeeze=False, layout="constrained"
+    )
+    for ax, name in zip(axes.flat, names, strict=True):
+        lines = by_change(table, name)
+        sign = -1.0 if TASKS[name].lower_is_better else 1.0
+        for y, cells in enumerate(lines.values()):
+            means = {method: cell.mean for (method, _), cell in cells.items() if method != "MLP"}
+            middle = sum(means.values()) / len(means)
+            for method, mean in means.items():
+                own = OURS.get(method)
+                marks = {"Hint": "x"} if own is None else {}
+                ax.plot(
+                    sign * (mean - middle),
+                    y,
+                    marker=marks.get(method, "o"),
+                    color=own or "0.55",
+                    markersize=7 if own else 4.5,
+                    linestyle="none",
+                    zorder=3 if own else 2,
+                    label=method if own or method == "Hint" else "other methods",
+                )
+        ax.axvline(0.0, color="0.7", linewidth=0.8, zorder=1)
+        ax.set_yticks(range(len(lines)), list(lines), fontsize=8)
+        ax.set_ylim(len(lines) - 0.5, -0.5)
+        ax.tick_params(axis="x", labelsize=8)
+        ax.locator_params(axis="x", nbins=5)
+        ax.set_title(f"{TASKS[name].title}: {TASKS[name].metric}", fontsize=10)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=4)
+    figure.supxlabel("better than the mean of the nine methods", fontsize=10)
     _save(figure, path)
 
 

@@ -28,7 +28,6 @@ from reproduce.methods import (
     rows_of,
     train,
 )
-from reproduce.released_forms import FORMS
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import binary_scores
 from reproduce.tables import own_scores
@@ -210,7 +209,7 @@ def main(arguments: argparse.Namespace) -> None:
     if protocol in ("released", "changes"):
         known = PUBLISHED_TASKS if protocol == "released" else list(released.KNOWN_SPLITS)
         _restrict(arguments, "datasets", known)
-        _restrict(arguments, "methods", list(FORMS))
+        _restrict(arguments, "methods", list(released.FORMS))
         make = released.fits if protocol == "released" else released.changed
         table = run_fits(path, make(arguments), released.run, arguments, released.together)
         shown = released_tables.report(table, protocol)

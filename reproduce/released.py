@@ -18,11 +18,18 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import data
-from reproduce.released_forms import FORMS
+from reproduce.released_baselines import CMNN, MLP, MM, PWL, SMM, SMNN, Hint, PosNN
+from reproduce.released_costs import GCM, IGCM
+from reproduce.released_forms import Form
 from reproduce.released_training import Part, scores, train
 from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.tasks import TASKS, load, paper_hyperparameters
 
+#: Name in the tables -> network.
+FORMS: dict[str, type[Form]] = {
+    "PosNN": PosNN, "MM": MM, "SMM": SMM, "CMNN": CMNN, "SMNN": SMNN,
+    "Hint": Hint, "PWL": PWL, "MLP": MLP, "GCM": GCM, "IGCM": IGCM,
+}  # fmt: skip
 _CONFIGURED = ("optimiser", "batch_size", "learning_rate", "decay", "epochs", "hidden")
 #: Data set -> what its configuration says.
 CONFIGURATIONS: dict[str, Settings] = {

@@ -11,8 +11,7 @@ from scipy.stats import kendalltau
 
 from reproduce.intervals import Interval, mean_interval, meet, samples
 from reproduce.markdown import NOT_RUN, beside, grid, markdown, number
-from reproduce.released import CHANGES, KNOWN_SPLITS, Z_DIM, changes_of, settings_of
-from reproduce.released_forms import FORMS
+from reproduce.released import CHANGES, FORMS, KNOWN_SPLITS, Z_DIM, changes_of, settings_of
 from reproduce.tables import paper_table_3
 from reproduce.tasks import TASKS, own_metric
 

@@ -20,11 +20,13 @@ from reproduce import (
     datasets,
     distribution,
     falls,
+    gradient_noise,
     implicit,
     members_ablation,
     ordinal,
     quantile,
     quoted,
+    released_tables,
     search_tables,
     soak,
     survival,
@@ -33,7 +35,7 @@ from reproduce import (
     untouched,
 )
 from reproduce.arguments import Refused
-from reproduce.drawing import curve_groups, draw_curves, draw_held_out
+from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.markdown import NOT_RUN, known_first, markdown, number
 from reproduce.result_files import FILES, FINALS_OF, GROWING, MANY_SETTINGS
 from reproduce.results import RESULTS, versions_of_files
@@ -78,6 +80,8 @@ def draw(results: Results, folder: Path) -> None:
     """The figures of the tables that are there."""
     if "public_held-out" in results:
         draw_held_out(results["public_held-out"], folder / "held_out.png")
+    if "public_changes" in results:
+        draw_changes(results["public_changes"], folder / "changes.png")
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     for name, methods in curve_groups(list(curves["method"].unique())).items():
         draw_curves(curves[curves["method"].isin(methods)], folder / name)
@@ -200,6 +204,11 @@ def _figure(results: Results) -> str:
     return "![How far each method is behind the first](figures/held_out.png)" if there else ""
 
 
+def _changes_figure(results: Results) -> str:
+    text = "Every method against the mean of all, a line for each change"
+    return f"![{text}](figures/changes.png)" if "public_changes" in results else ""
+
+
 def _curves(results: Results) -> str:
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     groups = curve_groups(list(curves["method"].unique()))
@@ -235,6 +244,7 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "files": _files,
     "versions": versions_of_files,
     "figure": _figure,
+    "changes_figure": _changes_figure,
     "curves": _curves,
     "standings": _standings,
     "score": _score,
@@ -251,6 +261,14 @@ TABLES: dict[str, Callable[..., str]] = {
     "quantile_errors": quantile.errors,
     "differences_to_gcm": quantile.differences_to_gcm,
     "firsts": quoted.firsts,
+    "released": released_tables.cells,
+    "released_share": released_tables.share,
+    "released_apart": released_tables.apart,
+    "released_order": released_tables.order,
+    "released_networks": released_tables.networks,
+    "released_from_mean": released_tables.from_mean,
+    "released_stand_in": released_tables.stand_in,
+    "changes": released_tables.changes,
     "published": tables.published,
     "stand_ins": tables.stand_ins,
     "own_scores": tables.own_scores,
@@ -280,4 +298,5 @@ TABLES: dict[str, Callable[..., str]] = {
     "distribution": distribution.report,
     "widths": distribution.widths,
     "crossings": crossings.report,
+    "gradient_noise": gradient_noise.report,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from reproduce import (
@@ -9,13 +11,16 @@ from reproduce import (
     crossings,
     distribution,
     falls,
+    gradient_noise,
     loans,
     ordinal,
+    released,
     search,
     survival,
     untouched,
 )
 from reproduce.methods import METHODS, methods_of
+from reproduce.runs import Fit
 from reproduce.spaces import SEARCHED
 from reproduce.tasks import PUBLISHED_TASKS, TASKS
 from reproduce.tuning import DESIGN
@@ -24,6 +29,11 @@ from reproduce.untouched_data import UNTOUCHED
 
 def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
     return len(methods_of(experiment)) * tasks * repeats
+
+
+def _released(make: Callable[..., list[Fit]], datasets: Sequence[str], seeds: int) -> int:
+    methods = list(released.FORMS)
+    return len(make(Namespace(datasets=datasets, methods=methods, seeds=seeds, quick=False)))
 
 
 _CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
@@ -39,6 +49,14 @@ FILES = {
     "quantile": ("quantile --tune", _planned("quantile", 10)),
     "quantile_paper_setting": ("quantile --setting paper", _planned("quantile", 10)),
     "public_published": ("public --protocol published", _planned("published", 10, _PAPER)),
+    "public_released": (
+        "public --protocol released",
+        _released(released.fits, PUBLISHED_TASKS, 10),
+    ),
+    "public_changes": (
+        "public --protocol changes --seeds 5",
+        _released(released.changed, released.KNOWN_SPLITS, 5),
+    ),
     "checks": ("checks", _CHECKS * _PAPER),
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
     "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
@@ -64,10 +82,11 @@ FILES = {
     "censoring": ("censoring", 80),
     "ordinal": ("ordinal", 10 * len(ordinal.DATASETS) * len(ordinal.METHODS)),
     "distribution": ("distribution", 10 * len(distribution.DATASETS) * len(distribution.METHODS)),
+    "gradient_noise": ("gradient_noise", len(gradient_noise.fits(quick=False))),
     "crossings": ("crossings", len(crossings.fits(1))),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
 GROWING = (*TRIALS_OF, *FINALS_OF, "untouched", "survival", "censoring", "ordinal", "distribution")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
-MANY_SETTINGS |= {"ablation", "timing"}
+MANY_SETTINGS |= {"ablation", "timing", "public_released", "public_changes"}

@@ -14,7 +14,7 @@ import torch
 from dreg_toy import DTYPE, Toy, bound, counts, loops
 from torch import Tensor
 
-from reproduce.benchmarks.gradient_noise import NearPosterior, compare
+from reproduce.gradient_noise import NearPosterior, compare
 
 
 @loops

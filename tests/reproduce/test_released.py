@@ -17,7 +17,10 @@ from toys import options
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import collapse
 from reproduce import public, released, released_tables
-from reproduce.released_forms import FORMS, SHIFT, cross_entropy, positive, spread
+from reproduce.released import FORMS
+from reproduce.released_baselines import SHIFT
+from reproduce.released_costs import spread
+from reproduce.released_forms import cross_entropy, positive
 from reproduce.released_training import SIGN_EPSILON, Part, Stacked, Updates, train
 from reproduce.runs import read_results
 from reproduce.tables import paper_table_3

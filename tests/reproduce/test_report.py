@@ -129,7 +129,7 @@ def test_the_report_is_of_one_device_but_for_the_times(tmp_path, filled):
         rows = pd.read_csv(tmp_path / f"{name}.csv")
         write(tmp_path, name, pd.concat([rows, rows.assign(device="cuda", value=0.4321)]))
     both = text_of(tmp_path)
-    title = "3. Public data sets, published protocol (Table 3)"
+    title = "3. Public data sets (Table 3)"
     assert section(both, title) == section(filled, title)
     assert "Device: cuda" in both
     other = report.read(tmp_path, "cuda")

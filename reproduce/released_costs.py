@@ -76,21 +76,25 @@ class GCM(Form):
         loc, log_var = h @ p["wmu"] + p["bmu"], h @ p["wsig"] + p["bsig"]
         loc, half = loc.unsqueeze(2), 0.5 * log_var.unsqueeze(2)
         z = loc + half.exp() * noise
-        log_weight = (0.5 * noise.square() + half - 0.5 * z.square()).sum(-1)
+        with torch.set_grad_enabled(bool(self.options.get("weights_learn"))):
+            log_weight = (0.5 * (noise.square() - z.square()) + half).sum(-1)
         rows = z.flatten(1, 2)  # [S, B N, D]
-        h = torch.tanh(rows @ p["wh"] + p["bh"])
-        located, scale = h @ p["wmc"] + p["bmc"], spread(h @ p["wsc"] + p["bsc"])
-        located, scale = (part.unflatten(1, z.shape[1:3]) for part in (located, scale))
-        margin = (self.revenue(p, r).unsqueeze(2) - located) / scale
+        h = torch.tanh(torch.baddbmm(p["bh"], rows, p["wh"]))
+        # Location and scale in one product.
+        both = (torch.cat([p[f"{kind}mc"], p[f"{kind}sc"]], -1) for kind in "wb")
+        weight, bias = both
+        located, scale = torch.baddbmm(bias, h, weight).unflatten(1, z.shape[1:3]).chunk(2, -1)
+        margin = (self.revenue(p, r).unsqueeze(2) - located) / spread(scale)
         return Costs(z, log_weight, margin.sigmoid().prod(-1))
 
     def log_likelihood(self, p: Parameters, drawn: Costs, y: Tensor) -> Tensor:
         """log p(y | z, r), [S, B, N]."""
         y = y.unsqueeze(-1)
         if self.binary:
-            target = 0.8 * y + 0.1 if self.options.get("loss_type") else y
-            epsilon = self.options.get("epsilon", EPSILON)
-            return -cross_entropy(drawn.probability, target, epsilon)
+            epsilon, p_event = self.options.get("epsilon", EPSILON), drawn.probability
+            if self.options.get("loss_type"):
+                return -cross_entropy(p_event, 0.8 * y + 0.1, epsilon)
+            return (torch.where(y > 0.5, p_event, 1.0 - p_event) + epsilon).log()
         mean, scale = self._response(p, drawn)
         u = ((y - mean) / scale).sigmoid()
         epsilon = self.options.get("epsilon", EPSILON)
@@ -120,11 +124,8 @@ class GCM(Form):
 
     def bound(self, p: Parameters, drawn: Costs, y: Tensor) -> Tensor:
         """log of the mean over draws of p(y | z, r) p(z) / q(z|x), [S, B]."""
-        weight = drawn.log_weight
-        if not self.options.get("weights_learn"):
-            weight = weight.detach()
         log_p = self.log_likelihood(p, drawn, y)
-        return torch.logsumexp(log_p + weight, -1) - math.log(log_p.shape[-1])
+        return torch.logsumexp(log_p + drawn.log_weight, -1) - math.log(log_p.shape[-1])
 
     def predict(self, p: Parameters, x: Tensor, r: Tensor, noise: Tensor) -> Tensor:
         drawn = self.costs(p, x, r, noise)

@@ -22,6 +22,7 @@ from reproduce import (
     falls,
     gradient_noise,
     implicit,
+    many_sets,
     members_ablation,
     ordinal,
     quantile,
@@ -228,6 +229,12 @@ def _finals(results: Results) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
+def _many(results: Results) -> pd.DataFrame:
+    """The final fits of the search, and those of defaults on the untouched sets."""
+    there = [results["untouched"]] if "untouched" in results else []
+    return pd.concat([_finals(results), *there], ignore_index=True)
+
+
 def _score(results: Results, file: str, *of: str) -> str:
     value = tables.score(results[file], *of)
     return NOT_RUN if math.isnan(value) else number(value)
@@ -252,6 +259,7 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "ahead": _paper(quoted.ahead),
     "place": _paper(quoted.place),
     "searched": lambda results, *metrics: search_tables.means(_finals(results), *metrics),
+    "many_sets": lambda results, metric: many_sets.report(_many(results), metric),
     "searched_differences": lambda results, *of: search_tables.differences(_finals(results), *of),
 }
 #: The same for functions (table of the file that is the first argument, other arguments) -> text.

@@ -27,9 +27,19 @@ def asked(tmp_path, *more):
 
 @pytest.mark.parametrize(
     ("name", "shape", "digest"),
-    [("fair", (6366, 15, 3), "c53858559330de94"), ("randhie", (20190, 3, 4), "757b02466f73fe28")],
+    [
+        ("fair", (6366, 15, 3), "c53858559330de94"),
+        ("randhie", (20190, 3, 4), "757b02466f73fe28"),
+        ("default", (10000, 1, 2), "1ffa7c061b0d187d"),
+        ("credit_card", (1319, 6, 3), "438c0799e57aff1a"),
+        ("pima", (532, 3, 4), "a0fc44ceb6c97838"),
+        ("doctor_visits", (5190, 6, 4), "ba360e6c8f6f4141"),
+        ("house_prices", (546, 6, 5), "64f074fefa38ebe0"),
+        ("carseats", (400, 6, 4), "89ac528934b08467"),
+    ],
 )
 def test_the_columns_are_those_of_the_package(name, shape, digest):
+    pytest.importorskip(UNTOUCHED[name].package, reason="this package brings the data set")
     dataset = load(name)
     assert (len(dataset), dataset.x_dim, dataset.r_dim) == shape
     assert dataset.r_names == tuple(UNTOUCHED[name].directions)
@@ -61,7 +71,7 @@ def test_self_rated_health_is_one_ordered_column():
 def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
     table = toy(rows=500)  # the first column of x is the row number, y a function of the row
     table.y[:] = torch.arange(500)
-    entry = dataclasses.replace(UNTOUCHED[name], read=lambda: table)
+    entry = dataclasses.replace(UNTOUCHED[name], read=lambda: table, rows=500)
     monkeypatch.setitem(untouched_data.UNTOUCHED, name, entry)
     few = load.__wrapped__(name, 200)
     rows = few.x[:, 0].long()

@@ -1,0 +1,69 @@
+"""Every method against members over many data sets: one difference a data set, Wilcoxon's test."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy.stats import wilcoxon
+
+from reproduce.intervals import holm, samples
+from reproduce.markdown import markdown
+from reproduce.search_tables import LEVEL
+from reproduce.untouched import METHODS
+
+REFERENCE = "Members"
+#: Fewest data sets of a test.
+FEWEST = 5
+
+
+def gains(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """What members gain on every data set: a row a data set, a column a method.
+
+    :param metric: "error", log of the ratio of 1 - AUC or of RMSE, the other's over that of
+        members; or "log score", the difference in nats a row. Means are over the splits that both
+        methods have.
+    """
+    metrics = ("AUC", "RMSE") if metric == "error" else (metric,)
+    rows = table[table["metric"].isin(metrics)]
+    kinds = dict(zip(rows["dataset"], rows["metric"], strict=True))
+    values = samples(rows, ["method", "dataset"])
+    found: dict[str, dict[str, float]] = {}
+    for (method, name), other in values.items():
+        ours = values.get((REFERENCE, name))
+        if method == REFERENCE or ours is None:
+            continue
+        both = pd.concat([ours, other], axis=1, join="inner", keys=["ours", "other"]).dropna()
+        if not len(both):
+            continue
+        means = both.mean()
+        if metric == "error":
+            errors = 1.0 - means if kinds[name] == "AUC" else means
+            gain = math.log(errors["other"] / errors["ours"])
+        else:
+            gain = means["ours"] - means["other"]
+        found.setdefault(method, {})[name] = gain
+    return pd.DataFrame(found)
+
+
+def report(table: pd.DataFrame, metric: str) -> str:
+    """A line a method: on how many data sets members are better, the median gain, and the test.
+
+    The signed-rank test is two-sided and exact; p-values are Holm's over the methods as well, and *
+    marks those below 0.05.
+    """
+    every = gains(table, metric)
+    tested = [m for m in METHODS if m in every and every[m].notna().sum() >= FEWEST]
+    p_values = {m: float(wilcoxon(every[m].dropna(), method="exact").pvalue) for m in tested}
+    adjusted = holm(p_values)
+    lines = []
+    for method in tested:
+        own = every[method].dropna()
+        median = float(np.median(own))
+        size = f"{100.0 * math.expm1(median):+.2f} %" if metric == "error" else f"{median:+.4f}"
+        mark = "*" if adjusted[method] < LEVEL else ""
+        shown = [f"{p_values[method]:.3f}", f"{adjusted[method]:.3f}{mark}"]
+        lines.append([method, str(len(own)), str(int((own > 0.0).sum())), size, *shown])
+    header = ["Method", "data sets", "members better", "median gain", "p", "Holm"]
+    return markdown(header, lines)

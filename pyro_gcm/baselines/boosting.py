@@ -93,7 +93,7 @@ _LIBRARIES = {
             *("objective", "objective_type", "app", "application", "loss"),
             *("num_class", "num_classes", "linear_tree", "linear_trees"),
             *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
-            "categorical_features",
+            *("categorical_features", "pred_early_stop", "quant_train_renew_leaf"),
         ),
         _stop_lightgbm,
         lambda estimator: int(estimator.best_iteration_),
@@ -131,7 +131,8 @@ class MonotoneBoosting:
     :param seed: seed of the library's random choices.
     :param options: options of the library's estimator under its own names.
     :raises ValueError: for another response or library, for options that are set here, and for
-        those that may break monotonicity (another loss, linear models, categorical columns).
+        those that may break monotonicity (another loss, linear models, categorical columns, trees
+        that are left out or leaves that are renewed).
     :raises ImportError: if the library is not installed.
 
     Example::

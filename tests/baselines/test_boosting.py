@@ -152,6 +152,8 @@ def test_other_libraries_receive_the_constraints_under_their_name(
         ({"loss": "absolute_error"}, "loss must be left out .* may break monotonicity"),
         ({"library": "xgboost", "booster": "gblinear"}, "booster must be left out of the options"),
         ({"library": "lightgbm", "linear_tree": True}, "linear_tree must be left out"),
+        ({"library": "lightgbm", "pred_early_stop": True}, "pred_early_stop must be left out"),
+        ({"library": "lightgbm", "quant_train_renew_leaf": True}, "renew_leaf must be left out"),
         ({"library": "catboost", "loss_function": "MAE"}, "loss_function must be left out"),
     ],
 )

@@ -63,7 +63,11 @@ def report(table: pd.DataFrame, metric: str) -> str:
         median = float(np.median(own))
         size = f"{100.0 * math.expm1(median):+.2f} %" if metric == "error" else f"{median:+.4f}"
         mark = "*" if adjusted[method] < LEVEL else ""
-        shown = [f"{p_values[method]:.3f}", f"{adjusted[method]:.3f}{mark}"]
-        lines.append([method, str(len(own)), str(int((own > 0.0).sum())), size, *shown])
+        tests = [_p(p_values[method]), _p(adjusted[method]) + mark]
+        lines.append([method, str(len(own)), str(int((own > 0.0).sum())), size, *tests])
     header = ["Method", "data sets", "members better", "median gain", "p", "Holm"]
     return markdown(header, lines)
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

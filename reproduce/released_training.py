@@ -25,7 +25,7 @@ CLIP, L2 = 1.0, 1e-6
 #: 1e-7 / sqrt(1 - 0.999), which the first step of an Adam adds to the absolute gradient.
 SIGN_EPSILON = 1e-7 / math.sqrt(1e-3)
 #: Numbers of a block of predictions.
-_BLOCK = 8_000_000
+_BLOCK = 2_000_000
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def means(table: pd.DataFrame | None) -> Means:
     return {key: float(each.mean()) for key, each in values.items()}
 
 
-def _better(name: str, first: float, second: float) -> bool:
+def better(name: str, first: float, second: float) -> bool:
     return first < second if TASKS[name].lower_is_better else first > second
 
 
@@ -33,7 +33,7 @@ def ahead(table: pd.DataFrame | None) -> str:
     """On how many of the data sets the mean of IGCM is better than that of GCM."""
     found = means(table)
     both = [name for name in TASKS if {("GCM", name), ("IGCM", name)} <= set(found)]
-    count = sum(_better(name, found["IGCM", name], found["GCM", name]) for name in both)
+    count = sum(better(name, found["IGCM", name], found["GCM", name]) for name in both)
     return f"{count} of {len(both)}"
 
 
@@ -45,7 +45,7 @@ def place(table: pd.DataFrame | None, method: str) -> str:
     for name in TASKS:
         scores = [found[other, name] for other in among if (other, name) in found]
         whole = len(scores) == len(among)
-        better = sum(_better(name, score, found[method, name]) for score in scores if whole)
+        better = sum(better(name, score, found[method, name]) for score in scores if whole)
         ranks.append(str(1 + better) if whole else "–")
     return ", ".join(ranks)
 
@@ -76,7 +76,7 @@ def apart(table: pd.DataFrame, name: str) -> str:
     if not gaps:
         return NOT_RUN
     count = sum(meet(*pair) is False for pair in pairs)
-    better = sum(_better(name, gap, 0.0) for gap in gaps)
+    better = sum(better(name, gap, 0.0) for gap in gaps)
     return (
         f"{count} of {len(pairs)} comparisons have a dagger, and in {better} ours is better; ours "
         f"minus the paper's {task.metric} is from {min(gaps):+.4f} to {max(gaps):+.4f}."

@@ -221,7 +221,7 @@ def _standings(results: Results, file: str, before: str, *ours: str) -> str:
     return tables.standings(results[file], results[before], *ours)
 
 
-def _finals(results: Results) -> pd.DataFrame:
+def finals(results: Results) -> pd.DataFrame:
     """The final fits of the search on every data set that has some."""
     found = [results[file] for file in FINALS_OF if file in results]
     if not found:
@@ -229,10 +229,10 @@ def _finals(results: Results) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True)
 
 
-def _many(results: Results) -> pd.DataFrame:
+def many(results: Results) -> pd.DataFrame:
     """The final fits of the search, and those of defaults on the untouched sets."""
     there = [results["untouched"]] if "untouched" in results else []
-    return pd.concat([_finals(results), *there], ignore_index=True)
+    return pd.concat([finals(results), *there], ignore_index=True)
 
 
 def _score(results: Results, file: str, *of: str) -> str:
@@ -258,9 +258,9 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "paper": lambda _, name, method: number(tables.paper_table_3()[method, name].mean),
     "ahead": _paper(quoted.ahead),
     "place": _paper(quoted.place),
-    "searched": lambda results, *metrics: search_tables.means(_finals(results), *metrics),
-    "many_sets": lambda results, metric: many_sets.report(_many(results), metric),
-    "searched_differences": lambda results, *of: search_tables.differences(_finals(results), *of),
+    "searched": lambda results, *metrics: search_tables.means(finals(results), *metrics),
+    "many_sets": lambda results, metric: many_sets.report(many(results), metric),
+    "searched_differences": lambda results, *of: search_tables.differences(finals(results), *of),
 }
 #: The same for functions (table of the file that is the first argument, other arguments) -> text.
 TABLES: dict[str, Callable[..., str]] = {

@@ -11,6 +11,7 @@ from loans import loans
 
 from pyro_gcm import GCM
 from pyro_gcm.data.survival_times import SurvivalTimes
+from pyro_gcm.diagnostics import kaplan_meier
 from pyro_gcm.estimators import GCMSurvival
 from pyro_gcm.estimators.concordance import harrell_concordance
 from pyro_gcm.estimators.event_times import event_times
@@ -73,27 +74,41 @@ def test_an_outcome_that_says_too_little_is_refused(y, message):
         GCMSurvival(epochs=1).fit(np.arange(6.0).reshape(3, 2), "times")
 
 
-def test_the_cured_fraction_is_found_where_rows_were_followed_for_long():
+def cured_times(rows):
+    """Two columns, which rows are seen to have the event, and when; the truth of the first one."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 2))
-    truth = 1.0 / (1.0 + np.exp(0.5 - X[:, 0]))
-    time, seen = np.exp(-0.5 * X[:, 1]) * rng.exponential(size=1500), rng.uniform(2.0, 12.0, 1500)
-    time[rng.random(1500) < truth] = np.inf
-    y = (time <= seen, np.minimum(time, seen))
-    model = GCMSurvival(monotonic_cst=[0, 1], cured="conditional", epochs=20).fit(X, y)
-    found = model.predict_cured(X)
-    assert np.abs(found - truth).mean() < 0.06
-    late = model.predict_survival_function(X[:9], True, times=[1e9])[:, 0]
-    assert late == pytest.approx(found[:9], abs=1e-4)
-    draws = model.sample_times(X[:9], num_samples=4000)
-    assert np.isinf(draws).mean(0) == pytest.approx(found[:9], abs=0.04)
+    X = rng.normal(size=(rows, 2))
+    never = 1.0 / (1.0 + np.exp(0.5 - X[:, 0]))
+    time, seen = np.exp(-0.5 * X[:, 1]) * rng.exponential(size=rows), rng.uniform(2.0, 12.0, rows)
+    time[rng.random(rows) < never] = np.inf
+    return X, (time <= seen, np.minimum(time, seen)), never
+
+
+def test_curves_end_at_the_cured_fraction():
+    X, y, _ = cured_times(200)
+    model = GCMSurvival(monotonic_cst=[0, 1], cured="conditional", epochs=1, members=2).fit(X, y)
+    found = model.predict_cured(X[:9])
+    late = model.predict_survival_function(X[:9], True, times=[1e200])[:, 0]
+    assert late == pytest.approx(found, abs=1e-6)
+    draws = model.sample_times(X[:9], num_samples=2000)
+    assert np.isinf(draws).mean(0) == pytest.approx(found, abs=0.06)
+    one = GCMSurvival(cured="constant", epochs=1, members=2).fit(X, y)
+    curve = kaplan_meier(SurvivalTimes.right_censored(y[1], y[0]))["survival"]
+    assert one.predict_cured(X)[0] == pytest.approx(curve.iloc[-1], abs=0.05)  # where it starts
     assert model.get_params()["cured"] == "conditional"
+    assert not GCMSurvival(epochs=1, members=2).fit(X, y).predict_cured(X).any()
+    with pytest.raises(ValueError, match="cured must be one of"):
+        GCMSurvival(cured="some").fit(X, y)
+
+
+@pytest.mark.long(keep=0)
+def test_the_cured_fraction_is_found_where_rows_were_followed_for_long():
+    X, y, truth = cured_times(1500)
+    model = GCMSurvival(monotonic_cst=[0, 1], cured="conditional", epochs=20).fit(X, y)
+    assert np.abs(model.predict_cured(X) - truth).mean() < 0.06
     one = GCMSurvival(monotonic_cst=[0, 1], cured="constant", epochs=20).fit(X, y)
     assert np.ptp(one.predict_cured(X)) == 0.0
     assert 0.2 < one.predict_cured(X)[0] < 0.5
-    assert not GCMSurvival(monotonic_cst=[0, 1], epochs=1).fit(X, y).predict_cured(X).any()
-    with pytest.raises(ValueError, match="cured must be one of"):
-        GCMSurvival(cured="some").fit(X, y)
 
 
 def test_curves_fall_in_time_and_with_every_risk(fitted):

@@ -114,6 +114,7 @@ def test_the_binary_loss_and_its_gradient_are_those_of_the_librarys_program(name
     assert wanted.abs().max() > 1e-3
 
 
+@pytest.mark.long(keep=5)
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("name", list(FORMS))
 def test_seeds_do_not_see_each_other(name, binary):
@@ -131,6 +132,7 @@ def own_type(name, binary):
     return {"loss_type": 0 if binary else 2, "epsilon": 1e-12}
 
 
+@pytest.mark.long(keep=4)
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("name", ["PosNN", "MM", "SMM", "CMNN", "SMNN", "GCM"])
 def test_strict_forms_rise_in_r(name, binary):
@@ -223,6 +225,7 @@ def test_the_rows_are_the_released_ones():
             )
 
 
+@pytest.mark.long(keep=0)
 def test_training_learns_and_seeds_differ():
     torch.manual_seed(0)
     x, r = torch.randn(400, 4), torch.randn(400, 2)
@@ -239,6 +242,7 @@ def test_training_learns_and_seeds_differ():
             assert not torch.equal(last[0], last[1])
 
 
+@pytest.mark.long(keep=0)
 @needs_data
 def test_both_tables_of_small_runs(tmp_path, capsys):
     asked = ["--quick", "--jobs", "1", "--datasets", "auto_mpg"]

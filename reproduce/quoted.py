@@ -45,8 +45,8 @@ def place(table: pd.DataFrame | None, method: str) -> str:
     for name in TASKS:
         scores = [found[other, name] for other in among if (other, name) in found]
         whole = len(scores) == len(among)
-        better = sum(better(name, score, found[method, name]) for score in scores if whole)
-        ranks.append(str(1 + better) if whole else "–")
+        before = sum(better(name, score, found[method, name]) for score in scores if whole)
+        ranks.append(str(1 + before) if whole else "–")
     return ", ".join(ranks)
 
 
@@ -76,8 +76,8 @@ def apart(table: pd.DataFrame, name: str) -> str:
     if not gaps:
         return NOT_RUN
     count = sum(meet(*pair) is False for pair in pairs)
-    better = sum(better(name, gap, 0.0) for gap in gaps)
+    improved = sum(better(name, gap, 0.0) for gap in gaps)
     return (
-        f"{count} of {len(pairs)} comparisons have a dagger, and in {better} ours is better; ours "
-        f"minus the paper's {task.metric} is from {min(gaps):+.4f} to {max(gaps):+.4f}."
+        f"{count} of {len(pairs)} comparisons have a dagger, and in {improved} ours is better; "
+        f"ours minus the paper's {task.metric} is from {min(gaps):+.4f} to {max(gaps):+.4f}."
     )

@@ -55,7 +55,7 @@ CHANGES: dict[str, Settings] = {
     "epoch chosen on validation rows": {"selection": "validation"},
     "Adult's right label": {"label": "right"},
     "Hint with each row's own sign": {"own_sign": True},
-    "32 hidden units": {"hidden": 32},
+    "width 32": {"hidden": 32},
     "weights that learn": {"weights_learn": True},
 }
 CHANGES["all of them"] = {key: v for change in CHANGES.values() for key, v in change.items()}

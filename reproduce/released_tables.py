@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 from reproduce.intervals import Interval, mean_interval, meet, samples
-from reproduce.markdown import NOT_RUN, beside, grid, markdown, number
+from reproduce.markdown import NOT_RUN, beside, grid, markdown, number, shown
 from reproduce.released import CHANGES, FORMS, KNOWN_SPLITS, Z_DIM, changes_of, settings_of
 from reproduce.tables import paper_table_3
 from reproduce.tasks import TASKS, own_metric
@@ -112,14 +112,18 @@ def order(table: pd.DataFrame) -> str:
 
 def networks(table: pd.DataFrame) -> str:
     """GCM and IGCM with every setting that their networks may have had."""
-    found = {}
-    for (method, name, own), rows in _by_setting(table).items():
-        if own:
-            label = ", ".join(f"{key} {value}" for key, value in own)
-            found[f"{method}, {label}", name] = mean_interval(rows)
-    names = [name for name in TASKS if name in {key[1] for key in found}]
-    columns = {name: f"{TASKS[name].title}, {TASKS[name].metric}" for name in names}
-    return grid(found, columns, {name: TASKS[name].lower_is_better for name in names})
+    found = {
+        (f"{method}, " + ", ".join(f"{key} {value}" for key, value in own), name): rows
+        for (method, name, own), rows in _by_setting(table).items()
+        if own
+    }
+    names = [name for name in TASKS if name in {name for _, name in found}]
+    lines = []
+    for label in dict.fromkeys(label for label, _ in found):
+        cells = [found.get((label, name)) for name in names]
+        lines.append([label, *("–" if c is None else shown(mean_interval(c)) for c in cells)])
+    titles = [f"{TASKS[name].title}, {TASKS[name].metric}" for name in names]
+    return markdown(["Method", *titles], sorted(lines))
 
 
 def changes(table: pd.DataFrame, name: str) -> str:

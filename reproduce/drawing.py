@@ -130,7 +130,9 @@ def draw_changes(table: pd.DataFrame, path: Path) -> None:
         ax.set_title(f"{TASKS[name].title}: {TASKS[name].metric}", fontsize=10)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    figure.legend(unique.values(), unique.keys(), loc="outside upper center", ncols=4)
+    figure.legend(
+        unique.values(), unique.keys(), loc="outside upper center", ncols=2 * min(2, len(names))
+    )
     figure.supxlabel("better than the mean of the nine methods", fontsize=10)
     _save(figure, path)
 

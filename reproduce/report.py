@@ -301,6 +301,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "survival": survival.report,
     "survival_level": survival.level_with_first,
     "survival_splits": survival.splits,
+    "survival_worth": survival.worth,
     "censoring": censoring.report,
     "ordinal": ordinal.report,
     "distribution": distribution.report,

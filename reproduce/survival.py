@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from pyro_gcm.estimators import GCMSurvival
 from reproduce.arguments import Refused, positive_count
-from reproduce.intervals import TEST_TO_TRAIN, Place, holm, ranking, samples
-from reproduce.markdown import NOT_RUN, grid
+from reproduce.intervals import TEST_TO_TRAIN, Place, holm, paired_interval, ranking, samples
+from reproduce.markdown import NOT_RUN, grid, markdown, shown
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.survival_data import TABLES, load
 from reproduce.survival_scores import brier_times, log_edges, survival_scores
@@ -39,6 +39,8 @@ METRICS = {
     "time-dependent AUC": False,
     "calibration error": True,
 }
+#: The method that is compared with members alone.
+OURS, FREE = "GCM members", "GCM members, no directions"
 #: (risk, times -> Pr(T > t) [n, T]) of test rows.
 Predicted = tuple[Array, Callable[[Array], Array]]
 
@@ -97,8 +99,8 @@ def _kaplan_meier(name: str, learn: Any, y: Array, test: Any, seed: int, device:
 
 
 METHODS: dict[str, Callable[..., Predicted]] = {
-    "GCM members": _gcm,
-    "GCM members, no directions": _free_gcm,
+    OURS: _gcm,
+    FREE: _free_gcm,
     "Cox": _cox,
     "Random survival forest": _forest,
     "Gradient boosting": _boosting,
@@ -168,9 +170,32 @@ def level_with_first(table: pd.DataFrame, metric: str, method: str) -> str:
     return f"{sum(found)} of {len(found)}"
 
 
-def splits(table: pd.DataFrame) -> str:
-    """The number of splits on which every method was run, of every table."""
-    fits = table.drop_duplicates(["dataset", "split", "method"])
+def worth(table: pd.DataFrame) -> str:
+    """What directions gain: members with them minus members without, positive where better.
+
+    Paired, with corrected intervals, over the splits that both have.
+    """
+    names = [name for name in TABLES if name in set(table["dataset"])]
+    lines = []
+    for metric, lower in METRICS.items():
+        line = [metric]
+        for name in names:
+            rows = table[(table["metric"] == metric) & (table["dataset"] == name)]
+            values = samples(rows, "method")
+            if not {OURS, FREE} <= set(values):
+                return f"{NOT_RUN.capitalize()}."
+            sign = -1.0 if lower else 1.0
+            gain = paired_interval(sign * values[OURS], sign * values[FREE], TEST_TO_TRAIN)
+            line.append(f"{shown(gain, mark='*' if gain.excludes(0.0) else '')} (n = {gain.count})")
+        lines.append(line)
+    titles = [TABLES[name].title.split(",")[0] for name in names]
+    return markdown(["Metric", *titles], lines)
+
+
+def splits(table: pd.DataFrame, metric: str = "log score") -> str:
+    """The number of splits on which every method has a metric, of every table."""
+    table = table[table["metric"] == metric]
+    fits = table[table["method"] != FREE].drop_duplicates(["dataset", "split", "method"])
     count = fits.groupby(["dataset", "split"])["method"].nunique()
     whole = (count == count.max()).groupby("dataset").sum()
     return ", ".join(f"{TABLES[name].title.split(',')[0]} {whole.get(name, 0)}" for name in TABLES)
@@ -182,7 +207,7 @@ def _places(table: pd.DataFrame, metric: str) -> Iterator[tuple[str, str, Place,
     The test is that of repeated splits, corrected for the rows that they share, and the p-values
     are Holm's over the methods of a table.
     """
-    rows = table[table["metric"] == metric]
+    rows = table[(table["metric"] == metric) & (table["method"] != FREE)]
     for name in TABLES:
         values = samples(rows[rows["dataset"] == name], "method")
         if not values:
@@ -220,4 +245,5 @@ def main(arguments: argparse.Namespace) -> None:
     table = run_fits(arguments.output / "survival.csv", fits, run, arguments)
     for metric in METRICS:
         print(f"\n{metric}\n\n{report(table, metric)}")
+    print(f"\nWhat directions gain\n\n{worth(table)}")
     print(f"\nwritten: {arguments.output / 'survival.csv'}")

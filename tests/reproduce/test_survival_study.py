@@ -96,10 +96,19 @@ def test_verdicts_are_of_paired_differences():
     text = survival.report(table, "integrated Brier score")
     lines = text.replace("**", "").splitlines()[2:]
     assert [line.endswith("* |") for line in lines] == [False, False, True]
+    assert survival.worth(table) == "Not run."
+    free = table[table["method"] == "GCM members"].assign(method=survival.FREE)
+    both = pd.concat([table, free.assign(value=free["value"] + 0.01)])
+    every = [both.assign(metric=metric) for metric in survival.METRICS]
+    gains = survival.worth(pd.concat(every))
+    assert "| log score | -0.0100 ± 0.0000* (n = 20) |" in gains
+    assert "| integrated Brier score | 0.0100 ± 0.0000* (n = 20) |" in gains
+    assert survival.report(both, "integrated Brier score") == text
     level = survival.level_with_first
     assert level(table, "integrated Brier score", "GCM members") == "1 of 1"
     assert level(table, "integrated Brier score", "Kaplan-Meier") == "0 of 1"
-    assert survival.splits(table).startswith("GBSG2 20, WHAS500 0")
+    found = survival.splits(table, "integrated Brier score")
+    assert found.startswith("GBSG2 20, WHAS500 0")
 
 
 def test_every_rival_on_a_small_table(tmp_path, capsys):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.numbers import real, whole
 from pyro_gcm.cli.options import Data, Quiet
 from pyro_gcm.cli.output import Output, json_text
 
@@ -48,12 +49,17 @@ def audit(
     adapter: Annotated[
         str | None, typer.Option(help="How such a predictor is called; by default found out.")
     ] = None,
-    pairs: Annotated[int, typer.Option(min=3, help="Pairs of rows to compare, at most.")] = 100_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
+    pairs: Annotated[
+        int,
+        typer.Option(parser=whole(3), metavar="NUMBER", help="Pairs of rows to compare, at most."),
+    ] = 100_000,
+    seed: Annotated[
+        int, typer.Option(parser=whole(0), metavar="NUMBER", help="Seed of all random choices.")
+    ] = 0,
     tolerance: Annotated[
         float | None,
         typer.Option(
-            min=0.0,
+            parser=real,
             metavar="SHARE",
             help="Drops up to this share of max(1, |value|) count as rounding.",
         ),
@@ -82,6 +88,8 @@ def audit(
     from pyro_gcm.cli.figures import check_figure
     from pyro_gcm.cli.tables import check_output
 
+    if tolerance is not None and tolerance < 0.0:
+        raise WrongUse(f"--tolerance must be at least 0, got {tolerance:g}")
     file = None if as_json in (None, "-") else Path(as_json)
     if plot is not None:
         check_figure("--plot", plot)
@@ -104,8 +112,9 @@ def audit(
 def json_option(argv: Sequence[str]) -> list[str]:
     """Arguments in which `--json` of `audit` has a value: `-` for stdout, where no file follows."""
     found: list[str] = []
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
+    for at, word in enumerate(argv):
         found.append(word)
+        following = "".join(argv[at + 1 : at + 2])
         if word == "--json" and "audit" in argv[:1] and not following.endswith(".json"):
             found.append("-")
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm.cli.errors import WrongUse, instead
@@ -55,6 +57,8 @@ def type_of(series: pd.Series[Any]) -> str:
         return "empty"
     if given.map(lambda value: isinstance(value, bool)).all():
         return "boolean"
+    if given.map(lambda value: isinstance(value, Real | Decimal)).all():
+        return "number"
     if given.map(lambda value: isinstance(value, str)).all():
         return f"text, {given.nunique()} values"
     return f"other ({dtype})"
@@ -64,6 +68,16 @@ def can_have_direction(series: pd.Series[Any]) -> bool:
     """Whether predictions can be monotone in a column."""
     kind = type_of(series)
     return kind in ("boolean", "whole number", "number", "empty") or kind.startswith("ordered")
+
+
+def as_it_came(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Text as numbers, where these are written just as it is: "17" but not "017"."""
+    import pandas as pd
+
+    if not type_of(column).startswith("text"):
+        return column
+    numbers = pd.to_numeric(column, errors="coerce")
+    return numbers if (numbers.astype(str) == column).all() else column
 
 
 def text_columns(encodings: Sequence[Any], names: Sequence[str]) -> list[str]:

@@ -18,11 +18,11 @@ class WrongUse(Exception):
 
 def instead(name: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown name: the closest known one, and which there are."""
-    close = difflib.get_close_matches(name, known, 1) or [
+    close = difflib.get_close_matches(name, known, 1, 0.7) or [
         other for other in known if other.lower() == name.lower()
     ]
     meant = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{meant} (wanted: {listed(known)})"
+    return f"{meant} (there are: {listed(known)})"
 
 
 def listed(names: Sequence[str]) -> str:

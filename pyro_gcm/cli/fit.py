@@ -10,7 +10,8 @@ import typer
 
 from pyro_gcm.cli.columns import column_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.options import Data, Json, Quiet, share
+from pyro_gcm.cli.numbers import real, share, whole
+from pyro_gcm.cli.options import Data, Json, Quiet
 from pyro_gcm.cli.output import Output
 
 
@@ -48,6 +49,7 @@ def fit(
     horizon: Annotated[
         float | None,
         typer.Option(
+            parser=real,
             metavar="TIME",
             help="Survival: the risk is that of the event by then; by default the median time.",
         ),
@@ -66,18 +68,39 @@ def fit(
     ] = None,
     test_share: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Hold out a share of the rows and print their scores."),
+        typer.Option(
+            parser=real,
+            metavar="SHARE",
+            help="Hold out a share of the rows and print their scores.",
+        ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, max=2**32 - 1, help="Seed of the training and of the split.")
+        int,
+        typer.Option(
+            parser=whole(0, 2**32 - 1),
+            metavar="NUMBER",
+            help="Seed of the training and of the split.",
+        ),
     ] = 0,
     epochs: Annotated[
         int | None,
-        typer.Option(min=1, help="Passes over the rows; by default found on a part of the rows."),
+        typer.Option(
+            parser=whole(1),
+            metavar="NUMBER",
+            help="Passes over the rows; by default found on a part of the rows.",
+        ),
     ] = None,
-    members: Annotated[int, typer.Option(min=1, help="Networks that make up the model.")] = 8,
+    members: Annotated[
+        int,
+        typer.Option(parser=whole(1), metavar="NUMBER", help="Networks that make up the model."),
+    ] = 8,
     bootstrap: Annotated[
-        int, typer.Option(min=0, help="Models that are fitted to bootstrap samples, for bands.")
+        int,
+        typer.Option(
+            parser=whole(0),
+            metavar="NUMBER",
+            help="Models that are fitted to bootstrap samples, for bands.",
+        ),
     ] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or another device of torch.")] = (
         "auto"

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pyro_gcm.cli.options import Column, Data, Json, Level, Model, Quiet, share
+from pyro_gcm.cli.numbers import share
+from pyro_gcm.cli.options import Column, Data, Json, Level, Model, Quiet
 from pyro_gcm.cli.output import Output
 
 

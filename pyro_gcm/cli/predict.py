@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pyro_gcm.cli.options import Bands, Data, Json, Keep, Level, Model, Out, Quiet, share, shares
+from pyro_gcm.cli.numbers import share, shares
+from pyro_gcm.cli.options import Bands, Data, Json, Keep, Level, Model, Out, Quiet
 from pyro_gcm.cli.output import Output
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -67,18 +68,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = 130
         except Exception as error:
             if os.environ.get("PYRO_GCM_DEBUG") == "1":
-                raise
+                traceback.print_exc()
             # The errors of typer about options have their message in a method.
             of_options = callable(getattr(error, "format_message", None))
             if isinstance(error, WrongUse) or of_options:
                 told: Any = error
                 message = told.format_message() if of_options else str(error)
-                tell("error: ", " ".join(message.split()))
+                hint = f"; see {program} --help" if of_options else ""
+                tell("error: ", " ".join(message.split()).removesuffix(".") + hint)
                 return 2
             tell("unexpected error: ", f"{type(error).__name__}: {one_line(error)}")
             return 3
     if code == 130:
-        tell("", "interrupted, nothing was written")
+        tell("", "interrupted")
     return int(code or 0)
 
 

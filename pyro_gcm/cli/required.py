@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pyro_gcm.cli.options import Column, Data, Json, Keep, Level, Model, Out, Quiet, share
+from pyro_gcm.cli.numbers import real, share
+from pyro_gcm.cli.options import Column, Data, Json, Keep, Level, Model, Out, Quiet
 from pyro_gcm.cli.output import Output
 
 
@@ -19,6 +20,7 @@ def required(
         typer.Option(
             "--probability",
             "--prediction",
+            parser=real,
             metavar="NUMBER",
             help="The probability, or risk, to be reached; a mean of y for a regressor, and a mean "
             "place of the level for an ordinal model.",
@@ -41,7 +43,7 @@ def required(
 
     Example: pyro-gcm required model/ data.csv --column debt --probability 0.2 --below
     """
-    from pyro_gcm.cli.errors import WrongUse, blamed
+    from pyro_gcm.cli.errors import blamed
     from pyro_gcm.cli.predictions import beside
     from pyro_gcm.cli.saved import open_model
     from pyro_gcm.cli.tables import check_output, check_table_name
@@ -54,8 +56,6 @@ def required(
     saved.constrained(column)
     if saved.estimator.predicts_probability:
         share("--probability", probability)
-    elif not abs(probability) < float("inf"):
-        raise WrongUse(f"--probability must be a finite number, got {probability}")
     X, kept = saved.rows(data, keep)
     with blamed("DATA"):
         found = saved.estimator.required(X, column, probability, below=below, level=level)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm.cli.columns import column_of, columns_of, text_columns, type_of
+from pyro_gcm.cli.columns import as_it_came, column_of, columns_of, text_columns, type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.tables import read_table
 
@@ -94,14 +94,17 @@ class SavedModel:
         :raises WrongUse: for a file that cannot be read, and a column that is missing or of another
             type than in fit.
         """
-        frame = read_table(data, text_columns(self.estimator.encoding_.columns, self.names))
+        copied = [] if keep is None else [*{keep, *map(str.strip, keep.split(","))} - {*self.names}]
+        text = text_columns(self.estimator.encoding_.columns, self.names)
+        frame = read_table(data, [*text, *copied])
         known = list(frame.columns)
         for name in self.names:
             column_of("DATA", name, known, str(data))
         for name, code in zip(self.names, self.estimator.encoding_.columns, strict=True):
             if code.kind == "number":
                 _check_numbers(frame[name], data)
-        return frame[self.names], frame[columns_of("--keep", keep, known, str(data))]
+        kept = frame[columns_of("--keep", keep, known, str(data))]
+        return frame[self.names], kept.apply(as_it_came)
 
 
 def _check_numbers(series: pd.Series[Any], data: Path) -> None:

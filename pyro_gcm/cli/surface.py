@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pyro_gcm.cli.options import Bands, Column, Data, Json, Keep, Level, Model, Out, Quiet, share
+from pyro_gcm.cli.numbers import share
+from pyro_gcm.cli.options import Bands, Column, Data, Json, Keep, Level, Model, Out, Quiet
 from pyro_gcm.cli.output import Output
 
 if TYPE_CHECKING:

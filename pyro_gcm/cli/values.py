@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyro_gcm.cli.errors import WrongUse, listed
-from pyro_gcm.cli.options import numbers
+from pyro_gcm.cli.numbers import numbers
 
 _EXAMPLE = "0:100:11 or 1,2,5"
 #: Values of a range, at most.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyro_gcm.cli.options import Json, Model, Quiet
 from pyro_gcm.cli.output import Output
 
@@ -48,10 +50,14 @@ def info(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
         [[c["name"], c["type"], c["direction"], _extent(c["low"], c["high"])] for c in columns],
     )
     for name, value in about.items():
-        pairs = value.items() if isinstance(value, dict) else None
-        text = value if pairs is None else ", ".join(f"{key} {entry}" for key, entry in pairs)
-        output.text(f"{name}: {text}")
+        output.text(f"{name}: {_shown(value)}")
     output.document({"command": "info", **about, "columns": columns})
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_shown(entry)}" for key, entry in value.items())
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _extent(low: float | None, high: float | None) -> str:

@@ -84,7 +84,7 @@ class Output:
 
 def json_text(value: Any) -> str:
     """Strict JSON: a missing number is null, and an infinite one the text "inf" or "-inf"."""
-    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -66,6 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = app(json_option(given) or ["--help"], prog_name=PROGRAM, standalone_mode=False)
         except (KeyboardInterrupt, typer.Abort):
             code = 130
+        except SystemExit:  # of typer, where nobody reads the help to its end
+            code = 0
         except Exception as error:
             if os.environ.get("PYRO_GCM_DEBUG") == "1":
                 traceback.print_exc()

@@ -88,7 +88,7 @@ def _read_csv(path: Path, text: Collection[str]) -> pd.DataFrame:
     if twice:  # pandas would rename the second one
         raise WrongUse(f"DATA {path} has more than one column {twice[0]!r}")
     types = {name: str for name in text if name in header}
-    return pd.read_csv(path, dtype=types, encoding="utf-8-sig")
+    return pd.read_csv(path, dtype=types, encoding="utf-8-sig", low_memory=False)
 
 
 def _read_arrow(path: Path) -> pd.DataFrame:

@@ -17,7 +17,7 @@ WRONG = {
     "no such file": (
         ("fit", "dat.csv", "--target=default", "--out=new"),
         "fit: error: DATA must be a file, and there is no dat.csv; did you mean 'data.csv'? "
-        "(there are: bad.csv, data.csv, half.csv, twice.csv)",
+        "(there are: bad.csv, bad.parquet, data.csv, half.csv, twice.csv)",
     ),
     "not a table": (
         ("fit", "data.xlsx", "--target=default", "--out=new"),
@@ -94,8 +94,8 @@ WRONG = {
     ),
     "no number": (
         (*DEFAULT, "--epochs=many"),
-        "fit: error: Invalid value for '--epochs': wanted a whole number of at least 1, got 'many'; "
-        "see pyro-gcm fit --help",
+        "fit: error: Invalid value for '--epochs': wanted a whole number of at least 1, got "
+        "'many'; see pyro-gcm fit --help",
     ),
     "share": (
         (*DEFAULT, "--test-share=20"),
@@ -103,7 +103,8 @@ WRONG = {
     ),
     "device": (
         (*DEFAULT, "--device=tpu"),
-        "fit: error: --device must be auto, cpu, cuda or another device that torch finds, got 'tpu'",
+        "fit: error: --device must be auto, cpu, cuda or another device that torch finds, got "
+        "'tpu'",
     ),
     "folder in use": (
         ("fit", "data.csv", "--target=default", "--out=."),

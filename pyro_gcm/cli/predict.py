@@ -48,8 +48,6 @@ def predict(
     saved = open_model(model)
     asked = of.check_quantiles(saved, asked)
     X, kept = saved.rows(data, keep)
-    columns = of.predictions(saved, X, asked)
-    if bands:
-        columns |= of.bands(saved, X, level)
+    columns = of.in_blocks(saved, X, asked, level if bands else None, not quiet)
     table = of.beside(kept, columns)
     Output(as_json, quiet).frame(table, out, command="predict", kind=saved.kind)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Quantiles of a regressor where none are asked for.
 QUANTILES = (0.1, 0.5, 0.9)
+#: Rows that are predicted at once; the predictions are the same for any number.
+BLOCK = 8192
 
 
 def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Sequence[float]:
@@ -68,6 +70,29 @@ def predictions(
             values = estimator.predict_quantiles(X, quantiles) if quantiles else None
     of_quantiles = {} if values is None else dict(enumerate(values.T))
     return {**found, **{f"q{quantiles[at]:g}": column for at, column in of_quantiles.items()}}
+
+
+def in_blocks(
+    model: SavedModel,
+    X: pd.DataFrame,
+    quantiles: Sequence[float],
+    level: float | None,
+    progress: bool,
+) -> dict[str, npt.NDArray[Any]]:
+    """Columns of predictions, and those of bands with a level, of blocks of rows.
+
+    :param progress: whether a bar is shown if it takes longer than two seconds.
+    """
+    from tqdm.auto import tqdm
+
+    parts: list[dict[str, npt.NDArray[Any]]] = []
+    with tqdm(total=len(X), disable=not progress, delay=2, desc="predict", unit="row") as bar:
+        for start in range(0, len(X), BLOCK):
+            rows = X.iloc[start : start + BLOCK]
+            found = predictions(model, rows, quantiles)
+            parts.append(found if level is None else {**found, **bands(model, rows, level)})
+            bar.update(len(rows))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def bands(model: SavedModel, X: pd.DataFrame, level: float) -> dict[str, npt.NDArray[np.float64]]:

@@ -85,6 +85,15 @@ def test_predictions_are_those_of_the_estimator_to_the_last_bit(kind: str, model
     assert (found["upper"] == bands.upper).all()
 
 
+def test_blocks_of_rows_have_the_same_predictions(
+    models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = "predict", models("classifier"), "data.csv", "--bands", "--keep=id"
+    whole = run(*command)
+    monkeypatch.setattr("pyro_gcm.cli.predictions.BLOCK", 23)
+    assert run(*command).out == whole.out
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "feather"])
 def test_each_format_is_read_and_written(ending: str, models: Models) -> None:
     data = rows().drop(columns="default")
@@ -157,8 +166,10 @@ def test_surface_moves_one_column_and_its_mean_is_the_response_curve(models: Mod
     assert (
         found["prediction"][1::3].to_numpy() == model.predict_proba(X.assign(debt=25.0))[:, 1]
     ).all()
-    curve = run("surface", models("classifier"), "data.csv", "--column=debt", "--mean").table
-    pd.testing.assert_frame_equal(curve, model.response_curve(X, "debt"), check_exact=True)
+    options = "--column=debt", "--values=9,7", "--mean"
+    curve = run("surface", models("classifier"), "data.csv", *options).table
+    expected = model.response_curve(X, "debt", [9.0, 7.0])
+    pd.testing.assert_frame_equal(curve, expected, check_exact=True)
 
 
 def test_required_values_do_what_was_asked_for(models: Models) -> None:
@@ -175,6 +186,7 @@ def test_required_values_do_what_was_asked_for(models: Models) -> None:
     assert as_json["values"][0]["required"] == pytest.approx(done.table["required"][0])
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_audited_and_described(kind: str, models: Models) -> None:
     rows()[:5].to_csv("few.csv", index=False)
@@ -221,9 +233,9 @@ def test_a_model_saved_in_python_is_asked_too() -> None:
     assert "MODEL must be a GCM for this command, and own has a IGCMRegressor" in refused.err
 
 
-@pytest.mark.parametrize("kind", ["classifier", "survival"])
-def test_the_curve_is_drawn(kind: str, models: Models) -> None:
-    done = run("plot", models(kind), "data.csv", "--column=debt", "--out=curve.svg", "--json")
+def test_the_curve_is_drawn(models: Models) -> None:
+    options = "--column=debt", "--values=0:50:5", "--out=curve.svg", "--json"
+    done = run("plot", models("survival"), "data.csv", *options)
     assert done.code == 0, done.err
     assert done.json["out"] == "curve.svg"
     assert "<svg" in Path("curve.svg").read_text()

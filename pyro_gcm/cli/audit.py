@@ -97,7 +97,9 @@ def audit(
     check_output("--json", file, [data])
     options: dict[str, Any] = {"pairs": pairs, "seed": seed, "tolerance": tolerance}
     options["progress"] = not quiet
-    of_folder = Path(model).is_dir() or (r is None and ":" not in model)
+    of_folder = Path(model).is_dir() or (
+        r is None and ":" not in model and not Path(model).is_file()
+    )
     if of_folder:
         others = {"--r": r, "--x": x, "--adapter": adapter}
         if given := [name for name, value in others.items() if value is not None]:

@@ -70,6 +70,20 @@ def can_have_direction(series: pd.Series[Any]) -> bool:
     return kind in ("boolean", "whole number", "number", "empty") or kind.startswith("ordered")
 
 
+def check_finite(frame: pd.DataFrame, where: str) -> None:
+    """Refuse infinite numbers, with the first one."""
+    import numpy as np
+
+    for name in frame.columns:
+        if type_of(frame[name]) == "number":
+            infinite = np.isinf(frame[name].to_numpy(dtype=np.float64))
+            if infinite.any():
+                raise WrongUse(
+                    f"DATA {where}: column {name!r} must be finite or missing, and is infinite in "
+                    f"row {int(infinite.argmax()) + 1}"
+                )
+
+
 def as_it_came(column: pd.Series[Any]) -> pd.Series[Any]:
     """Text as numbers, where these are written just as it is: "17" but not "017"."""
     import pandas as pd

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm.cli.columns import column_of
+from pyro_gcm.cli.columns import check_finite, column_of, columns_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.numbers import real, share, whole
 from pyro_gcm.cli.options import Data, Json, Quiet
@@ -31,6 +31,13 @@ def fit(
     ignore: Annotated[
         str | None,
         typer.Option(metavar="COLUMNS", help="Columns that are left out, such as id,name."),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Columns of a CSV file that are categories, such as codes written in digits.",
+        ),
     ] = None,
     kind: Annotated[
         str | None,
@@ -128,12 +135,16 @@ def fit(
     if kind is not None and kind not in KINDS:
         raise WrongUse(f"--kind must be one of {listed(KINDS)}, got {kind!r}")
     fitting.check_folder(out, overwrite)
-    frame = read_table(data)
+    if text is not None and data.suffix.lower() != ".csv":
+        raise WrongUse(f"--text is for CSV files, whose columns have no types, got {data}")
+    frame = read_table(data, [] if text is None else [text, *map(str.strip, text.split(","))])
+    columns_of("--text", text, [*frame.columns], str(data))
     column_of("--target", target, [*frame.columns], str(data))
     given = {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
     roles = roles_of(frame, str(data), target=target, event=event, **given)
     about = {"kind": kind, "event": event, "levels": levels, "positive": positive}
     found = target_of(frame, target, **about)
+    check_finite(frame[roles.inputs], str(data))
     fitting.check_horizon(horizon, found.kind)
     fitting.check_device(device)
     train, test = fitting.split(found, test_share, seed)

@@ -32,7 +32,8 @@ def predict(
 
     The columns are: probability and class of a classifier; mean and quantiles of a regressor; risk
     (the probability that the event comes by the horizon) and median time of a survival model; the
-    probability of each level, the most probable and the median level of an ordinal model.
+    probability of each level, the most probable and the median level, and the mean place of an
+    ordinal model.
 
     Example: pyro-gcm predict model/ new.csv --keep id --bands --out scores.csv
     """

@@ -57,7 +57,8 @@ def predictions(
         if model.kind == "ordinal":
             shares, labels = estimator.predict_proba(X), np.array(model.labels, dtype=object)
             found = {f"probability_{label}": shares[:, at] for at, label in enumerate(labels)}
-            return {**found, "level": estimator.predict(X), "median": estimator.predict_median(X)}
+            found |= {"level": estimator.predict(X), "median": estimator.predict_median(X)}
+            return {**found, "mean_place": single(model, X)}
         prediction = single(model, X)
         if model.kind == "classifier":
             labels = np.array(model.labels, dtype=object)

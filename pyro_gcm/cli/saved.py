@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm.cli.columns import as_it_came, column_of, columns_of, text_columns, type_of
+from pyro_gcm.cli.columns import (
+    as_it_came,
+    check_finite,
+    column_of,
+    columns_of,
+    text_columns,
+    type_of,
+)
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.tables import read_table
 
@@ -103,6 +110,7 @@ class SavedModel:
         for name, code in zip(self.names, self.estimator.encoding_.columns, strict=True):
             if code.kind == "number":
                 _check_numbers(frame[name], data)
+        check_finite(frame[self.names], str(data))
         kept = frame[columns_of("--keep", keep, known, str(data))]
         return frame[self.names], kept.apply(as_it_came)
 

@@ -72,6 +72,7 @@ def test_predictions_are_those_of_the_estimator_to_the_last_bit(kind: str, model
         assert (shares == model.predict_proba(X)).all(axis=None)
         assert (found["level"] == model.predict(X)).all()
         assert (found["median"] == model.predict_median(X)).all()
+        assert (found["mean_place"] == model.predict_mean(X)).all()
     elif kind == "survival":
         assert model.horizon == 0.5
         assert (found["risk"] == model.predict(X)).all()
@@ -129,11 +130,15 @@ def test_ordered_categories_and_streams_of_arrow_are_read() -> None:
     assert set(needed.table["required"].dropna()) <= set("ABC")
 
 
-def test_text_that_looks_like_numbers_stays_text() -> None:
-    data = table().assign(zone=["01", "02", "x"] * 20)[["zone", "debt", "default"]]
+@pytest.mark.parametrize("letters", [True, False])
+def test_text_that_looks_like_numbers_stays_text(letters: bool) -> None:
+    codes = ["01", "02", "x"] if letters else ["01", "02", "03"]
+    data = table().assign(zone=codes * 20)[["zone", "debt", "default"]]
     data.to_csv("zones.csv", index=False)
     options = "--target=default", "--increasing=debt", "--members=2", "--epochs=1", "--quiet"
-    assert run("fit", "zones.csv", *options, "--out=model").code == 0
+    text = [] if letters else ["--text=zone"]
+    done = run("fit", "zones.csv", *options, *text, "--out=model", "--json")
+    assert done.json["columns"][0]["type"] == "text, 3 values"
     data[data["zone"] != "x"].to_csv("digits.csv", index=False)
     found = run("predict", "model", "digits.csv")
     assert found.code == 0, found.err

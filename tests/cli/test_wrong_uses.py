@@ -168,6 +168,19 @@ WRONG = {
         ("audit", *ASK, "--r=debt"),
         "audit: error: --r is for other predictors, and ",
     ),
+    "predictor without columns": (
+        ("audit", "bad.csv", "data.csv"),
+        "audit: error: --r must name the columns in which bad.csv should increase, as in --r a",
+    ),
+    "infinite": (
+        ("predict", "MODEL", "infinite.csv"),
+        "predict: error: DATA infinite.csv: column 'debt' must be finite or missing, and is "
+        "infinite in row 3",
+    ),
+    "text of a file with types": (
+        ("fit", "bad.parquet", "--target=y", "--text=a", "--out=new"),
+        "fit: error: --text is for CSV files, whose columns have no types, got bad.parquet",
+    ),
     "no such predictor": (
         ("audit", "nowhere:predict", "data.csv", "--r=debt"),
         "audit: error: MODEL: No module named 'nowhere'",
@@ -189,10 +202,11 @@ def test_a_wrong_use_is_told_in_one_line(
     case: str, folder: Path, models: Callable[[str], Path]
 ) -> None:
     arguments, message = WRONG[case]
-    if "strange.csv" in arguments:
-        data = table().astype({"debt": object})
-        data.loc[2, "debt"] = "lots"
-        data.to_csv("strange.csv", index=False)
+    for name, value in (("strange.csv", "lots"), ("infinite.csv", "inf")):
+        if name in arguments:
+            data = table().astype({"debt": object})
+            data.loc[2, "debt"] = value
+            data.to_csv(name, index=False)
     before = sorted(folder.iterdir())
     model = models("classifier") if "MODEL" in arguments else None
     done = run(*(model if word == "MODEL" else word for word in arguments))

@@ -90,7 +90,7 @@ class SavedModel:
         """Return the model, if it is strictly monotone and so has answers to questions."""
         if not hasattr(self.estimator, "required"):
             raise WrongUse(
-                f"MODEL must be a GCM for this command, and {self.folder} has a "
+                f"MODEL must be a GCM for this command, and {self.folder} has "
                 f"{type(self.estimator).__name__}, whose predictions may fall"
             )
         return self

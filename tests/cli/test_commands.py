@@ -235,7 +235,7 @@ def test_a_model_saved_in_python_is_asked_too() -> None:
     assert list(run("predict", "own", "data.csv").table.columns) == ["mean"]
     refused = run("required", "own", "data.csv", "--column=debt", "--probability=1")
     assert refused.code == 2
-    assert "MODEL must be a GCM for this command, and own has a IGCMRegressor" in refused.err
+    assert "MODEL must be a GCM for this command, and own has IGCMRegressor" in refused.err
 
 
 def test_the_curve_is_drawn(models: Models) -> None:

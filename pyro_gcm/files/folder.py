@@ -36,7 +36,7 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     :raises OSError: if it cannot be written; the folder is then as it was.
     """
     target = Path(os.path.realpath(folder))
-    _check_replaceable(target, overwrite)
+    check_replaceable(target, overwrite)
     beside = f".{target.name}.{secrets.token_hex(4)}"
     new, old = target.with_name(f"{beside}.partial"), target.with_name(f"{beside}.old")
     with told_of(folder):
@@ -63,7 +63,11 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     return target
 
 
-def _check_replaceable(target: Path, overwrite: bool) -> None:
+def check_replaceable(target: Path, overwrite: bool) -> None:
+    """Refuse a folder with other files, or with something saved if that is not to be replaced.
+
+    :raises FileExistsError: saying which.
+    """
     if not target.exists():
         return
     if not target.is_dir():

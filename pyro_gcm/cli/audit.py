@@ -1,0 +1,179 @@
+"""`pyro-gcm audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.numbers import real, whole
+from pyro_gcm.cli.options import Data, Quiet
+from pyro_gcm.cli.output import Output, json_text
+
+if TYPE_CHECKING:
+    from pyro_gcm.audit import MonotonicityAudit
+
+
+def audit(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="The folder of a model. With --r also module:attribute, a predictor or a function "
+            "without arguments that returns it; or a joblib or pickle file, which EXECUTES CODE "
+            "when it is read: open only trusted files.",
+        ),
+    ],
+    data: Data,
+    r: Annotated[
+        str | None,
+        typer.Option(
+            "--r",
+            metavar="COLUMNS",
+            help="Of another predictor than a folder: columns in which predictions should increase,"
+            " or decrease with a leading -, as in --r=-price,bid.",
+        ),
+    ] = None,
+    x: Annotated[
+        str | None,
+        typer.Option(
+            "--x",
+            metavar="COLUMNS",
+            help="The other inputs of such a predictor; by default its feature_names_in_, or all "
+            "other columns.",
+        ),
+    ] = None,
+    adapter: Annotated[
+        str | None, typer.Option(help="How such a predictor is called; by default found out.")
+    ] = None,
+    pairs: Annotated[
+        int,
+        typer.Option(parser=whole(3), metavar="NUMBER", help="Pairs of rows to compare, at most."),
+    ] = 100_000,
+    seed: Annotated[
+        int, typer.Option(parser=whole(0), metavar="NUMBER", help="Seed of all random choices.")
+    ] = 0,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            parser=real,
+            metavar="SHARE",
+            help="Drops up to this share of max(1, |value|) count as rounding.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        str | None,
+        typer.Option(
+            "--json",
+            metavar="[FILE.json]",
+            help="Print one JSON document on stdout, or write it into a file that ends in .json.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a figure: .png, .svg, .pdf.")
+    ] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Search for predictions that move the wrong way.
+
+    Pairs of rows are compared that differ in constrained columns alone; the exit code is 1 if the
+    prediction of one moves against its direction. An ordinal model
+    is audited in its mean place.
+
+    Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
+    """
+    from pyro_gcm.cli.figures import check_figure
+    from pyro_gcm.cli.tables import check_output
+
+    if tolerance is not None and tolerance < 0.0:
+        raise WrongUse(f"--tolerance must be at least 0, got {tolerance:g}")
+    file = None if as_json in (None, "-") else Path(as_json)
+    if plot is not None:
+        check_figure("--plot", plot)
+    check_output("--plot", plot, [data])
+    check_output("--json", file, [data])
+    options: dict[str, Any] = {"pairs": pairs, "seed": seed, "tolerance": tolerance}
+    options["progress"] = not quiet
+    of_folder = Path(model).is_dir() or (
+        r is None and ":" not in model and not Path(model).is_file()
+    )
+    if of_folder:
+        others = {"--r": r, "--x": x, "--adapter": adapter}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise WrongUse(f"{given[0]} is for other predictors, and {model} is a saved model")
+        found = _of_model(Path(model), data, options)
+    else:
+        found = _of_predictor(model, data, r, x, adapter, options)
+    _report(found, Output(as_json == "-", quiet), file, plot)
+    return 0 if found.passed else 1
+
+
+def json_option(argv: Sequence[str]) -> list[str]:
+    """Arguments in which `--json` of `audit` has a value: `-` for stdout, where no file follows."""
+    found: list[str] = []
+    for at, word in enumerate(argv):
+        found.append(word)
+        following = "".join(argv[at + 1 : at + 2])
+        if word == "--json" and "audit" in argv[:1] and not following.endswith(".json"):
+            found.append("-")
+    return found
+
+
+def _of_model(folder: Path, data: Path, options: dict[str, Any]) -> MonotonicityAudit:
+    from pyro_gcm.audit import audit_table
+    from pyro_gcm.cli.saved import open_model
+
+    saved = open_model(folder)
+    if not saved.directions:
+        raise WrongUse(f"MODEL {folder} has no column with a direction, so nothing can be audited")
+    X, _ = saved.rows(data)
+    ordinal = saved.kind == "ordinal"
+    predictor = saved.estimator.predict_mean if ordinal else saved.estimator
+    with blamed(f"DATA {data}"):
+        return audit_table(predictor, X, saved.directions, **options)
+
+
+def _of_predictor(
+    source: str,
+    data: Path,
+    r: str | None,
+    x: str | None,
+    adapter: str | None,
+    options: dict[str, Any],
+) -> MonotonicityAudit:
+    from pyro_gcm.audit import ADAPTERS
+    from pyro_gcm.audit.from_files import audit_named
+    from pyro_gcm.cli.tables import read_table
+
+    if r is None:
+        raise WrongUse(f"--r must name the columns in which {source} should increase, as in --r a")
+    if adapter is not None and adapter not in ADAPTERS:
+        raise WrongUse(f"--adapter must be one of {listed(ADAPTERS)}, got {adapter!r}")
+    frame = read_table(data)
+    with blamed("MODEL"):
+        try:
+            return audit_named(
+                source, frame, r=r, x=x, adapter=adapter or "auto", data=data, **options
+            )
+        except (SystemExit, AttributeError, RuntimeError) as error:
+            raise ValueError(f"{source}: {type(error).__name__}: {error}") from error
+
+
+def _report(found: MonotonicityAudit, output: Output, file: Path | None, plot: Path | None) -> None:
+    from pyro_gcm.audit.from_files import record_of
+    from pyro_gcm.files.writing import write_figure, write_file
+
+    output.text(found.summary())
+    record = record_of(found)
+    with blamed("--json"):
+        if file is not None:
+            write_file(file, (json_text(record) + "\n").encode())
+    if plot is not None:
+        from pyro_gcm.plots import plot_audit
+
+        with blamed("--plot"):
+            write_figure(plot, plot_audit(found), dpi=150)
+    output.document({"command": "audit", **record})

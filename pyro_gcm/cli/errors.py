@@ -1,0 +1,40 @@
+"""Wrong uses of the command line, each told in one line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyro_gcm.files.writing import one_line
+
+#: Names that a message lists, at most.
+_MOST = 12
+
+
+class WrongUse(Exception):
+    """A file, column or value that is not what an option takes; the message is one line."""
+
+
+def instead(name: str, known: Sequence[str]) -> str:
+    """The end of a message about an unknown name: the closest known one, and which there are."""
+    close = difflib.get_close_matches(name, known, 1, 0.7) or [
+        other for other in known if other.lower() == name.lower()
+    ]
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{meant} (there are: {listed(known)})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a text, the first ones if there are many."""
+    more = f", and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more if names else "none"
+
+
+@contextmanager
+def blamed(on: str) -> Iterator[None]:
+    """Inside, an error about a value or a file becomes a `WrongUse` of an option."""
+    try:
+        yield
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        raise WrongUse(f"{on}: {one_line(error)}") from error

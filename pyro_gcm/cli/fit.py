@@ -1,0 +1,196 @@
+"""`pyro-gcm fit`."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pyro_gcm.cli.columns import check_finite, column_of, columns_of
+from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.numbers import real, share, whole
+from pyro_gcm.cli.options import Data, Json, Quiet
+from pyro_gcm.cli.output import Output
+
+
+def fit(
+    data: Data,
+    target: Annotated[
+        str, typer.Option(metavar="COLUMN", help="What is predicted; the time of a survival model.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
+    increasing: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help="Columns in which the prediction rises, such as a,b."),
+    ] = None,
+    decreasing: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="Columns in which the prediction falls.")
+    ] = None,
+    ignore: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help="Columns that are left out, such as id,name."),
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Columns of a CSV file that are categories, such as codes written in digits.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="classifier, regressor, distribution (a regressor that assumes no shape), ordinal "
+            "or survival; by default two values make a classifier and numbers a regressor.",
+        ),
+    ] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="Survival: whether the event came (1) or not by that time (0)."
+        ),
+    ] = None,
+    horizon: Annotated[
+        float | None,
+        typer.Option(
+            parser=real,
+            metavar="TIME",
+            help="Survival: the risk is that of the event by then; by default the median time.",
+        ),
+    ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(metavar="LEVELS", help="Ordinal: all levels, from low to high, as a,b,c."),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VALUE",
+            help="Classifier: the value whose probability is predicted; by default the last one in "
+            "sorted order.",
+        ),
+    ] = None,
+    test_share: Annotated[
+        float | None,
+        typer.Option(
+            parser=real,
+            metavar="SHARE",
+            help="Hold out a share of the rows and print their scores.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        typer.Option(
+            parser=whole(0, 2**32 - 1),
+            metavar="NUMBER",
+            help="Seed of the training and of the split.",
+        ),
+    ] = 0,
+    epochs: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole(1),
+            metavar="NUMBER",
+            help="Passes over the rows; by default found on a part of the rows.",
+        ),
+    ] = None,
+    members: Annotated[
+        int,
+        typer.Option(parser=whole(1), metavar="NUMBER", help="Networks that make up the model."),
+    ] = 8,
+    bootstrap: Annotated[
+        int,
+        typer.Option(
+            parser=whole(0),
+            metavar="NUMBER",
+            help="Models that are fitted to bootstrap samples, for bands.",
+        ),
+    ] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or another device of torch.")] = (
+        "auto"
+    ),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a model that was saved in the folder.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fit a model to a table and save it.
+
+    The types of the columns are read from the table and shown, with the role of each. Text becomes
+    categories, and values may be missing. Nothing is written before the model is fitted.
+
+    Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
+    """
+    from pyro_gcm.cli import fitting
+    from pyro_gcm.cli.roles import roles_of
+    from pyro_gcm.cli.tables import read_table
+    from pyro_gcm.cli.target import KINDS, target_of
+
+    if test_share is not None:
+        share("--test-share", test_share)
+    if kind is not None and kind not in KINDS:
+        raise WrongUse(f"--kind must be one of {listed(KINDS)}, got {kind!r}")
+    fitting.check_folder(out, overwrite)
+    if text is not None and data.suffix.lower() != ".csv":
+        raise WrongUse(f"--text is for CSV files, whose columns have no types, got {data}")
+    frame = read_table(data, [] if text is None else [text, *map(str.strip, text.split(","))])
+    columns_of("--text", text, [*frame.columns], str(data))
+    column_of("--target", target, [*frame.columns], str(data))
+    given = {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
+    roles = roles_of(frame, str(data), target=target, event=event, **given)
+    about = {"kind": kind, "event": event, "levels": levels, "positive": positive}
+    found = target_of(frame, target, **about)
+    check_finite(frame[roles.inputs], str(data))
+    fitting.check_horizon(horizon, found.kind)
+    fitting.check_device(device)
+    train, test = fitting.split(found, test_share, seed)
+    columns = roles.described(frame)
+    output = Output(as_json, quiet)
+    output.table(
+        f"{data}: {len(frame)} rows, {found.kind}",
+        ["column", "type", "role", "missing"],
+        [[*map(str, column.values())] for column in columns],
+    )
+    if not roles.directions:
+        warnings.warn("no column has a direction, see --increasing", stacklevel=1)
+    estimator = fitting.estimator_of(
+        found,
+        roles.directions,
+        horizon=horizon,
+        members=members,
+        epochs=epochs,
+        bootstrap=bootstrap,
+        random_state=seed,
+        device=device,
+        verbose=not quiet,
+    )
+    output.note(f"fitting a {type(estimator).__name__} to {len(train)} rows")
+    X = frame[roles.inputs]
+    with blamed(f"DATA {data}"):
+        estimator.fit(X.iloc[train], found.y[train])
+    from pyro_gcm.cli.scores import scores
+
+    reached = scores(found.kind, estimator, X.iloc[test], found.y[test]) if len(test) else {}
+    estimator.set_params(verbose=False)
+    notes: dict[str, Any] = {
+        "target": target,
+        "columns": columns,
+        "rows": len(train),
+        "test_rows": len(test),
+        "scores": reached,
+    }
+    if found.labels is not None:
+        notes["labels"] = found.labels
+    if found.kind == "survival":
+        notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
+    fitting.save_model(estimator, out, notes, overwrite)
+    if reached:
+        rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
+        output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+    output.note(f"model saved in {out}")
+    made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_, "out": str(out)}
+    output.document({"command": "fit", "kind": found.kind, **notes, **made})

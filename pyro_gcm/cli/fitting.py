@@ -1,0 +1,91 @@
+"""What `fit` does around the training: checks of its options, the estimator, the rows held out."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_gcm.cli.errors import WrongUse, blamed
+from pyro_gcm.cli.saved import NOTES
+from pyro_gcm.cli.tables import check_writable
+from pyro_gcm.cli.target import Target
+
+
+def check_folder(out: Path, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written, or has what must not be lost."""
+    from pyro_gcm.files.folder import check_replaceable
+
+    check_writable("--out", out)
+    try:
+        check_replaceable(Path(os.path.realpath(out)), overwrite)
+    except FileExistsError as error:
+        told = str(error).replace("pass overwrite=True", "pass --overwrite")
+        raise WrongUse(f"--out: {told}") from error
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not have here."""
+    import torch
+
+    try:
+        torch.empty(0, device="cpu" if device == "auto" else device)
+    except (AssertionError, RuntimeError) as error:
+        raise WrongUse(
+            f"--device must be auto, cpu, cuda or another device that torch finds, got {device!r}"
+        ) from error
+
+
+def check_horizon(horizon: float | None, kind: str) -> None:
+    """Refuse a horizon of another kind of model, and one that is no time."""
+    if horizon is not None and (kind != "survival" or not 0.0 < horizon < math.inf):
+        raise WrongUse(
+            f"--horizon must be a time above 0, for --kind survival, got {horizon:g} for {kind}"
+        )
+
+
+def estimator_of(target: Target, directions: Mapping[str, int], **options: Any) -> Any:
+    """The estimator for a target, not yet fitted.
+
+    :param options: of the estimator; the horizon is that of a survival model alone.
+    """
+    from pyro_gcm import estimators
+
+    horizon = options.pop("horizon")
+    options["monotonic_cst"] = dict(directions)
+    if target.kind == "survival":
+        return estimators.GCMSurvival(horizon=horizon, **options)
+    if target.kind == "ordinal":
+        return estimators.GCMOrdinal(levels=target.labels, **options)
+    if target.kind == "classifier":
+        return estimators.GCMClassifier(**options)
+    response = "distribution" if target.kind == "distribution" else "continuous"
+    return estimators.GCMRegressor(response=response, **options)
+
+
+def split(
+    target: Target, share: float | None, seed: int
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """The rows to fit to, and those held out; both have both classes of a classifier."""
+    rows = np.arange(len(target.y))
+    if share is None:
+        return rows, rows[:0]
+    from sklearn.model_selection import train_test_split
+
+    strata = target.y if target.kind == "classifier" else None
+    with blamed("--test-share"):
+        train, test = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+    return np.sort(train), np.sort(test)
+
+
+def save_model(estimator: Any, out: Path, notes: Mapping[str, Any], overwrite: bool) -> None:
+    """Save a fitted estimator with what the command line has to know of it."""
+    import pyro_gcm
+
+    with blamed("--out"):
+        pyro_gcm.save(estimator, out, metrics={NOTES: notes}, overwrite=overwrite)

@@ -1,0 +1,118 @@
+"""What a command shows: results on stdout, all else on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyro_gcm.cli.tables import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Columns of a screen where the output goes to a file.
+_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the parts of a result go.
+
+    :param as_json: whether stdout gets one JSON document and nothing else.
+    :param quiet: whether stderr gets warnings and errors alone.
+    """
+
+    as_json: bool = False
+    quiet: bool = False
+
+    def table(self, title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Show a small table for people."""
+        if self.quiet and self.as_json:
+            return
+        from rich.console import Console
+        from rich.table import Table
+
+        stream = sys.stderr if self.as_json else sys.stdout
+        made = Table()
+        for name in names:
+            made.add_column(name, overflow="fold")
+        for row in rows:
+            made.add_row(*(str(entry) for entry in row))
+        width = None if stream.isatty() else _WIDTH
+        with _unbroken():
+            console = Console(file=stream, width=width, markup=False, highlight=False)
+            console.print(title, style="bold")
+            console.print(made)
+
+    def text(self, text: str) -> None:
+        """Show a result for people."""
+        if not self.as_json:
+            written(text)
+
+    def note(self, text: str) -> None:
+        """Say what was done."""
+        if not self.quiet:
+            print(text, file=sys.stderr)
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        """Print the JSON document, where it was asked for."""
+        if self.as_json:
+            written(json_text(document))
+
+    def frame(self, frame: pd.DataFrame, out: Path | None, **about: Any) -> None:
+        """Deliver a table: into a file, into the JSON document, or as CSV on stdout.
+
+        :param about: what else the document says.
+        """
+        document = {**about, "rows": len(frame), "columns": list(frame.columns)}
+        if out is not None:
+            write_table(out, frame)
+            self.note(f"{len(frame)} rows written to {out}")
+            self.document({**document, "out": str(out)})
+        elif self.as_json:
+            self.document({**document, "values": frame.to_dict("records")})
+        else:
+            written(frame.to_csv(index=False).removesuffix("\n"))
+
+
+def json_text(value: Any) -> str:
+    """Strict JSON: a missing number is null, and an infinite one the text "inf" or "-inf"."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # numbers and arrays of numpy
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def written(text: str) -> None:
+    """Print a result on stdout; nobody may read it to its end."""
+    with _unbroken():
+        print(text, flush=True)
+
+
+class _unbroken(suppress):
+    """Inside, a reader that has gone away, such as `head`, is no error."""
+
+    def __init__(self) -> None:
+        super().__init__(BrokenPipeError)
+
+    def __exit__(self, kind: Any, *rest: Any) -> bool:
+        if kind is not None and issubclass(kind, BrokenPipeError):
+            # What Python flushes at its end goes nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return super().__exit__(kind, *rest)

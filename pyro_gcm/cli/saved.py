@@ -1,0 +1,168 @@
+"""A saved model, what the command line knows of it, and the rows of a table as it reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyro_gcm.cli.columns import (
+    as_it_came,
+    check_finite,
+    column_of,
+    columns_of,
+    text_columns,
+    type_of,
+)
+from pyro_gcm.cli.errors import WrongUse, blamed, listed
+from pyro_gcm.cli.tables import read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: The kinds of model, by the names of their classes.
+KINDS = {
+    "estimators.GCMClassifier": "classifier",
+    "estimators.IGCMClassifier": "classifier",
+    "estimators.GCMOrdinal": "ordinal",
+    "estimators.GCMRegressor": "regressor",
+    "estimators.IGCMRegressor": "regressor",
+    "estimators.GCMSurvival": "survival",
+}
+#: Where the card of a folder has what only the command line knows.
+NOTES = "table"
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A model of a folder.
+
+    :param estimator: as `pyro_gcm.load` returns it.
+    :param kind: classifier, regressor, distribution, ordinal or survival.
+    :param notes: what `fit` put into the card; empty for a folder that was saved in Python.
+    :param names: of the columns that it reads, in their order.
+    """
+
+    folder: Path
+    estimator: Any
+    kind: str
+    notes: dict[str, Any]
+    names: list[str]
+
+    @property
+    def directions(self) -> dict[str, int]:
+        """+1 or -1 of each constrained column."""
+        signs = [code.sign for code in self.estimator.encoding_.columns]
+        return {name: sign for name, sign in zip(self.names, signs, strict=True) if sign}
+
+    @property
+    def labels(self) -> list[Any]:
+        """The classes or levels, as the target has them."""
+        found: list[Any] = self.notes.get("labels") or self.estimator.classes_.tolist()
+        return found
+
+    @property
+    def prediction_name(self) -> str:
+        """What the one monotone prediction of a row is, in words."""
+        target = self.notes.get("target", "the target")
+        if self.kind == "classifier":
+            return f"probability that {target} is {self.labels[1]}"
+        if self.kind == "ordinal":
+            return f"mean place of {target}, from 0 to {len(self.labels) - 1}"
+        if self.kind == "survival":
+            return f"probability of the event by {self.notes.get('horizon', 'the horizon')}"
+        return f"mean of {target}"
+
+    def constrained(self, column: str) -> str:
+        """Return a column with a direction.
+
+        :raises WrongUse: for another one.
+        """
+        column_of("--column", column, self.names, f"the model in {self.folder}")
+        if column not in self.directions:
+            raise WrongUse(
+                f"--column must have a direction in the model, one of {listed([*self.directions])},"
+                f" got {column!r}, which is free"
+            )
+        return column
+
+    def answering(self) -> SavedModel:
+        """Return the model, if it is strictly monotone and so has answers to questions."""
+        if not hasattr(self.estimator, "required"):
+            raise WrongUse(
+                f"MODEL must be a GCM for this command, and {self.folder} has "
+                f"{type(self.estimator).__name__}, whose predictions may fall"
+            )
+        return self
+
+    def rows(self, data: Path, keep: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The columns that the model reads of a table, and those to be copied from it.
+
+        :raises WrongUse: for a file that cannot be read, and a column that is missing or of another
+            type than in fit.
+        """
+        copied = [] if keep is None else [*{keep, *map(str.strip, keep.split(","))} - {*self.names}]
+        text = text_columns(self.estimator.encoding_.columns, self.names)
+        frame = read_table(data, [*text, *copied])
+        known = list(frame.columns)
+        for name in self.names:
+            column_of("DATA", name, known, str(data))
+        for name, code in zip(self.names, self.estimator.encoding_.columns, strict=True):
+            if code.kind == "number":
+                _check_numbers(frame[name], data)
+        check_finite(frame[self.names], str(data))
+        kept = frame[columns_of("--keep", keep, known, str(data))]
+        return frame[self.names], kept.apply(as_it_came)
+
+
+def _check_numbers(series: pd.Series[Any], data: Path) -> None:
+    """Refuse text in a column that had numbers in fit, with the first one."""
+    import pandas as pd
+
+    if type_of(series).startswith(("text", "other")):
+        strange = pd.to_numeric(series, errors="coerce").isna() & series.notna()
+        row = int(strange.to_numpy().argmax())
+        raise WrongUse(
+            f"DATA {data}: column {series.name!r} must have numbers, as in fit, got "
+            f"{series.iloc[row]!r} in row {row + 1}"
+        )
+
+
+def open_model(folder: Path) -> SavedModel:
+    """Load the model in a folder.
+
+    :raises WrongUse: for a folder that is not there, damaged, or without a model of tables.
+    """
+    card = open_card(folder)
+    import pyro_gcm
+
+    with blamed("MODEL"):
+        estimator = pyro_gcm.load(folder)
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
+    if not names:
+        raise WrongUse(f"MODEL {folder} was fitted to an array, and its columns have no names")
+    notes = card["metrics"].get(NOTES, {})
+    return SavedModel(folder, estimator, kind_of(card), notes, names)
+
+
+def open_card(folder: Path) -> dict[str, Any]:
+    """The card of a folder with a model of tables.
+
+    :raises WrongUse: for a folder that is not there, damaged, or without such a model.
+    """
+    if not folder.is_dir():
+        what = "a file" if folder.exists() else "not there"
+        raise WrongUse(f"MODEL must be the folder of a model, and {folder} is {what}")
+    from pyro_gcm.io import read_card
+
+    with blamed("MODEL"):
+        card = read_card(folder)
+    if card["class"] not in KINDS:
+        raise WrongUse(f"MODEL must be an estimator of tables, and {folder} has {card['class']}")
+    return card
+
+
+def kind_of(card: dict[str, Any]) -> str:
+    """The kind of the model of a card."""
+    options = card["architecture"]["data"]["options"]
+    return "distribution" if options.get("response") == "distribution" else KINDS[card["class"]]

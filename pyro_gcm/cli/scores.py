@@ -1,0 +1,42 @@
+"""Scores of a model on rows that it was not fitted to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def scores(kind: str, estimator: Any, X: pd.DataFrame, y: npt.NDArray[Any]) -> dict[str, float]:
+    """The scores of a kind of model, by name.
+
+    AUC, log score (the mean log-probability of what came, in nats, higher is better) and accuracy
+    of a classifier; accuracy and log score of an ordinal model; R2, RMSE and log score of a
+    regressor; Harrell's concordance of a survival model.
+    """
+    if kind == "survival":
+        return {"concordance": float(estimator.score(X, y))}
+    if kind in ("classifier", "ordinal"):
+        shares = estimator.predict_proba(X)
+        place = {label: at for at, label in enumerate(estimator.classes_.tolist())}
+        of_rows = shares[np.arange(len(y)), [place[label] for label in y.tolist()]]
+        tiny = np.finfo(np.float64).tiny
+        found = {
+            "log_score": float(np.log(np.maximum(of_rows, tiny)).mean()),
+            "accuracy": float((estimator.predict(X) == y).mean()),
+        }
+        if kind == "ordinal":
+            return found
+        from sklearn.metrics import roc_auc_score
+
+        return {"auc": float(roc_auc_score(y == estimator.classes_[1], shares[:, 1])), **found}
+    errors = y - estimator.predict(X)
+    return {
+        "r2": float(estimator.score(X, y)),
+        "rmse": float(np.sqrt((errors**2).mean())),
+        "log_score": float(estimator.log_prob(X, y).mean()),
+    }

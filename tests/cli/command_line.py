@@ -1,0 +1,91 @@
+"""Running the command line in this process, on a small table."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from pyro_gcm.cli import main
+
+#: Options of every fit, so that it takes a part of a second.
+QUICK = ("--members=2", "--epochs=1", "--quiet")
+KINDS = {
+    "classifier": ("--target=default", "--decreasing=income"),
+    "regressor": ("--target=loss", "--kind=regressor"),
+    "distribution": ("--target=loss", "--kind=distribution"),
+    "ordinal": ("--target=grade", "--levels=low,medium,high"),
+    "survival": ("--target=time", "--event=event", "--horizon=0.5"),
+}
+OUTCOMES = ("default", "loss", "grade", "time", "event")
+
+
+class Done(NamedTuple):
+    """What a command returned and printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        return exact(io.StringIO(self.out))
+
+
+def exact(file: Any) -> pd.DataFrame:
+    """The table in a CSV file, whose numbers are read as Python does, to the last bit."""
+    text = pd.read_csv(file, dtype=str)
+
+    def read(column: pd.Series) -> pd.Series:
+        try:
+            return column.map(float)
+        except ValueError:
+            return column
+
+    return text.apply(read)
+
+
+def run(*arguments: object) -> Done:
+    """Run the command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def table(rows: int = 60) -> pd.DataFrame:
+    """Columns of every kind, with missing values, and outcomes of every kind."""
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame(
+        {
+            "id": [f"{number:03d}" for number in range(rows)],
+            "income": rng.lognormal(10, 0.6, rows),
+            "debt": rng.uniform(0, 50, rows),
+            "owner": rng.random(rows) < 0.5,
+            "job": rng.choice(["clerk", "farmer", "smith"], rows),
+        }
+    )
+    score = 0.1 * made["debt"] - np.log(made["income"]) + 8 + rng.logistic(size=rows)
+    made["default"] = np.where(score > 0, "yes", "no")
+    made["loss"] = np.exp(0.3 * score)
+    made["grade"] = np.select([score < -1, score < 1], ["low", "medium"], "high")
+    made["time"] = rng.exponential(np.exp(-0.5 * score)) + 0.01
+    made["event"] = (rng.random(rows) < 0.7).astype(int)
+    made.loc[::9, "income"] = np.nan
+    made.loc[::11, "job"] = None
+    return made
+
+
+def fit(kind: str, *more: object, data: object = "data.csv") -> Done:
+    """Fit a model of a kind."""
+    used = {option.partition("=")[2] for option in KINDS[kind]}
+    ignored = ",".join(["id", *(name for name in OUTCOMES if name not in used)])
+    return run("fit", data, *KINDS[kind], "--increasing=debt", "--ignore", ignored, *QUICK, *more)

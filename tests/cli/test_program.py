@@ -1,0 +1,83 @@
+"""The program as a whole: help, quick imports, the documented session, signals."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command_line import run
+
+from pyro_gcm import cli
+
+ROOT = Path(cli.__file__).parent.parent.parent
+DOCUMENT = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
+COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "info")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_sentences_an_example_and_the_exit_codes(command: str) -> None:
+    done = run(command, "--help")
+    assert done.code == 0
+    text = " ".join(done.out.split())
+    assert f"Example: pyro-gcm {command} " in text
+    assert "Exit codes: 0 done; 1 an audit found" in text
+    assert done.err == ""
+
+
+def test_help_imports_nothing_slow() -> None:
+    code = (
+        "import sys; from pyro_gcm.cli import main; main(['fit', '--help']); main([]);"
+        "print(*{'torch', 'pandas', 'numpy', 'matplotlib', 'sklearn'} & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "Commands:" in done.stdout
+    assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_documented_session_runs(tmp_path: Path) -> None:
+    for example in re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL):
+        exec(compile(example, "command_line.md", "exec"), {})
+    (session,) = re.findall(r"```bash\n(.*?)```", DOCUMENT, flags=re.DOTALL)
+    printed = ""
+    for line in session.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "pyro-gcm"
+        few = ["--members=2"] if arguments[0] == "fit" else []
+        arguments = ["60" if word == "3000" else word for word in arguments]  # pairs of the audit
+        done = run(*arguments, *few, "--quiet")
+        assert done.code == 0, (line, done.err)
+        printed += done.out
+    (shown,) = re.findall(r"```\n(loans.csv.*?)```", DOCUMENT, flags=re.DOTALL)
+    assert printed.startswith(shown)
+    for name in ("scores.parquet", "debts.csv", "debt.png", "audit.json", "audit.png"):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+@pytest.mark.long(keep=0)
+def test_an_interrupt_ends_with_one_line_and_nothing_written(tmp_path: Path) -> None:
+    options = "--target=default", "--increasing=debt", "--out=new", "--epochs=100000", "--quiet"
+    command = [sys.executable, "-m", "pyro_gcm.cli", "fit", str(tmp_path / "data.csv"), *options]
+    program = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert program.stdout is not None
+    for line in program.stdout:  # the table of columns comes before the training
+        if "└" in line.decode():
+            break
+    time.sleep(5.0)
+    program.send_signal(signal.SIGINT)
+    _, err = program.communicate(timeout=60)
+    assert (program.returncode, err.decode()) == (130, "pyro-gcm fit: interrupted\n")
+    assert not (ROOT / "new").exists()
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = "from pyro_gcm.cli.output import written; written('row\\n' * 100_000)"
+    command = f'{sys.executable} -c "{code}" | head -n 1; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "row\n", "")

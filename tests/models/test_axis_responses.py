@@ -182,6 +182,7 @@ def test_methods_for_other_responses_are_refused() -> None:
         survival.quantile(x, r, [0.0, 0.5])
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("case", ["survival, members", "ordinal", "distribution, members"])
 def test_the_auditor_finds_no_fall(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 100, seed=3)

@@ -16,7 +16,7 @@ import torch
 from pyro_gcm.files.writing import write_figure
 from reproduce import simulation
 from reproduce.intervals import Interval
-from reproduce.released_tables import by_change
+from reproduce.released_tables import NINE, by_change
 from reproduce.tables import places
 from reproduce.tasks import TASKS
 
@@ -98,16 +98,30 @@ def draw_held_out(table: pd.DataFrame, path: Path) -> None:
 
 
 def draw_changes(table: pd.DataFrame, path: Path) -> None:
-    """Every method against the mean of all of them, a line for each change of the protocol."""
-    names = [name for name in TASKS if name in set(table["dataset"])]
+    """Every method against the mean of all of them, a line for each change of the protocol.
+
+    Lines that lack a method are left out, and so are data sets without a line.
+    """
+    every = {
+        name: {
+            change: cells
+            for change, cells in by_change(table, name).items()
+            if {(method, name) for method in NINE} <= set(cells)
+        }
+        for name in TASKS
+        if name in set(table["dataset"])
+    }
+    names = [name for name, lines in every.items() if lines]
+    if not names:
+        return
     figure, axes = plt.subplots(
         1, len(names), figsize=(4.3 * len(names), 4.2), squeeze=False, layout="constrained"
     )
     for ax, name in zip(axes.flat, names, strict=True):
-        lines = by_change(table, name)
+        lines = every[name]
         sign = -1.0 if TASKS[name].lower_is_better else 1.0
         for y, cells in enumerate(lines.values()):
-            means = {method: cell.mean for (method, _), cell in cells.items() if method != "MLP"}
+            means = {method: cells[method, name].mean for method in NINE}
             middle = sum(means.values()) / len(means)
             for method, mean in means.items():
                 own = OURS.get(method)

@@ -17,6 +17,8 @@ from reproduce.tasks import TASKS, own_metric
 
 #: What the networks of GCM and IGCM have unless a call says otherwise.
 _MAIN = {"loss_type": 0, "z_dim": Z_DIM}
+#: The methods of the paper's table.
+NINE = tuple(method for method in FORMS if method != "MLP")
 _AS_IT_IS = "as released"
 Cells = Mapping[Any, Interval]
 
@@ -44,6 +46,8 @@ def stand_in(table: pd.DataFrame) -> str:
     """The scores of the data set that takes the place of one of the paper's."""
     names = {name: TASKS[name].title for name in TASKS if TASKS[name].stand_in}
     ours = {key: cell for key, cell in _main(table).items() if key[1] in names}
+    if not ours:
+        return "None so far."
     return grid(ours, names, {name: TASKS[name].lower_is_better for name in names})
 
 
@@ -95,7 +99,7 @@ def from_mean(table: pd.DataFrame) -> str:
                 line.append(f"{found[method, name].mean - mean:+.4f}")
         lines.append(line)
     titles = [f"{TASKS[name].title}, {whose}" for name in names for whose in ("ours", "paper")]
-    return markdown(["Method", *titles], lines) if names else f"{NOT_RUN.capitalize()}."
+    return markdown(["Method", *titles], lines) if names else "None so far."
 
 
 def order(table: pd.DataFrame) -> str:
@@ -104,9 +108,10 @@ def order(table: pd.DataFrame) -> str:
     for name, task in TASKS.items():
         if task.stand_in:
             continue
-        tau = _tau(_main(table), name)
-        if tau is not None:
-            lines.append([task.title, f"{tau[0]:+.2f}", f"{tau[1]:.3f}"])
+        found = _tau(_main(table), name)
+        if found is not None:
+            p_value = "< 0.001" if found[1] < 0.001 else f"{found[1]:.3f}"
+            lines.append([task.title, f"{found[0]:+.2f}", p_value])
     return markdown(["Data set", "Kendall's tau", "p-value"], lines)
 
 
@@ -131,10 +136,22 @@ def changes(table: pd.DataFrame, name: str) -> str:
     lines = []
     for change, found in by_change(table, name).items():
         means = [number(found[m, name].mean) if (m, name) in found else "–" for m in FORMS]
-        tau = _tau(found, name)
+        agreement = _tau(found, name)
         places = [_place(found, name, method) for method in ("GCM", "IGCM")]
-        lines.append([change, *means, *places, "–" if tau is None else f"{tau[0]:+.2f}"])
+        last = "–" if agreement is None else f"{agreement[0]:+.2f}"
+        lines.append([change, *means, *places, last])
     return markdown(["Change", *FORMS, "place of GCM", "place of IGCM", "tau"], lines)
+
+
+def place_after(table: pd.DataFrame, name: str, change: str, method: str) -> str:
+    """The place of a method among the nine of the paper after a change, or "as released"."""
+    return _place(by_change(table, name).get(change, {}), name, method)
+
+
+def tau(table: pd.DataFrame, name: str) -> str:
+    """Kendall's tau of our means of a data set with the paper's."""
+    found = _tau(_main(table), name)
+    return NOT_RUN if found is None else f"{found[0]:+.2f}"
 
 
 def by_change(table: pd.DataFrame, name: str) -> dict[str, Cells]:
@@ -200,8 +217,8 @@ def _tau(found: Cells, name: str) -> tuple[float, float] | None:
 
 def _place(found: Cells, name: str, method: str) -> str:
     """The place of a method among the nine of the paper."""
-    among = {m: found[m, name].mean for m in FORMS if (m, name) in found and m != "MLP"}
-    if method not in among:
+    among = {m: found[m, name].mean for m in NINE if (m, name) in found}
+    if len(among) < len(NINE):
         return "–"
     sign = 1.0 if TASKS[name].lower_is_better else -1.0
     return str(1 + sum(sign * mean < sign * among[method] for mean in among.values()))

@@ -86,7 +86,17 @@ FILES = {
     "crossings": ("crossings", len(crossings.fits(1))),
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
-GROWING = (*TRIALS_OF, *FINALS_OF, "untouched", "survival", "censoring", "ordinal", "distribution")
+GROWING = (
+    "public_released",
+    "public_changes",
+    *TRIALS_OF,
+    *FINALS_OF,
+    "untouched",
+    "survival",
+    "censoring",
+    "ordinal",
+    "distribution",
+)
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "timing", "public_released", "public_changes"}

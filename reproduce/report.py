@@ -191,13 +191,21 @@ def _warnings(results: Results) -> str:
 
 
 def _files(results: Results) -> str:
-    """A row a file: its command, its fits against those planned, and those that diverged."""
+    """A row a file: its command, its fits against those planned, those that diverged, and hours."""
     rows = []
     for name, (command, planned) in FILES.items():
         count, diverged = _fits(results, name) if planned else (0, 0)
         told = f"{count} of {planned}" if planned else "" if name in results else NOT_RUN
-        rows.append([f"`{name}.csv`", f"`{command}`", told, str(diverged) if planned else ""])
-    return markdown(["File", "Command", "Fits", "Diverged"], rows)
+        hours = _hours(results[name]) if planned and name in results else ""
+        found = [told, str(diverged) if planned else "", hours]
+        rows.append([f"`{name}.csv`", f"`{command}`", *found])
+    return markdown(["File", "Command", "Fits", "Diverged", "Hours"], rows)
+
+
+def _hours(table: pd.DataFrame) -> str:
+    """Seconds of all fits in hours, each counted once."""
+    hours = table.drop_duplicates([*KEY, "device"])["seconds"].sum() / 3600.0
+    return f"{hours:.1f}" if hours >= 0.05 else "< 0.1"
 
 
 def _figure(results: Results) -> str:

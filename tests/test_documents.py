@@ -66,7 +66,7 @@ def test_examples_of_the_catalogue_run(capsys: pytest.CaptureFixture[str]) -> No
     assert re.search(r"strict -\d\.\d+, implicit -\d\.\d+, difference [+-]\d\.\d+ ± ", printed)
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize(
     "document",
     [name for name, text in DOCUMENTS.items() if name.startswith("docs/") and "```python" in text],

@@ -106,6 +106,7 @@ def fuzz(examples, seed):
     run()
 
 
+@pytest.mark.long(keep=0)
 def test_a_random_table_gives_a_result_or_an_error_that_names_the_column():
     fuzz(40, 0)
 

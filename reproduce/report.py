@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from reproduce import (
 from reproduce.arguments import Refused
 from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.markdown import NOT_RUN, known_first, markdown, number
-from reproduce.result_files import FILES, FINALS_OF, GROWING, MANY_SETTINGS
+from reproduce.result_files import FILES, FINALS_OF, GROWING, MANY_SETTINGS, SURVIVAL
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY, read_results
 
@@ -229,12 +229,26 @@ def _standings(results: Results, file: str, before: str, *ours: str) -> str:
     return tables.standings(results[file], results[before], *ours)
 
 
+def joined(results: Results, files: Iterable[str]) -> pd.DataFrame:
+    """The tables of those of some files that are there.
+
+    :raises NotRun: with the first one, if none is.
+    """
+    files = list(files)
+    found = [results[file] for file in files if file in results]
+    if not found:
+        raise NotRun(files[0])
+    return pd.concat(found, ignore_index=True)
+
+
 def finals(results: Results) -> pd.DataFrame:
     """The final fits of the search on every data set that has some."""
-    found = [results[file] for file in FINALS_OF if file in results]
-    if not found:
-        raise NotRun(next(iter(FINALS_OF)))
-    return pd.concat(found, ignore_index=True)
+    return joined(results, FINALS_OF)
+
+
+def _survival(make: Callable[..., str]) -> Callable[..., str]:
+    """Text of the survival tables of all data sets."""
+    return lambda results, *of: make(joined(results, SURVIVAL), *of)
 
 
 def many(results: Results) -> pd.DataFrame:
@@ -267,6 +281,10 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "ahead": _paper(quoted.ahead),
     "place": _paper(quoted.place),
     "searched": lambda results, *metrics: search_tables.means(finals(results), *metrics),
+    "survival": _survival(survival.report),
+    "survival_level": _survival(survival.level_with_first),
+    "survival_splits": _survival(survival.splits),
+    "survival_worth": _survival(survival.worth),
     "many_sets": lambda results, metric: many_sets.report(many(results), metric),
     "searched_differences": lambda results, *of: search_tables.differences(finals(results), *of),
 }
@@ -308,10 +326,6 @@ TABLES: dict[str, Callable[..., str]] = {
     "loans": tables.every_metric,
     "falls": falls.report,
     "soak": soak.report,
-    "survival": survival.report,
-    "survival_level": survival.level_with_first,
-    "survival_splits": survival.splits,
-    "survival_worth": survival.worth,
     "censoring": censoring.report,
     "ordinal": ordinal.report,
     "distribution": distribution.report,

@@ -42,6 +42,7 @@ _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
 _SPACES = sum(method.space is not None for method in SEARCHED.values())
 TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
 FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
+SURVIVAL = [Path(survival.file_of(name)).stem for name in survival.TABLES]
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -78,7 +79,7 @@ FILES = {
     "loans": ("loans", 5 * len(loans.METHODS)),
     "falls": ("falls", len(falls.fits(1, [*falls.KINDS]))),
     "soak": ("soak", 0),
-    "survival": ("survival", 50 * len(survival.TABLES) * len(survival.METHODS)),
+    **{file: ("survival", 50 * len(survival.METHODS)) for file in SURVIVAL},
     "censoring": ("censoring", 80),
     "ordinal": ("ordinal", 10 * len(ordinal.DATASETS) * len(ordinal.METHODS)),
     "distribution": ("distribution", 10 * len(distribution.DATASETS) * len(distribution.METHODS)),
@@ -92,7 +93,7 @@ GROWING = (
     *TRIALS_OF,
     *FINALS_OF,
     "untouched",
-    "survival",
+    *SURVIVAL,
     "censoring",
     "ordinal",
     "distribution",

@@ -218,6 +218,11 @@ def _places(table: pd.DataFrame, metric: str) -> Iterator[tuple[str, str, Place,
             yield name, place.method, place, adjusted.get(place.method, 1.0)
 
 
+def file_of(name: str) -> str:
+    """The file of the results of a table."""
+    return f"survival_{name}.csv"
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce survival`."""
     parser.add_argument("--datasets", nargs="+", choices=list(TABLES), default=list(TABLES))
@@ -235,15 +240,17 @@ def main(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     limit: dict[str, Any] = {"shuffled": 1} if arguments.quick else {}
     settings = as_json({"scikit-survival": sksurv.__version__, **limit})
-    fits = [
-        Fit("survival", name, "default", "5-fold", f"{repeat}.{fold}", repeat, method, settings)
-        for repeat in range(1 if arguments.quick else arguments.repeats)
-        for name in arguments.datasets
-        for fold in range(1 if arguments.quick else FOLDS)
-        for method in arguments.methods
-    ]
-    table = run_fits(arguments.output / "survival.csv", fits, run, arguments)
+    tables = []
+    for name in arguments.datasets:
+        fits = [
+            Fit("survival", name, "default", "5-fold", f"{repeat}.{fold}", repeat, method, settings)
+            for repeat in range(1 if arguments.quick else arguments.repeats)
+            for fold in range(1 if arguments.quick else FOLDS)
+            for method in arguments.methods
+        ]
+        tables.append(run_fits(arguments.output / file_of(name), fits, run, arguments))
+    table = pd.concat(tables, ignore_index=True)
     for metric in METRICS:
         print(f"\n{metric}\n\n{report(table, metric)}")
     print(f"\nWhat directions gain\n\n{worth(table)}")
-    print(f"\nwritten: {arguments.output / 'survival.csv'}")
+    print(f"\nwritten: {arguments.output}")

@@ -116,7 +116,7 @@ def test_every_rival_on_a_small_table(tmp_path, capsys):
     asked = ["--quick", "--jobs", "1", "--datasets", "veteran", "--methods"]
     rivals = [name for name in survival.METHODS if name not in (survival.OURS, survival.FREE)]
     survival.main(options(survival, tmp_path, *asked, *rivals))
-    table = pd.read_csv(tmp_path / "survival.csv")
+    table = pd.read_csv(tmp_path / "survival_veteran.csv")
     assert set(table["metric"]) == set(survival.METRICS)
     assert table["value"].notna().all()
     told = capsys.readouterr().out

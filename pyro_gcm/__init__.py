@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyro_gcm.models import GCM, IGCM
     from pyro_gcm.sampling import PosteriorDraws
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "GCM",
     "IGCM",

@@ -1,8 +1,9 @@
-"""What is installed: the package alone, with its types and its licence, the same from any folder."""
+"""What is installed: the package with its types and its licence, the same from any folder."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,8 +77,9 @@ def test_the_source_distribution_has_what_the_wheel_is_built_from(built: list[Pa
     assert path.stat().st_size < 1_000_000
 
 
-def test_the_version_is_one() -> None:
+def test_a_release_has_one_version_and_one_date() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {pyro_gcm.__version__}\n" in citation
+    (date,) = re.findall(r"^date-released: (\S+)$", citation, flags=re.MULTILINE)
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"\n## [{pyro_gcm.__version__}]" in changes
+    assert f"\n## [{pyro_gcm.__version__}] - {date}\n" in changes

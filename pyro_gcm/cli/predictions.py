@@ -36,30 +36,20 @@ def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Seq
     return QUANTILES if has and model.kind != "survival" else ()
 
 
-def single(model: SavedModel, X: pd.DataFrame) -> npt.NDArray[np.float64]:
-    """The one prediction that is monotone: a probability, a mean, a mean place or a risk, [n]."""
-    found: npt.NDArray[np.float64]
-    if model.kind == "classifier":
-        found = model.estimator.predict_proba(X)[:, 1]
-    elif model.kind == "ordinal":
-        found = model.estimator.predict_mean(X)
-    else:
-        found = model.estimator.predict(X)
-    return found
-
-
 def predictions(
     model: SavedModel, X: pd.DataFrame, quantiles: Sequence[float]
 ) -> dict[str, npt.NDArray[Any]]:
     """The columns of predictions, by name."""
+    from pyro_gcm.estimators.kinds import monotone_prediction
+
     estimator = model.estimator
     with blamed("DATA"):
         if model.kind == "ordinal":
             shares, labels = estimator.predict_proba(X), np.array(model.labels, dtype=object)
             found = {f"probability_{label}": shares[:, at] for at, label in enumerate(labels)}
             found |= {"level": estimator.predict(X), "median": estimator.predict_median(X)}
-            return {**found, "mean_place": single(model, X)}
-        prediction = single(model, X)
+            return {**found, "mean_place": monotone_prediction(model.estimator, X)}
+        prediction = monotone_prediction(model.estimator, X)
         if model.kind == "classifier":
             labels = np.array(model.labels, dtype=object)
             return {"probability": prediction, "class": labels[(prediction > 0.5).astype(int)]}

@@ -35,11 +35,6 @@ def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Seq
     return QUANTILES if has and model.kind != "survival" else ()
 
 
-def single(model: SavedModel, X: pd.DataFrame) -> npt.NDArray[np.float64]:
-    """The one prediction that is monotone: a probability, a mean, a mean place or a risk, [n]."""
-    return outputs.monotone(model.estimator, X)
-
-
 def predictions(model: SavedModel, X: pd.DataFrame, quantiles: Sequence[float]) -> outputs.Columns:
     """The columns of predictions, by name."""
     labels = model.labels if hasattr(model.estimator, "classes_") else None

@@ -32,6 +32,7 @@ class Saved(MonotoneEstimator):
             "features": int(self.n_features_in_),
             "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
             "iterations": int(self.n_iter_),
+            "training": self.training_,
         }
         if hasattr(self, "classes_"):
             data["classes"] = [self.classes_.dtype.str, self.classes_.tolist()]
@@ -67,6 +68,7 @@ class Saved(MonotoneEstimator):
         made = cls(**{name: _option(value) for name, value in data["options"].items()})
         made.encoding_ = TableEncoding.from_json(data["columns"])
         made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
+        made.training_ = data.get("training", {})  # folders of the first version have none
         if data["names"]:
             made.feature_names_in_ = np.array(data["names"], dtype=object)
         if "classes" in data:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm.estimators.kinds import kind_of, monotone_prediction
+
 #: Rows that are predicted at once; the predictions are the same for any number.
 BLOCK = 8192
 
@@ -17,18 +19,6 @@ Columns = dict[str, npt.NDArray[Any]]
 def has_quantiles(estimator: Any) -> bool:
     """Whether the estimator predicts quantiles, of y or of the time of the event."""
     return hasattr(estimator, "predict_quantiles") or hasattr(estimator, "predict_quantile")
-
-
-def monotone(estimator: Any, X: Any) -> npt.NDArray[np.float64]:
-    """The one prediction that is monotone: a probability, a mean, a mean place or a risk, [n]."""
-    found: npt.NDArray[np.float64]
-    if hasattr(estimator, "predict_mean"):  # of an ordinal y, the mean place of its level
-        found = estimator.predict_mean(X)
-    elif hasattr(estimator, "predict_proba"):
-        found = estimator.predict_proba(X)[:, 1]
-    else:
-        found = estimator.predict(X)
-    return found
 
 
 def predictions(
@@ -44,23 +34,23 @@ def predictions(
 
     :param labels: what the classes or levels are called; as in `fit` by default.
     """
-    if hasattr(estimator, "predict_proba"):
+    kind, one = kind_of(estimator), monotone_prediction(estimator, X)
+    if kind in ("classifier", "ordinal"):
         names = estimator.classes_ if labels is None else np.array(list(labels), dtype=object)
-        if not hasattr(estimator, "predict_mean"):
-            probability = monotone(estimator, X)
-            return {"probability": probability, "class": names[(probability > 0.5).astype(int)]}
+        if kind == "classifier":
+            return {"probability": one, "class": names[(one > 0.5).astype(int)]}
         shares = estimator.predict_proba(X)
         return {
             **{f"probability_{name}": shares[:, at] for at, name in enumerate(names)},
             "level": estimator.predict(X),
             "median": estimator.predict_median(X),
-            "mean_place": monotone(estimator, X),
+            "mean_place": one,
         }
-    if hasattr(estimator, "predict_quantile"):
-        found = {"risk": monotone(estimator, X), "median": estimator.predict_median(X)}
+    if kind == "survival":
+        found = {"risk": one, "median": estimator.predict_median(X)}
         values = estimator.predict_quantile(X, quantiles) if quantiles else None
     else:
-        found = {"mean": monotone(estimator, X)}
+        found = {"mean": one}
         values = estimator.predict_quantiles(X, quantiles) if quantiles else None
     if values is None:
         return found

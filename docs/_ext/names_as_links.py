@@ -1,5 +1,6 @@
 """Code that is a public name, in pages and docstrings, becomes a link to the reference."""
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -11,10 +12,8 @@ def targets(names: dict[str, tuple[str, Any]]) -> dict[str, str]:
     """The page of each way to write a name: its paths, and its last part where that is telling."""
     found: dict[str, set[str]] = {}
     for path, (page, _) in names.items():
-        short, last = path.removeprefix("pyro_gcm."), path.rpartition(".")[2]
-        spellings = {path, short}
-        if "_" in last or last != last.lower():  # not `fit`, which is a method as well
-            spellings.add(last)
+        spellings = {path, path.removeprefix("pyro_gcm."), path.rpartition(".")[2]}
+        spellings = {name for name in spellings if re.search("[.A-Z_]", name)}  # `fit` is a method
         for spelling in spellings:
             found.setdefault(spelling, set()).add(page)
     return {spelling: pages.pop() for spelling, pages in found.items() if len(pages) == 1}

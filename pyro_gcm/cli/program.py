@@ -19,6 +19,7 @@ from pyro_gcm.cli.info import info
 from pyro_gcm.cli.output import written
 from pyro_gcm.cli.plot import plot
 from pyro_gcm.cli.predict import predict
+from pyro_gcm.cli.report import report
 from pyro_gcm.cli.required import required
 from pyro_gcm.cli.surface import surface
 from pyro_gcm.files.writing import one_line
@@ -55,7 +56,8 @@ def _program(
 ) -> None: ...
 
 
-for _command in (fit, predict, surface, required, audit, plot, info):
+_COMMANDS = (fit, predict, surface, required, audit, plot, report, info)
+for _command in _COMMANDS:
     app.command(epilog=EXIT_CODES)(_command)
 
 
@@ -104,4 +106,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(code or 0)
 
 
-_NAMES = [command.__name__ for command in (fit, predict, surface, required, audit, plot, info)]
+_NAMES = [command.__name__ for command in _COMMANDS]

@@ -68,6 +68,24 @@ def test_the_documented_session_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.long(keep=0)
+def test_the_transcript_shows_what_the_commands_print() -> None:
+    transcript = (ROOT / "docs" / "start_from_a_shell.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", transcript, flags=re.DOTALL)
+    exec(compile(example, "start_from_a_shell.md", "exec"), {})
+    few = {"fit": ["--members=2"], "audit": ["--pairs=30"]}
+    for line in re.findall(r"^\$ pyro-gcm (.*)$", transcript, flags=re.MULTILINE):
+        arguments = shlex.split(line)
+        done = run(*arguments, "--quiet", *few.get(arguments[0], []))
+        assert done.code == 0, (line, done.err)
+        if arguments[0] in ("fit", "audit"):
+            shown = done.out[: done.out.index("┘" if arguments[0] == "fit" else ":")]
+            assert f"$ pyro-gcm {line}\n{shown}" in transcript
+    assert Path("report.html").stat().st_size > 100_000
+    (header,) = re.findall(r"scores\.csv\n(mean,.*)\n", transcript)
+    assert Path("scores.csv").read_text().startswith(header)
+
+
+@pytest.mark.long(keep=0)
 def test_an_interrupt_ends_with_one_line_and_nothing_written(tmp_path: Path) -> None:
     options = "--target=default", "--increasing=debt", "--out=new", "--epochs=100000", "--quiet"
     command = [sys.executable, "-m", "pyro_gcm.cli", "fit", str(tmp_path / "data.csv"), *options]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         models,
         nets,
         plots,
+        report,
         sampling,
     )
     from pyro_gcm.arviz_export import to_arviz
@@ -57,6 +58,7 @@ __all__ = [
     "nets",
     "plots",
     "render_model",
+    "report",
     "sampling",
     "save",
     "to_arviz",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from reports import KINDS, fitted, outcomes, report, table
+from reports import fitted, outcomes, report, table
 
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
@@ -21,23 +21,6 @@ SAYS = {
     "ordinal": ("Base rates of the levels", "accuracy", "mean distance", "at least a level"),
     "survival": ("base rate", "concordance", "Kaplan and Meier", "Thirds of the rows"),
 }
-
-
-def check_kind(kind: str, path: Path) -> None:
-    X, score = table()
-    y = outcomes(kind, score)
-    model = fitted(kind, X, y)
-    written, page = report(model, X, y, path, target="loss", source="rows.csv")
-    page.check()
-    for words in (*SAYS[kind], "rows.csv", "they are strict", "Passed. No violation"):
-        assert words in page.text
-    assert len(page.pictures) == 4
-    assert page.text.count("column by column") == 3
-    assert written.scores
-    assert written.audit is not None
-    assert written.audit.passed
-    for name in ("debt", "income"):
-        assert f"Response curve of “{name}”" in page.source
 
 
 def test_a_classifier_is_reported_and_names_are_escaped(tmp_path: Path) -> None:
@@ -57,9 +40,21 @@ def test_a_classifier_is_reported_and_names_are_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.long(keep=0)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_reported(kind: str, tmp_path: Path) -> None:
-    check_kind(kind, tmp_path / "report.html")
+@pytest.mark.parametrize("kind", ["regressor", "distribution", "ordinal", "survival"])
+def test_every_other_kind_is_reported(kind: str, tmp_path: Path) -> None:
+    X, score = table()
+    y = outcomes(kind, score)
+    model = fitted(kind, X, y, {"debt": 1})
+    written, page = report(model, X, y, tmp_path / "a.html", target="loss", source="rows.csv")
+    page.check()
+    for words in (*SAYS[kind], "rows.csv", "they are strict", "Passed. No violation"):
+        assert words in page.text
+    assert len(page.pictures) == 3
+    assert page.source.count("column by column</p>") == 3
+    assert written.scores
+    assert written.audit is not None
+    assert written.audit.passed
+    assert "Response curve of “debt”" in page.source
 
 
 @pytest.mark.long(keep=0)

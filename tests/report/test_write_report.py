@@ -61,7 +61,7 @@ def test_every_other_kind_is_reported(kind: str, tmp_path: Path) -> None:
 def test_figures_are_those_of_the_estimator(tmp_path: Path) -> None:
     X, score = table()
     y = outcomes("classifier", score)
-    model = fitted("classifier", X, y)
+    model = fitted("classifier", X, y, {"debt": 1})
     written, page = report(model, X, y, tmp_path / "report.html")
     rate, accuracy = (y == "yes").mean(), model.score(X, y)
     assert written.scores["accuracy"] == accuracy
@@ -103,8 +103,8 @@ def test_sections_without_a_meaning_are_left_out_with_a_sentence(tmp_path: Path)
     one, page = report(free, X[y == "no"], y[y == "no"], tmp_path / "one.html")
     assert "auc" not in one.scores
     assert "All rows have the same outcome" in page.text
-    still = fitted("classifier", X, y)
-    _, page = report(still, X.assign(debt=1.0, income=np.nan), y, tmp_path / "still.html")
+    still = fitted("classifier", X, y, {"debt": 1})
+    _, page = report(still, X.assign(debt=1.0), y, tmp_path / "still.html")
     assert "two different values in these rows" in page.text
 
 
@@ -114,7 +114,7 @@ def test_a_failed_audit_is_told_with_its_worst_pair(
 ) -> None:
     X, score = table()
     y = outcomes("regressor", score)
-    model = fitted("regressor", X, y)
+    model = fitted("regressor", X, y, {"debt": 1})
     right = type(model).predict
     monkeypatch.setattr(type(model), "predict", lambda self, X: -right(self, X))
     written, page = report(model, X, None, tmp_path / "report.html")

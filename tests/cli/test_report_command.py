@@ -26,7 +26,7 @@ def test_outcomes_are_read_as_fit_read_them(models: Models) -> None:
     assert done.json["audit"] == {"passed": True, "pairs": 10, "violations": 0}
     model = pyro_gcm.load(models("survival"))
     came = data["event"].to_numpy() == 1, data["time"].to_numpy()
-    assert done.json["scores"] == {"concordance": model.score(data, came)}
+    assert done.json["scores"] == {"concordance": model.score(data[model.feature_names_in_], came)}
     page = Path("report.html").read_text(encoding="utf-8")
     for words in ("data.csv", "the event “event” comes by “time” = 0.5", "survival"):
         assert words in page

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.estimator import MonotoneEstimator
+
+if TYPE_CHECKING:
+    from pyro_gcm.scoring import Scorer
 
 
 class Saved(MonotoneEstimator):
@@ -38,6 +42,25 @@ class Saved(MonotoneEstimator):
         for number, model in enumerate(self.bootstrap_models_):
             models[f"bootstrap_{number}"] = model
         return data, models
+
+    def scorer(
+        self,
+        *,
+        keep: Sequence[str] = (),
+        quantiles: Sequence[float] = (),
+        level: float | None = None,
+    ) -> Scorer:
+        """A function of a batch of rows that can be pickled, see `pyro_gcm.scoring.Scorer`.
+
+        :param keep: columns of the batch to copy to the result.
+        :param quantiles: of y, or of the time of an event, in (0, 1).
+        :param level: of bands around the prediction.
+        :raises sklearn.exceptions.NotFittedError: before `fit`.
+        :raises ValueError: as `Scorer` does.
+        """
+        from pyro_gcm.scoring import Scorer
+
+        return Scorer(self, keep=keep, quantiles=quantiles, level=level)
 
     @classmethod
     def from_saved_state(cls, data: dict[str, Any], parts: dict[str, Any]) -> Any:

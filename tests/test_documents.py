@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
+import shlex
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pyro
 import pytest
 import torch
 
+from pyro_gcm import cli
 from pyro_gcm.distributions import families
 from pyro_gcm.inference.training_pair import ELBOS
 from pyro_gcm.models import GCM, IGCM
@@ -23,8 +27,8 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in (
-        ROOT / "README.md",
-        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted(ROOT.glob("*.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "notebooks").glob("*.md")),
     )
 }
@@ -41,11 +45,33 @@ def isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def run_examples(document: str) -> dict[str, Any]:
+def run_examples(document: str, *, commands: bool = False) -> dict[str, Any]:
+    """Run the examples of a page; what it shows in a block `text` after one has to be printed.
+
+    :param commands: whether lines of shell blocks that begin with `pyro-gcm` run too.
+    """
     namespace: dict[str, Any] = {}
-    for example in re.findall(r"```python\n(.*?)```", DOCUMENTS[document], flags=re.DOTALL):
-        exec(compile(example, document, "exec"), namespace)
+    blocks = r"```(python|bash)\n(.*?)```(?:\s*```text\n(.*?)```)?"
+    for language, example, shown in re.findall(blocks, DOCUMENTS[document], flags=re.DOTALL):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            if language == "python":
+                exec(compile(example, document, "exec"), namespace)
+            elif commands:
+                for line in re.findall(r"^pyro-gcm (.*)", example, flags=re.MULTILINE):
+                    assert cli.main([*shlex.split(line), "--quiet"]) == 0
+        print(printed.getvalue(), end="")
+        if shown:
+            assert_alike(printed.getvalue(), shown)
     return namespace
+
+
+def assert_alike(printed: str, shown: str) -> None:
+    """The same words, and numbers that differ by what another machine may change."""
+    number = r"-?\d+(?:\.\d*)?(?:e[+-]\d+)?"
+    assert re.sub(number, "#", printed).split() == re.sub(number, "#", shown).split()
+    found, wanted = ([float(n) for n in re.findall(number, text)] for text in (printed, shown))
+    assert found == pytest.approx(wanted, rel=0.1, abs=0.02)
 
 
 def test_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,10 +95,34 @@ def test_examples_of_the_catalogue_run(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.long(keep=2)
 @pytest.mark.parametrize(
     "document",
-    [name for name, text in DOCUMENTS.items() if name.startswith("docs/") and "```python" in text],
+    [
+        name
+        for name, text in DOCUMENTS.items()
+        if re.match(r"docs/(?!start)[^/]*$", name) and "```python" in text
+    ],
 )
 def test_examples_of_the_documentation_run(document: str) -> None:
     assert run_examples(document)
+
+
+@pytest.mark.long(keep=0)
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if "/guides/" in name])
+def test_examples_of_the_guides_run(document: str) -> None:
+    assert run_examples(document)
+
+
+@pytest.mark.long(keep=0)
+def test_examples_and_commands_of_the_start_page_run(tmp_path: Path) -> None:
+    assert run_examples("docs/start.md", commands=True)
+    for name in ("loans/weights.safetensors", "from_csv/weights.safetensors", "scores.csv"):
+        assert (tmp_path / name).stat().st_size > 0
+
+
+def test_shown_output_is_compared() -> None:
+    assert_alike("AUC 0.8361 [1 2]\n", "AUC 0.8359\n[1 2]\n")
+    for other in ("AUC 0.7 [1 2]", "AUC 0.8361", "AUC 0.8361 [1 inf]", "auc 0.8361 [1 2]"):
+        with pytest.raises(AssertionError):
+            assert_alike("AUC 0.8361 [1 2]", other)
 
 
 @pytest.mark.parametrize(

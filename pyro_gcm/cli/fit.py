@@ -172,9 +172,9 @@ def fit(
     X = frame[roles.inputs]
     with blamed(f"DATA {data}"):
         estimator.fit(X.iloc[train], found.y[train])
-    from pyro_gcm.cli.scores import scores
+    from pyro_gcm.estimators.scores import scores
 
-    reached = scores(found.kind, estimator, X.iloc[test], found.y[test]) if len(test) else {}
+    reached = scores(estimator, X.iloc[test], found.y[test]) if len(test) else {}
     estimator.set_params(verbose=False)
     notes: dict[str, Any] = {
         "target": target,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm._options import checks, flag
+from pyro_gcm._warn import warn_user
 from pyro_gcm.estimators.bands import bands_of, check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.moving import MovingColumn, index_of
@@ -76,11 +76,10 @@ class Answers(MonotoneEstimator):
             found = {name: code.next_level(value, below) for name, value in found.items()}
         beyond = (found["required"] < code.low) | (found["required"] > code.high)
         if beyond.any():
-            warnings.warn(
+            warn_user(
                 f"{code.label}: {beyond.sum()} of {len(beyond)} required values are beyond the "
                 f"training rows, which go from {code.value_at(code.low)} to "
-                f"{code.value_at(code.high)}",
-                stacklevel=2,
+                f"{code.value_at(code.high)}"
             )
         found = {name: code.values_at(value) for name, value in found.items()}
         index = X.index if isinstance(X, pd.DataFrame) else None

@@ -58,8 +58,11 @@ def test_required_values_do_what_was_asked(classifier, table, feature, below, pr
 
 def test_required_values_beyond_the_training_rows_are_told(classifier, table):
     X = table[0][:30]
-    with pytest.warns(UserWarning, match="column 'debt': .* of 30 required values are beyond"):
+    with pytest.warns(
+        UserWarning, match="column 'debt': .* of 30 required values are beyond"
+    ) as told:
         found = classifier.required(X, "debt", 0.999)
+    assert told[0].filename == __file__
     assert found["beyond"].any()
     assert list(found.index) == list(X.index)
 

@@ -197,6 +197,7 @@ PEAK = """
 
 @pytest.mark.long(keep=0)
 def test_working_memory_is_limited() -> None:
+    pytest.importorskip("resource")  # not on Windows
     # All planes of a coordinate at once would take 200 MB.
     program = [sys.executable, "-c", textwrap.dedent(PEAK)]
     used = float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)

@@ -19,7 +19,13 @@ from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit, fit_members
-from pyro_gcm.estimators import GCMClassifier, IGCMRegressor
+from pyro_gcm.estimators import (
+    GCMClassifier,
+    GCMOrdinal,
+    GCMRegressor,
+    GCMSurvival,
+    IGCMRegressor,
+)
 from pyro_gcm.models.member_settings import MemberSettings
 
 FIXTURES = Path(__file__).with_name("fixtures")
@@ -75,11 +81,19 @@ def new_rows() -> pd.DataFrame:
 
 
 def estimators() -> dict[str, Any]:
-    """A strict and an implicit one."""
+    """A strict and an implicit one, and the other kinds of outcome."""
     X, y = table()
     options = {"monotonic_cst": {"income": 1, "grade": 1}, "hidden": 6, "epochs": 3}
-    classifier = GCMClassifier(**options, members=2).fit(X, y)
-    return {"classifier": classifier, "regressor": IGCMRegressor(**options).fit(X, 2.0 + X.owner)}
+    strict = {**options, "members": 2}
+    times = np.empty(len(X), dtype=[("event", bool), ("time", float)])
+    times["event"], times["time"] = y == "yes", 1.0 + np.arange(len(X)) % 7
+    return {
+        "classifier": GCMClassifier(**strict).fit(X, y),
+        "regressor": IGCMRegressor(**options).fit(X, 2.0 + X.owner),
+        "ordinal": GCMOrdinal(**strict).fit(X, np.arange(len(X)) % 3),
+        "survival": GCMSurvival(**strict, horizon=3.0).fit(X, times),
+        "distribution": GCMRegressor(**strict, response="distribution").fit(X, times["time"]),
+    }
 
 
 def computed(model: Any, x: Tensor, r: Tensor) -> dict[str, Tensor]:
@@ -90,7 +104,11 @@ def computed(model: Any, x: Tensor, r: Tensor) -> dict[str, Tensor]:
             "predict_proba": torch.from_numpy(model.predict_proba(new_rows())),
             "draws of bands": torch.from_numpy(np.ascontiguousarray(draws)),
         }
-    if isinstance(model, IGCMRegressor):
+    if isinstance(model, GCMOrdinal):
+        return {"predict_proba": torch.from_numpy(model.predict_proba(new_rows()))}
+    if isinstance(model, GCMSurvival):
+        return {"risk": torch.from_numpy(model.predict(new_rows()))}
+    if isinstance(model, IGCMRegressor | GCMRegressor):
         return {"predict": torch.from_numpy(np.asarray(model.predict(new_rows())))}
     return {
         "predict": model.predict(x, r),

@@ -15,10 +15,25 @@ from pyro_gcm.io import read_card
 FOLDERS = sorted(path.parent for path in FIXTURES.glob("*/*/manifest.json"))
 
 
-def test_there_is_one_folder_of_each_kind_and_they_are_small() -> None:
-    names = [path.name for path in FOLDERS if path.parent.name == "0.1.0"]
-    assert names == ["classifier", "gcm", "igcm", "members", "regressor"]
-    assert sum(path.stat().st_size for path in FIXTURES.rglob("*") if path.is_file()) < 200_000
+#: What was saved by each version.
+KINDS = {
+    "0.1.0": {"classifier", "gcm", "igcm", "members", "regressor"},
+    "0.2.0": {
+        *("classifier", "distribution", "gcm", "igcm", "members", "ordinal", "regressor"),
+        "survival",
+    },
+}
+
+
+@pytest.mark.parametrize("version", KINDS)
+def test_there_is_one_folder_of_each_kind_and_they_are_small(version: str) -> None:
+    assert {path.name for path in FOLDERS if path.parent.name == version} == KINDS[version]
+    files = (FIXTURES / version).rglob("*")
+    assert sum(path.stat().st_size for path in files if path.is_file()) < 300_000
+
+
+def test_this_version_has_its_folders() -> None:
+    assert pyro_gcm.__version__ in KINDS
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: f"{path.parent.name} {path.name}")

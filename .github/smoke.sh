@@ -26,9 +26,9 @@ run() {
   echo "# $((SECONDS - start)) s"
 }
 run pyro-gcm --version
-run pyro-gcm fit loans.csv --target default --increasing debt --decreasing income --test-share 0.2 --epochs 20 --out model
+run pyro-gcm fit loans.csv --target default --increasing debt --decreasing income --test-share 0.2 --epochs 20 --quiet --out model
 run pyro-gcm info model
-run pyro-gcm audit model loans.csv --pairs 2000
-run pyro-gcm required model loans.csv --column debt --probability 0.3 --below --out debts.csv
+run pyro-gcm audit model loans.csv --pairs 300 --quiet
+run pyro-gcm report model loans.csv --out report.html --quiet
 run pyro-gcm predict model loans.csv --bands --out scores.csv
-[[ $(wc -l <scores.csv) -eq 501 ]]
+[[ $(wc -l <scores.csv) -eq 501 && -s report.html ]]

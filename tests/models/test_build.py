@@ -21,7 +21,7 @@ from pyro_gcm.nets import (
 )
 
 UNKNOWN = {
-    "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], or a torch module that takes x to .*, got 'uniform'"),
+    "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], or a .* x to .*'uniform'"),
     "guide": ("flow", r"\['prior', 'amortised', 'amortised_full', .*\], or a torch module .*, got 'flow'"),
     "response": ("count", r"\['binary', 'continuous', 'distribution', .*\], got 'count'"),
     "p0": ("learned", r"\['constant', 'conditional'\], got 'learned'"),

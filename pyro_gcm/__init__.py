@@ -1,4 +1,26 @@
-"""Monotone probabilities as order events between a revenue and a latent cost, in Pyro."""
+"""Monotone probabilities as order events between a revenue and a latent cost, in Pyro.
+
+Where to start:
+
+- With a table: `estimators`, which have scikit-learn's interface, such as
+  `estimators.GCMClassifier(monotonic_cst={"debt": 1}).fit(X, y)`. The same from a shell:
+  `pyro-gcm --help`.
+- With tensors x, r, y, or as a Pyro program: `GCM(x_dim, r_dim)`, strictly monotone, or `IGCM`,
+  which may fall; `fit` trains them, `model.predict(x, r)` and `model.cost_posterior(x, r, y)` ask.
+- With a model of any other library: `audit_monotonicity`, or `audit.audit_table` for tables,
+  searches for predictions that fall.
+
+`save` and `load` keep models and estimators in folders. `help` of each name says more.
+
+>>> import torch
+>>> from pyro_gcm import GCM, fit
+>>> x, r = torch.randn(200, 3), torch.rand(200, 2)  # free and monotone inputs
+>>> y = x[:, 0] + r.sum(1) > 1
+>>> model = GCM(x_dim=3, r_dim=2)
+>>> result = fit(model, x, r, y, epochs=2, progress=False)
+>>> bool((model.predict(x, r + 0.1) >= model.predict(x, r)).all())
+True
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -17,6 +39,7 @@ if TYPE_CHECKING:
         models,
         nets,
         plots,
+        report,
         sampling,
     )
     from pyro_gcm.arviz_export import to_arviz
@@ -30,7 +53,7 @@ if TYPE_CHECKING:
     from pyro_gcm.models import GCM, IGCM
     from pyro_gcm.sampling import PosteriorDraws
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "GCM",
     "IGCM",
@@ -57,6 +80,7 @@ __all__ = [
     "nets",
     "plots",
     "render_model",
+    "report",
     "sampling",
     "save",
     "to_arviz",

@@ -66,7 +66,7 @@ _ABOUT = {
     "weights that learn": ("GCM", "IGCM"),
 }
 #: What is not in the name of a network's settings.
-_OF_NETWORKS = ("z_dim", "loss_type", "own_sign", "weights_learn")
+_OF_NETWORKS = ("z_dim", "draws", "loss_type", "own_sign", "weights_learn")
 QUICK: Settings = {"epochs": 2, "rows": 100}
 #: Share of the training rows on which the epoch is chosen where it is not on the test rows.
 VALIDATION = 0.1

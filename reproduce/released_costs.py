@@ -20,7 +20,7 @@ from reproduce.released_forms import (
 
 #: Weight of the bound on the revenues of IGCM.
 RECONSTRUCTION = 0.01
-#: Draws of z of a row in training, and in a prediction.
+#: Draws of z of a row in training, unless an option says otherwise, and in a prediction.
 DRAWS, TEST_DRAWS = 32, 128
 
 
@@ -41,7 +41,7 @@ class GCM(Form):
 
     The weights p(z) / q(z|x) are constants in the gradient. Options: `z_dim`; `loss_type`, 0 for
     cross-entropy and 1 for targets moved to 0.1 and 0.9; `weights_learn`, for weights that are
-    none.
+    none; `draws` of z of a training row.
     """
 
     def sizes(self) -> Sizes:
@@ -117,7 +117,7 @@ class GCM(Form):
     def loss(
         self, p: Parameters, x: Tensor, r: Tensor, y: Tensor, noise: torch.Generator
     ) -> Tensor:
-        shape = (*y.shape, DRAWS, self.options["z_dim"])
+        shape = (*y.shape, self.options.get("draws", DRAWS), self.options["z_dim"])
         drawn = self.costs(p, x, r, torch.randn(shape, generator=noise, device=x.device))
         bound = self.bound(p, drawn, y)
         return -bound.mean(1) - self.bound_of_revenues(p, r, noise)

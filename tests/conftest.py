@@ -46,22 +46,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     ``@pytest.mark.long(keep=3)`` keeps 3 cases, by default one in ten. The sample depends on
     the seed and on the name of the test alone, so that all workers draw the same one. Every case
-    runs with ``--long all``, or where a test is named on the command line (``file::test``).
+    runs with ``--long all``, or where a test is named on the command line (``file::test``); those
+    beyond the sample then run without coverage, which takes a third of their time.
     """
-    if config.getoption("--long") == "all" or any("::" in arg for arg in config.args):
+    if any("::" in arg for arg in config.args):
         return
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if item.get_closest_marker("long"):
             cases[item.nodeid.partition("[")[0]].append(item)
-    dropped: set[pytest.Item] = set()
+    beyond: set[pytest.Item] = set()
     for name, of_test in cases.items():
         marker = of_test[0].get_closest_marker("long")
         keep = marker.kwargs.get("keep", len(of_test) // 10) if marker else 0
         draw = random.Random(f"{config.getoption('--long-seed')} {name}")
-        dropped.update(draw.sample(of_test, max(0, len(of_test) - keep)))
-    config.hook.pytest_deselected(items=list(dropped))
-    items[:] = [item for item in items if item not in dropped]
+        beyond.update(draw.sample(of_test, max(0, len(of_test) - keep)))
+    if config.getoption("--long") == "all":
+        for item in beyond:
+            item.add_marker("no_cover")  # of pytest-cov
+        return
+    config.hook.pytest_deselected(items=list(beyond))
+    items[:] = [item for item in items if item not in beyond]
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

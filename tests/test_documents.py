@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
     for path in (
-        ROOT / "README.md",
+        *sorted(ROOT.glob("*.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "notebooks").glob("*.md")),
     )

@@ -30,6 +30,7 @@ print(*(name for name in {slow} if name in sys.modules))
 """
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("call", CALLS)
 def test_first_call_imports_nothing_slow(call: str) -> None:
     code = CODE.format(call=CALLS[call], slow=list(SLOW))

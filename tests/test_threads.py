@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -258,9 +259,8 @@ def test_threads_take_turns_and_an_error_gives_the_turn_back() -> None:
     assert sorted(turns) == [0] * 200 + [1] * 200 + [2] * 200
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_that_is_forked_while_a_thread_is_inside_goes_on() -> None:
-    import os
-
     inside, leave = threading.Event(), threading.Event()
 
     def hold() -> None:

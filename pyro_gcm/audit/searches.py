@@ -13,6 +13,7 @@ from pyro_gcm.audit.predictors import Array, Predictor
 from pyro_gcm.audit.refine import climb, wander
 from pyro_gcm.audit.result import Tally, Witness
 
+#: Ways to search for pairs of revenues between which a prediction falls.
 SEARCHES = ("random", "grid", "gradient")
 #: Number of the worst pairs that are kept for refinement.
 _POOL = 1024

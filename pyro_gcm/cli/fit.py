@@ -157,6 +157,9 @@ def fit(
     )
     if not roles.directions:
         warnings.warn("no column has a direction, see --increasing", stacklevel=1)
+    for name in roles.directions:
+        if frame[name].nunique() == 1:
+            warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
     estimator = fitting.estimator_of(
         found,
         roles.directions,
@@ -172,9 +175,9 @@ def fit(
     X = frame[roles.inputs]
     with blamed(f"DATA {data}"):
         estimator.fit(X.iloc[train], found.y[train])
-    from pyro_gcm.cli.scores import scores
+    from pyro_gcm.estimators.scores import scores
 
-    reached = scores(found.kind, estimator, X.iloc[test], found.y[test]) if len(test) else {}
+    reached = scores(estimator, X.iloc[test], found.y[test]) if len(test) else {}
     estimator.set_params(verbose=False)
     notes: dict[str, Any] = {
         "target": target,

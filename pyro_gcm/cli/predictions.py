@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.saved import SavedModel
+from pyro_gcm.estimators import outputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Quantiles of a regressor where none are asked for.
 QUANTILES = (0.1, 0.5, 0.9)
-#: Rows that are predicted at once; the predictions are the same for any number.
-BLOCK = 8192
 
 
 def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Sequence[float]:
@@ -25,7 +24,7 @@ def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Seq
 
     :raises WrongUse: for a model without quantiles.
     """
-    has = hasattr(model.estimator, "predict_quantiles") or model.kind == "survival"
+    has = outputs.has_quantiles(model.estimator)
     if quantiles is not None and not has:
         raise WrongUse(
             "--quantiles is for models of numbers and times, and this one is a "
@@ -36,41 +35,11 @@ def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Seq
     return QUANTILES if has and model.kind != "survival" else ()
 
 
-def single(model: SavedModel, X: pd.DataFrame) -> npt.NDArray[np.float64]:
-    """The one prediction that is monotone: a probability, a mean, a mean place or a risk, [n]."""
-    found: npt.NDArray[np.float64]
-    if model.kind == "classifier":
-        found = model.estimator.predict_proba(X)[:, 1]
-    elif model.kind == "ordinal":
-        found = model.estimator.predict_mean(X)
-    else:
-        found = model.estimator.predict(X)
-    return found
-
-
-def predictions(
-    model: SavedModel, X: pd.DataFrame, quantiles: Sequence[float]
-) -> dict[str, npt.NDArray[Any]]:
+def predictions(model: SavedModel, X: pd.DataFrame, quantiles: Sequence[float]) -> outputs.Columns:
     """The columns of predictions, by name."""
-    estimator = model.estimator
+    labels = model.labels if hasattr(model.estimator, "classes_") else None
     with blamed("DATA"):
-        if model.kind == "ordinal":
-            shares, labels = estimator.predict_proba(X), np.array(model.labels, dtype=object)
-            found = {f"probability_{label}": shares[:, at] for at, label in enumerate(labels)}
-            found |= {"level": estimator.predict(X), "median": estimator.predict_median(X)}
-            return {**found, "mean_place": single(model, X)}
-        prediction = single(model, X)
-        if model.kind == "classifier":
-            labels = np.array(model.labels, dtype=object)
-            return {"probability": prediction, "class": labels[(prediction > 0.5).astype(int)]}
-        if model.kind == "survival":
-            found = {"risk": prediction, "median": estimator.predict_median(X)}
-            values = estimator.predict_quantile(X, quantiles) if quantiles else None
-        else:
-            found = {"mean": prediction}
-            values = estimator.predict_quantiles(X, quantiles) if quantiles else None
-    of_quantiles = {} if values is None else dict(enumerate(values.T))
-    return {**found, **{f"q{quantiles[at]:g}": column for at, column in of_quantiles.items()}}
+        return outputs.predictions(model.estimator, X, quantiles, labels)
 
 
 def in_blocks(
@@ -88,8 +57,8 @@ def in_blocks(
 
     parts: list[dict[str, npt.NDArray[Any]]] = []
     with tqdm(total=len(X), disable=not progress, delay=2, desc="predict", unit="row") as bar:
-        for start in range(0, len(X), BLOCK):
-            rows = X.iloc[start : start + BLOCK]
+        for start in range(0, len(X), outputs.BLOCK):
+            rows = X.iloc[start : start + outputs.BLOCK]
             found = predictions(model, rows, quantiles)
             parts.append(found if level is None else {**found, **bands(model, rows, level)})
             bar.update(len(rows))

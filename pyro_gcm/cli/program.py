@@ -7,16 +7,19 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+import pyro_gcm
 from pyro_gcm.cli.audit import audit, json_option
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.fit import fit
 from pyro_gcm.cli.info import info
+from pyro_gcm.cli.output import written
 from pyro_gcm.cli.plot import plot
 from pyro_gcm.cli.predict import predict
+from pyro_gcm.cli.report import report
 from pyro_gcm.cli.required import required
 from pyro_gcm.cli.surface import surface
 from pyro_gcm.files.writing import one_line
@@ -37,7 +40,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _command in (fit, predict, surface, required, audit, plot, info):
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        written(f"{PROGRAM} {pyro_gcm.__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=EXIT_CODES)
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
+_COMMANDS = (fit, predict, surface, required, audit, plot, report, info)
+for _command in _COMMANDS:
     app.command(epilog=EXIT_CODES)(_command)
 
 
@@ -86,4 +106,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(code or 0)
 
 
-_NAMES = [command.__name__ for command in (fit, predict, surface, required, audit, plot, info)]
+_NAMES = [command.__name__ for command in _COMMANDS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,23 +96,31 @@ class SavedModel:
             )
         return self
 
-    def rows(self, data: Path, keep: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The columns that the model reads of a table, and those to be copied from it.
+    def table(self, data: Path, text: Collection[str] = ()) -> pd.DataFrame:
+        """The table in a file, with the columns that the model reads, as they were in fit.
 
+        :param text: other columns that are text even where all their values are digits.
         :raises WrongUse: for a file that cannot be read, and a column that is missing or of another
             type than in fit.
         """
-        copied = [] if keep is None else [*{keep, *map(str.strip, keep.split(","))} - {*self.names}]
-        text = text_columns(self.estimator.encoding_.columns, self.names)
-        frame = read_table(data, [*text, *copied])
-        known = list(frame.columns)
+        of_model = text_columns(self.estimator.encoding_.columns, self.names)
+        frame = read_table(data, [*of_model, *text])
         for name in self.names:
-            column_of("DATA", name, known, str(data))
+            column_of("DATA", name, list(frame.columns), str(data))
         for name, code in zip(self.names, self.estimator.encoding_.columns, strict=True):
             if code.kind == "number":
                 _check_numbers(frame[name], data)
         check_finite(frame[self.names], str(data))
-        kept = frame[columns_of("--keep", keep, known, str(data))]
+        return frame
+
+    def rows(self, data: Path, keep: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """The columns that the model reads of a table, and those to be copied from it.
+
+        :raises WrongUse: as `table`, and for columns that are not there.
+        """
+        copied = [] if keep is None else [*{keep, *map(str.strip, keep.split(","))} - {*self.names}]
+        frame = self.table(data, copied)
+        kept = frame[columns_of("--keep", keep, list(frame.columns), str(data))]
         return frame[self.names], kept.apply(as_it_came)
 
 

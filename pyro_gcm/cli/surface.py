@@ -90,6 +90,7 @@ def _of_rows(
 
     from pyro_gcm.cli import predictions as of
     from pyro_gcm.cli.errors import blamed
+    from pyro_gcm.estimators.kinds import monotone_prediction
 
     dtype = X[column].dtype
     parts = []
@@ -100,7 +101,7 @@ def _of_rows(
         moved = X.assign(**{column: there})
         with blamed("DATA"):
             columns: dict[str, Any] = {"row": np.arange(1, len(X) + 1), column: there}
-            columns["prediction"] = of.single(saved, moved)
+            columns["prediction"] = monotone_prediction(saved.estimator, moved)
         if level is not None:
             columns |= of.bands(saved, moved, level)
         parts.append(of.beside(kept, columns))

@@ -45,7 +45,7 @@ def target_of(
 
     :raises WrongUse: for a target that does not fit its kind, and options of another kind.
     """
-    column = _complete(frame[target], "--target")
+    column = complete(frame[target], "--target")
     kind = kind or _inferred(column, event, levels)
     of_kind = {"--event": "survival", "--levels": "ordinal", "--positive": "classifier"}
     for option, given in (("--event", event), ("--levels", levels), ("--positive", positive)):
@@ -55,7 +55,7 @@ def target_of(
         return _two_classes(column, positive)
     if kind == "ordinal":
         return _levels(column, levels)
-    values = _numbers(column, kind)
+    values = numbers(column, kind)
     if kind != "survival":
         return Target(kind, values)
     if event is None:
@@ -63,10 +63,10 @@ def target_of(
             "--kind survival needs --event, the column that says whether the event came at the "
             "time in --target (1) or not by then (0)"
         )
-    return Target(kind, _times(values, _complete(frame[event], "--event"), target))
+    return Target(kind, times(values, complete(frame[event], "--event"), target))
 
 
-def _complete(column: pd.Series[Any], option: str) -> pd.Series[Any]:
+def complete(column: pd.Series[Any], option: str) -> pd.Series[Any]:
     """Return a column without missing values."""
     missing = column.isna().to_numpy()
     if missing.any():
@@ -152,7 +152,8 @@ def _levels(column: pd.Series[Any], levels: str | None) -> Target:
     return Target("ordinal", values, list(order))
 
 
-def _numbers(column: pd.Series[Any], kind: str) -> npt.NDArray[np.float64]:
+def numbers(column: pd.Series[Any], kind: str) -> npt.NDArray[np.float64]:
+    """Finite numbers of a column, [n]."""
     if type_of(column) not in ("number", "whole number", "boolean"):
         raise WrongUse(
             f"--target {column.name!r} must have numbers for --kind {kind}, and has "
@@ -165,7 +166,7 @@ def _numbers(column: pd.Series[Any], kind: str) -> npt.NDArray[np.float64]:
     return values
 
 
-def _times(times: npt.NDArray[np.float64], event: pd.Series[Any], target: str) -> npt.NDArray[Any]:
+def times(values: npt.NDArray[np.float64], event: pd.Series[Any], target: str) -> npt.NDArray[Any]:
     """Events and times as a structured array."""
     came = _values(event)
     if came.dtype.kind not in "biuf" or not np.isin(came, (0, 1)).all():
@@ -174,12 +175,12 @@ def _times(times: npt.NDArray[np.float64], event: pd.Series[Any], target: str) -
             f"--event {event.name!r} must have 1 (the event came) and 0 (it did not), or true and "
             f"false, got {strange!r}"
         )
-    if (times < 0.0).any():
-        row = int((times < 0.0).argmax())
+    if (values < 0.0).any():
+        row = int((values < 0.0).argmax())
         raise WrongUse(
-            f"--target {target!r} must have times of at least 0, got {times[row]:g} in row "
+            f"--target {target!r} must have times of at least 0, got {values[row]:g} in row "
             f"{row + 1}"
         )
-    found = np.empty(len(times), dtype=[("event", bool), ("time", np.float64)])
-    found["event"], found["time"] = came, times
+    found = np.empty(len(values), dtype=[("event", bool), ("time", np.float64)])
+    found["event"], found["time"] = came, values
     return found

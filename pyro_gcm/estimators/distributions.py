@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.outcomes import RealOutcome, as_array, refuse_missing
 from pyro_gcm.models.known_responses import RESPONSES
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Array = npt.NDArray[np.float64]
 #: The responses of a regressor.
 _RESPONSES = ("continuous", "distribution")
@@ -23,7 +26,7 @@ _RESPONSES = ("continuous", "distribution")
 class DistributionOutcome(RealOutcome):
     """A regressor with a distribution of y that is ordered as its mean is."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table X of n rows and numbers y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
+from pyro_gcm.estimators.short_form import short_form
 from pyro_gcm.estimators.table import Column, as_frame, column_names, read_table
 from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
 
@@ -45,6 +46,7 @@ class MonotoneEstimator(BaseEstimator):
     model_: Any
     bootstrap_models_: list[Any]
     n_iter_: int
+    training_: dict[str, float]
 
     def _recipe(
         self, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
@@ -63,6 +65,18 @@ class MonotoneEstimator(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""
+        diagram = super()._repr_html_  # refused where scikit-learn is set to show text
+        return lambda: diagram() + (short_form(self) if hasattr(self, "model_") else "")
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_()
+        return bundle
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
@@ -101,6 +115,7 @@ class MonotoneEstimator(BaseEstimator):
             validate_data(self, X, reset=True, skip_check_array=True)
         self.bootstrap_models_ = [fitted for fitted, _ in samples]
         self.encoding_, self.model_, self.n_iter_ = encoding, model, epochs
+        self.training_ = {"rows": len(y), "loss": float(result.rows[-1]["loss"])}
 
     def _check_warm_start(self, bootstrap: int) -> None:
         """Refuse options that a warm start cannot change, rather than leave them out."""

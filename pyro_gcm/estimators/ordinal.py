@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from pyro_gcm.estimators.levels import levels_in_order, places_of
 from pyro_gcm.estimators.outcomes import as_array, refuse_missing, row_weights
 from pyro_gcm.estimators.thresholds import OfRows
 from pyro_gcm.models.ordinal import Ordinal
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Array = npt.NDArray[np.float64]
 
@@ -128,7 +131,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
         """The response of a new model, with the levels of the labels that are being fitted."""
         return Ordinal(levels=self._number)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table X of n rows and ordered labels y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.table import Column
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 Array = npt.NDArray[np.float64]
 #: Numbers whose squares are finite, with room for a product or two.
 _LARGEST = 1e100
@@ -41,7 +44,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table X of n rows and two classes y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
@@ -110,7 +113,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
 
     response = "continuous"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table X of n rows and numbers y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.

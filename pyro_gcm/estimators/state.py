@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.scorer import Scorer
 
 
 class Saved(MonotoneEstimator):
@@ -28,6 +30,7 @@ class Saved(MonotoneEstimator):
             "features": int(self.n_features_in_),
             "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
             "iterations": int(self.n_iter_),
+            "training": self.training_,
         }
         if hasattr(self, "classes_"):
             data["classes"] = [self.classes_.dtype.str, self.classes_.tolist()]
@@ -38,12 +41,30 @@ class Saved(MonotoneEstimator):
             models[f"bootstrap_{number}"] = model
         return data, models
 
+    def scorer(
+        self,
+        *,
+        keep: Sequence[str] = (),
+        quantiles: Sequence[float] = (),
+        level: float | None = None,
+    ) -> Scorer:
+        """A function of a batch of rows that can be pickled, see `Scorer`.
+
+        :param keep: columns of the batch to copy to the result.
+        :param quantiles: of y, or of the time of an event, in (0, 1).
+        :param level: of bands around the prediction.
+        :raises sklearn.exceptions.NotFittedError: before `fit`.
+        :raises ValueError: as `Scorer` does.
+        """
+        return Scorer(self, keep=keep, quantiles=quantiles, level=level)
+
     @classmethod
     def from_saved_state(cls, data: dict[str, Any], parts: dict[str, Any]) -> Any:
         """The estimator that `saved_state` describes."""
         made = cls(**{name: _option(value) for name, value in data["options"].items()})
         made.encoding_ = TableEncoding.from_json(data["columns"])
         made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
+        made.training_ = data.get("training", {})  # folders of the first version have none
         if data["names"]:
             made.feature_names_in_ = np.array(data["names"], dtype=object)
         if "classes" in data:

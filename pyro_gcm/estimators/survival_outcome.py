@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.event_times import event_times
 from pyro_gcm.estimators.outcomes import row_weights
 from pyro_gcm.estimators.step_free import curves
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Array = npt.NDArray[np.float64]
 #: Most times at which curves are kept where none are named.
@@ -35,7 +38,7 @@ class TimeOutcome(MonotoneEstimator):
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table X of n rows and the times of their events.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.

@@ -19,6 +19,8 @@ from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import ConstantLogits
 from pyro_gcm.nets.conditional import mlp
 
+__all__ = ["Guessed"]
+
 
 @recorded("models.Guessed")
 class Guessed(Binary):

@@ -20,6 +20,8 @@ from torch.optim import Optimizer
 from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.training import AdamW, TrainingDefaults
 
+__all__ = ["MemberSettings"]
+
 #: Covariates above which the members share the first product (`nets.batch_ensemble`).
 _MANY_COLUMNS = 200
 

@@ -15,6 +15,8 @@ from pyro_gcm.models.response import Response
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
+__all__ = ["Ordinal"]
+
 #: Smallest distance between the shifts of neighbouring levels, so that each has some probability.
 _LEAST = 1e-3
 

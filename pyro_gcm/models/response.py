@@ -12,6 +12,8 @@ from pyro_gcm._validation import ArrayLike, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import EventPlanes
 
+__all__ = ["Response"]
+
 #: A number of revenues and the shape of what is returned for a row, to an increasing map.
 MakeMap = Callable[[int, tuple[int, ...]], nn.Module]
 

@@ -24,6 +24,8 @@ from pyro_gcm.distributions.threshold_normal import threshold_mean
 from pyro_gcm.models.response import Response
 from pyro_gcm.nets.conditional import mlp, positive
 
+__all__ = ["Binary", "Continuous", "Quantile"]
+
 #: Largest size of y in its unit; the inverse is its smallest spread.
 _LARGEST = 1e100
 

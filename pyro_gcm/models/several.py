@@ -17,6 +17,8 @@ from pyro_gcm.models import build
 from pyro_gcm.models.response import MakeMap, Response
 from pyro_gcm.nets.directed_maps import DirectedMaps
 
+__all__ = ["Several"]
+
 
 @recorded("models.Several")
 class Several(Response):

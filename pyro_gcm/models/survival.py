@@ -18,6 +18,8 @@ from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
 from pyro_gcm.models.axis_responses import AxisResponse
 
+__all__ = ["Survival"]
+
 #: What stands for the time 0 of a right-censored row, whose logarithm has to be finite.
 _EARLIEST = 1e-300
 

@@ -48,7 +48,7 @@ def test_predictions_increase_in_every_revenue_and_not_in_covariates(library, re
     assert (model.predict(x, -r + 0.3) < here).any()
 
 
-@pytest.mark.long(keep=4)
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_early_stopping_keeps_the_trees_up_to_the_lowest_loss(library, response, rows):

@@ -102,6 +102,7 @@ def test_penalty_has_gradients(variant):
     assert (grads[0] - grads[1]).abs().max() > 1e-3
 
 
+@pytest.mark.long(keep=1)
 def test_training_with_the_penalty_reduces_the_rate_and_the_size_of_violations(variant):
     # So few rows that the model fits decreases that are noise.
     torch.manual_seed(0)

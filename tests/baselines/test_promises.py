@@ -43,7 +43,7 @@ NARROW: dict[str, Make] = {
 ALL = STRICT | OTHERS
 
 
-@pytest.mark.parametrize("pairs", [20_000, pytest.param(125_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pairs", [20_000, pytest.param(125_000, marks=pytest.mark.long(keep=0))])
 @pytest.mark.parametrize("name", STRICT)
 def test_no_score_decreases_for_random_and_trained_weights(name: str, pairs: int) -> None:
     models = [made(STRICT[name], seed, scale) for seed, scale in enumerate((0.3, 1.0, 3.0))]
@@ -64,7 +64,7 @@ def counter_trained(make: Make) -> tuple[Baseline, torch.Tensor, torch.Tensor]:
     return model.double(), x, r
 
 
-@pytest.mark.parametrize("pairs", [32_000, pytest.param(1_600_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pairs", [32_000, pytest.param(1_600_000, marks=pytest.mark.long(keep=0))])
 @pytest.mark.parametrize("name", STRICT)
 def test_audit_finds_no_violation(name: str, pairs: int) -> None:
     model, x, r = counter_trained(STRICT[name])
@@ -73,7 +73,7 @@ def test_audit_finds_no_violation(name: str, pairs: int) -> None:
     assert audit.passed, audit.summary()
 
 
-@pytest.mark.parametrize("pairs", [12_000, pytest.param(120_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("pairs", [12_000, pytest.param(120_000, marks=pytest.mark.long(keep=0))])
 @pytest.mark.parametrize("name", STRICT)
 def test_audit_of_float32_means_finds_no_violation_after_fast_training(
     name: str, pairs: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import signal
@@ -13,11 +14,12 @@ from pathlib import Path
 import pytest
 from command_line import run
 
+import pyro_gcm
 from pyro_gcm import cli
 
 ROOT = Path(cli.__file__).parent.parent.parent
 DOCUMENT = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "info")
+COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "report", "info")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -28,6 +30,11 @@ def test_help_has_sentences_an_example_and_the_exit_codes(command: str) -> None:
     assert f"Example: pyro-gcm {command} " in text
     assert "Exit codes: 0 done; 1 an audit found" in text
     assert done.err == ""
+
+
+def test_version_is_that_of_the_package() -> None:
+    done = run("--version")
+    assert done == (0, f"pyro-gcm {pyro_gcm.__version__}\n", "")
 
 
 def test_help_imports_nothing_slow() -> None:
@@ -56,7 +63,14 @@ def test_the_documented_session_runs(tmp_path: Path) -> None:
         printed += done.out
     (shown,) = re.findall(r"```\n(loans.csv.*?)```", DOCUMENT, flags=re.DOTALL)
     assert printed.startswith(shown)
-    for name in ("scores.parquet", "debts.csv", "debt.png", "audit.json", "audit.png"):
+    for name in (
+        "scores.parquet",
+        "debts.csv",
+        "debt.png",
+        "audit.json",
+        "audit.png",
+        "report.html",
+    ):
         assert (tmp_path / name).stat().st_size > 0
 
 
@@ -76,6 +90,7 @@ def test_an_interrupt_ends_with_one_line_and_nothing_written(tmp_path: Path) -> 
     assert not (ROOT / "new").exists()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes of a POSIX shell")
 def test_a_reader_that_goes_away_is_no_error() -> None:
     code = "from pyro_gcm.cli.output import written; written('row\\n' * 100_000)"
     command = f'{sys.executable} -c "{code}" | head -n 1; exit ${{PIPESTATUS[0]}}'

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:prior='standard'", "ignore:.*see
 ROWS = KINDS["binary"].rows
 
 
+@pytest.mark.long(keep=30)
 @pytest.mark.parametrize("kind", KINDS)
 def test_fit_moves_the_model_and_trains_it_as_on_the_cpu(
     kind: str, put: Put, device: torch.device
@@ -52,6 +53,7 @@ PARTS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long(keep=12)
 @pytest.mark.parametrize(("family", "options"), PARTS.values(), ids=PARTS.keys())
 def test_every_part_and_bound_trains_and_predicts_on_the_device(
     family: Any, options: dict[str, Any], device: torch.device

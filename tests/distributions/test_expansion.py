@@ -29,6 +29,7 @@ def agree(small: Any, large: Any) -> None:
         torch.testing.assert_close(small.log_prob(x).expand(shape), wide)
 
 
+@pytest.mark.long(keep=30)
 @cases
 @pytest.mark.parametrize(
     ("batch", "default"), [((), False), ((3, 1), False), ((2,), True)], ids=str

@@ -68,6 +68,7 @@ def test_float32_is_lifted_whatever_the_dimension_of_the_revenue(
     assert largest_errors(event.expand((1,)), "Normal", exact, outcome) <= 1e-6
 
 
+@pytest.mark.long(keep=30)
 @families_and_shapes
 @atoms
 @outcomes
@@ -95,6 +96,7 @@ def test_gradient_has_its_digits_in_every_parameter(
         assert error <= GRADIENT_TOLERANCE[dtype], name
 
 
+@pytest.mark.long(keep=4)
 @families
 @dtypes
 @pytest.mark.parametrize("alternatives", [1, 2])

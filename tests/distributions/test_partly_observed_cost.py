@@ -67,6 +67,7 @@ def by_enumeration(cost: Any, family: str, p0: float, seen: Tensor, outcome: flo
     return total
 
 
+@pytest.mark.long(keep=12)
 @infinite
 @families
 @shapes

@@ -140,6 +140,7 @@ def test_outcomes_that_float32_cannot_tell_apart(numbers):
         np.testing.assert_allclose(ask(far) - 1e10, ask(near), rtol=1e-3, atol=1e-2)
 
 
+@pytest.mark.long(keep=0)
 def test_an_audit_finds_directions_of_positions_by_name(numbers):
     X, y = numbers
     model = GCMClassifier(**{**OPTIONS, "monotonic_cst": [-1, 1]}).fit(X, y)

@@ -80,6 +80,7 @@ def table():
 SMALL = {"monotonic_cst": {"income": -1, "debt": 1}, "epochs": 2, "hidden": 8, "members": 2}
 
 
+@pytest.mark.long(keep=0)
 def test_a_grid_search_clones_fits_and_scores_in_processes(table):
     X, y = table
     search = GridSearchCV(GCMClassifier(**SMALL), {"hidden": [4, 8]}, cv=2, n_jobs=2)

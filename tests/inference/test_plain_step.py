@@ -85,6 +85,7 @@ def weights(model: nn.Module) -> Tensor:
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
+@pytest.mark.long(keep=20)
 @pytest.mark.usefixtures("seeded_steps")
 @pytest.mark.filterwarnings("ignore:prior='standard':UserWarning")
 @pytest.mark.parametrize("particles", ["random", "qmc"])

@@ -205,6 +205,7 @@ def test_losses_are_weighted_means(toy: Rows) -> None:
     assert result.rows[0]["validation_loss"] == pytest.approx(wanted, rel=1e-4)
 
 
+@pytest.mark.long(keep=0)
 def test_members_follow_the_heavy_rows(toy: Rows) -> None:
     x, r, _ = toy
     y = (torch.arange(200) % 4 == 0).double()

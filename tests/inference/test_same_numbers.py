@@ -39,6 +39,7 @@ def fingerprint(options: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.long(keep=0)
 def test_trainings_give_the_same_numbers_in_any_order_and_in_another_process() -> None:
     package, here = Path(pyro_gcm.__file__).parents[1], Path(__file__).parent
     script = SCRIPT.format(package=str(package), here=str(here), runs=RUNS[::-1])

@@ -31,6 +31,7 @@ def boosted(library: str, response: str, role: str) -> tuple[Boosted, torch.Tens
     return Boosted(model, score), x, r
 
 
+@pytest.mark.long(keep=3)
 @pytest.mark.parametrize("role", ["revenue", "covariate"])
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("library", list(OPTIONS))

@@ -28,6 +28,7 @@ def few_rows() -> Any:
         yield
 
 
+@pytest.mark.long(keep=3)
 @pytest.mark.parametrize("name", KINDS)
 def test_an_estimator_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     model, (X, _) = fitted(name), table()

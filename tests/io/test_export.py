@@ -75,7 +75,7 @@ def check(model: GCM, predict: Predict, error: float = 1e-6) -> None:
     assert audit.frame.violations.sum() == 0
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("name", ["members", "normal costs"])
 def test_exported_program_predicts_as_the_model(name: str, tmp_path: Path) -> None:
     path = export(trained(name), tmp_path / "deep" / "model.pt2")

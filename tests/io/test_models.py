@@ -35,6 +35,7 @@ def equal(mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
     )
 
 
+@pytest.mark.long(keep=10)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     model, rows = model_and_rows(name)
@@ -51,7 +52,7 @@ def test_a_model_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     assert equal(computed(model, rows), computed(loaded, rows))
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_another_process_predicts_the_same_bits(threads: int, tmp_path: Path) -> None:
     names = ["continuous", "flow prior", "implicit", "joint", "built members, binary"]

@@ -33,7 +33,7 @@ def test_posterior_draws_agree_with_what_was_seen(case: str) -> None:
     )  # the unseen times differ between draws
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @cases
 def test_posteriors_are_calibrated(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 600, seed=2)

@@ -62,7 +62,7 @@ def cdf_of(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
     return 1.0 - model.predict_survival(x, r, y).diagonal()
 
 
-@pytest.mark.long(keep=2)
+@pytest.mark.long(keep=1)
 @cases
 def test_draws_are_of_the_distribution_function(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 3, seed=4)
@@ -133,6 +133,7 @@ def test_restricted_mean_is_that_of_draws() -> None:
             )
 
 
+@pytest.mark.long(keep=0)
 def test_the_mean_of_a_heavy_tailed_outcome_is_that_of_its_draws() -> None:
     g = torch.Generator().manual_seed(0)
     x, r = torch.randn(300, 2, generator=g), torch.rand(300, 1, generator=g)
@@ -182,7 +183,7 @@ def test_methods_for_other_responses_are_refused() -> None:
         survival.quantile(x, r, [0.0, 0.5])
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("case", ["survival, members", "ordinal", "distribution, members"])
 def test_the_auditor_finds_no_fall(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 100, seed=3)

@@ -131,7 +131,7 @@ def test_predictions_are_those_of_columns_near_0(kind: str, move: str, tmp_path:
         )
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("kind", ["binary", "continuous", "members"])
 @pytest.mark.parametrize("move", ["1e8 spreads", "times 1e39"])
 def test_predictions_do_not_fall_in_revenues_far_from_0(kind: str, move: str) -> None:

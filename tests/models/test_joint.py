@@ -119,6 +119,7 @@ def test_missing_covariates_are_integrated_out() -> None:
     torch.testing.assert_close(model.predict(x, r), torch.stack(prediction), rtol=0, atol=0.01)
 
 
+@pytest.mark.long(keep=0)
 def test_fitted_program_scores_held_out_rows_like_the_true_one() -> None:
     x, r, y = linear_program.rows(2000, 1)
     model = trained()
@@ -172,6 +173,7 @@ def test_effective_sample_size_tells_how_many_draws_carry_a_row() -> None:
         implicit.cost(x)
 
 
+@pytest.mark.long(keep=0)
 def test_missing_revenues_are_worth_more_than_their_means() -> None:
     x, r, y = linear_program.rows(4000, 1)
     r = gaps(r, 3)

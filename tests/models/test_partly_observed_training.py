@@ -208,6 +208,7 @@ def test_seen_prices_say_more_of_the_price_than_outcomes_do() -> None:
     assert best - seen < 0.25
 
 
+@pytest.mark.long(keep=0)
 def test_censored_rows_do_not_pull_the_price_down() -> None:
     """The exact prices alone are those of auctions that were won, the cheap ones."""
     data, true = prices(3000, 1, seed=1)

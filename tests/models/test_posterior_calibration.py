@@ -60,7 +60,7 @@ def calibration(case: str, sampler: Any = None, count: int = COUNT, **options: A
     )
 
 
-@pytest.mark.long(keep=2)
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("case", [*CASES, WHOLE_PROGRAM])
 def test_default_draws_pass(case: str) -> None:
     if case == WHOLE_PROGRAM:

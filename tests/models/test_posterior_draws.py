@@ -63,7 +63,7 @@ def draws_of(case: str, given_y: bool = True) -> PosteriorDraws:
     return draws
 
 
-@pytest.mark.long(keep=6)
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("case", CASES)
 def test_draws_given_the_outcome_are_those_of_brute_force(case: str) -> None:
     draws = draws_of(case)
@@ -207,6 +207,7 @@ def linear(missing: bool) -> tuple[Any, tuple[Tensor, ...], PosteriorDraws, Brut
     return model, data, draws, program
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("missing", [False, True], ids=["complete", "missing"])
 def test_sites_of_the_whole_program_are_those_of_importance_sampling(missing: bool) -> None:
     _, (x, r, _), draws, program = linear(missing)

@@ -58,6 +58,7 @@ def cases() -> list[Any]:
     return found
 
 
+@pytest.mark.long(keep=90)
 @pytest.mark.parametrize(("kind", "call", "name", "defect"), cases())
 def test_rows_that_cannot_be_used_are_refused_by_name(
     kind: type, call: str, name: str, defect: str

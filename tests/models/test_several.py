@@ -103,7 +103,7 @@ def test_one_response_informs_the_others() -> None:
     assert float((model.log_prob(x, r, y) - alone).mean()) > 0.1
 
 
-@pytest.mark.long(keep=1)
+@pytest.mark.long(keep=0)
 @priors
 def test_posteriors_are_calibrated(prior: str) -> None:
     model, (x, r, _) = model_of(prior), rows(400, 5)

@@ -28,7 +28,7 @@ from pyro_gcm import fit
 from pyro_gcm.inference.training_pair import ELBOS
 
 
-@pytest.mark.long(keep=20)
+@pytest.mark.long(keep=8)
 @pytest.mark.parametrize("row", ROWS, ids="-".join)
 def test_every_combination_trains_or_is_refused_as_documented(row: Row) -> None:
     refused = set()  # by the constructor, which knows no bound

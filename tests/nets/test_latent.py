@@ -89,6 +89,7 @@ def test_network_can_be_copied_and_moved_to_float64_and_rows_are_independent(
         assert torch.equal(other(context).log_prob(z), whole)
 
 
+@pytest.mark.long(keep=2)
 @continuous
 @pytest.mark.parametrize("dim", [1, 3])
 def test_vectorised_particles_train_every_parameter_with_finite_gradients(

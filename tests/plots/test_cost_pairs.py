@@ -15,6 +15,7 @@ from pyro_gcm.nets.constant_logits import ConstantLogits
 from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
 
 
+@pytest.mark.long(keep=3)
 @of_two_costs
 def test_contours_enclose_the_stated_mass(options: dict[str, Any]) -> None:
     model = trained(**options)

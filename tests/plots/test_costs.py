@@ -27,6 +27,7 @@ from pyro_gcm import GCM, fit
 from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
 
 
+@pytest.mark.long(keep=6)
 @of_two_costs
 @pytest.mark.parametrize("cost", [0, 1])
 def test_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(

@@ -41,6 +41,7 @@ def brute_force(values: Any, weights: Any, probability: float) -> float:
     raise AssertionError
 
 
+@pytest.mark.long(keep=6)
 @pytest.mark.parametrize("num_samples", [None, 48])
 @models
 def test_line_is_the_prediction_and_the_band_an_interval_of_those_given_z(

@@ -45,6 +45,7 @@ def test_scores_are_those_of_their_names():
     assert scores["log score"] == pytest.approx(np.log(p).mean())
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize(
     ("name", "metrics"), [("adult", ("AUC", "accuracy")), ("auto_mpg", ("RMSE",))]
 )

@@ -128,6 +128,7 @@ def test_the_report_starts_with_a_verdict_on_every_claim_and_a_map_of_the_paper(
     assert all(f"Figure {number}" in places for number in (3, 6))
 
 
+@pytest.mark.long(keep=0)
 def test_the_report_is_of_one_device_but_for_the_times(tmp_path, filled):
     for name in ("public_published", "timing"):
         rows = pd.read_csv(tmp_path / f"{name}.csv")
@@ -173,6 +174,7 @@ def test_quick_and_partial_results_are_told(tmp_path, filled):
     assert "`timing.csv`" not in head
 
 
+@pytest.mark.long(keep=0)
 def test_diverged_fits_are_counted_in_the_files_and_the_cell(tmp_path, filled):
     rows = pd.read_csv(tmp_path / "public_held-out.csv").to_dict("records")
     lost = {"dataset": "adult", "method": "MM", "seed": 1}

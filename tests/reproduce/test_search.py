@@ -169,6 +169,7 @@ def without_seconds(folder, name):
     return read_results(folder / name).drop(columns="seconds")
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("stop", [1, 7, 23, 26])
 def test_an_interrupted_search_chooses_as_one_that_never_stopped(
     given, stop, tmp_path, monkeypatch
@@ -207,6 +208,7 @@ def test_an_interrupted_search_chooses_as_one_that_never_stopped(
         assert set(final[final["method"] == method]["settings"]) == {as_json(best)}
 
 
+@pytest.mark.long(keep=0)
 def test_more_trials_go_on_from_those_that_are_there(given, tmp_path):
     for trials in ("3", "10"):
         search.main(asked(tmp_path / "a", "--datasets", "adult", "--trials", trials))
@@ -298,7 +300,7 @@ def test_every_booster_has_its_default_in_the_space_and_finds_its_trees(method, 
     torch.testing.assert_close(model.predict(*columns), again.predict(*columns), rtol=0, atol=1e-5)
 
 
-@pytest.mark.long(keep=2)
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("method", NETWORKS)
 def test_every_network_has_its_default_in_the_space_and_stops_early(method):
     import optuna

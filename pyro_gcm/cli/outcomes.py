@@ -1,0 +1,82 @@
+"""What came of the rows of a table, where it has the target of a saved model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_gcm.cli.columns import column_of
+from pyro_gcm.cli.errors import WrongUse, listed
+from pyro_gcm.cli.saved import SavedModel
+from pyro_gcm.cli.target import complete, numbers, times
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Rows as a model reads them, and what came of them.
+
+    :param X: columns of the model.
+    :param y: as `score` of the estimator takes it; None where the table does not have it.
+    :param target: name of the column; `event`: what happens, of a survival model.
+    """
+
+    X: pd.DataFrame
+    y: npt.NDArray[Any] | None
+    target: str
+    event: str
+
+
+def outcomes_of(
+    model: SavedModel, data: Path, *, target: str | None, event: str | None
+) -> Outcomes:
+    """Read the rows of a table and what came of them.
+
+    :param target: column that must be there; by default the one of fit, which may be missing.
+    :param event: likewise, of a survival model.
+    :raises WrongUse: for rows that do not fit the model, and for outcomes that it cannot have.
+    """
+    if event is not None and model.kind != "survival":
+        raise WrongUse(f"--event is for survival models, and this one is a {model.kind}")
+    y_name, event_name = (
+        given or model.notes.get(name) for name, given in (("target", target), ("event", event))
+    )
+    are_texts = hasattr(model.estimator, "classes_") and isinstance(model.labels[0], str)
+    frame = model.table(data, [y_name] if are_texts and y_name else [])
+    for option, name in (("--target", target), ("--event", event)):
+        if name is not None:
+            column_of(option, name, list(frame.columns), str(data))
+    wanted = [y_name, event_name] if model.kind == "survival" else [y_name]
+    y = None
+    if y_name is not None and all(name in frame for name in wanted):
+        column = complete(frame[y_name], "--target")
+        if hasattr(model.estimator, "classes_"):
+            y = _classes(model, column)
+        elif model.kind == "survival":
+            y = times(numbers(column, "survival"), complete(frame[event_name], "--event"), y_name)
+        else:
+            y = numbers(column, model.kind)
+    return Outcomes(frame[model.names], y, y_name or "y", _name(event_name))
+
+
+def _classes(model: SavedModel, column: pd.Series[Any]) -> npt.NDArray[Any]:
+    """Labels of a column as the classes of the estimator."""
+    place = {label: at for at, label in enumerate(model.labels)}
+    strange = [value for value in column.tolist() if value not in place]
+    if strange:
+        raise WrongUse(
+            f"--target {column.name!r} must be one of {listed([*map(str, place)])}, as in fit, got "
+            f"{strange[0]!r}"
+        )
+    found: npt.NDArray[Any] = model.estimator.classes_[np.array([place[v] for v in column])]
+    return found
+
+
+def _name(event: str | None) -> str:
+    return "the event" if event is None else f"the event “{event}”"

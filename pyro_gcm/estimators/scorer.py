@@ -1,0 +1,164 @@
+"""A fitted estimator as one function of a batch, which any process can be given."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyro_gcm._options import share, texts
+from pyro_gcm.estimators.batches import as_frame, in_kind_of
+from pyro_gcm.estimators.outputs import BLOCK, Columns, has_quantiles, predictions
+
+#: Estimators of this process, by the digest of their files.
+_LOADED: dict[str, Any] = {}
+#: How many of them are kept.
+_MOST = 16
+_LOADING = threading.Lock()
+
+
+class Scorer:
+    """Predictions of a fitted estimator for one batch of rows after another.
+
+    `estimator.scorer()` makes one. It is a function of a batch: an Arrow table or record batch, a
+    DataFrame of pandas or polars, or a mapping from names to arrays, with the columns of `fit` in
+    any order, and others. It returns the columns of predictions in the kind that it was given. What
+    it predicts for a row does not depend on the batch: all engines give the same bits on the same
+    kind of machine.
+
+    It can be pickled, and is then the files that `pyro_gcm.save` writes: a worker needs no folder,
+    and loads them once a process, at its first batch.
+
+    :param estimator: a fitted estimator of a table whose columns have names.
+    :param keep: columns of the batch to copy to the result, such as an identifier.
+    :param quantiles: of y, or of the time of an event, in (0, 1); a column each.
+    :param level: of bands around the monotone prediction, columns `lower` and `upper`; None for
+        none.
+    :raises ValueError: for an estimator that was fitted to an array, one that has no quantiles, and
+        names that are there twice.
+    :raises sklearn.exceptions.NotFittedError: before `fit`.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        keep: Sequence[str] = (),
+        quantiles: Sequence[float] = (),
+        level: float | None = None,
+    ) -> None:
+        texts("keep", keep)
+        for each in quantiles:
+            share("quantiles", each, "numbers")
+        if level is not None:
+            share("level", level)
+        import pandas as pd
+
+        self.keep, self.quantiles, self.level = tuple(keep), tuple(quantiles), level
+        self._files = _files_of(estimator)
+        self.names: tuple[str, ...] = tuple(
+            str(name) for name in getattr(estimator, "feature_names_in_", ())
+        )
+        if not self.names:
+            raise ValueError(
+                "estimator must have been fitted to a DataFrame, whose columns have names, and "
+                "this one was fitted to an array"
+            )
+        if self.quantiles and not has_quantiles(estimator):
+            raise ValueError(
+                f"quantiles are of numbers and times, and a {type(estimator).__name__} has none"
+            )
+        self._digest = _digest(self._files)
+        nothing = pd.DataFrame({name: [np.nan] for name in self.names})
+        self._example = self._scored(nothing)
+        same = [name for name in self.keep if name in self._example or self.keep.count(name) > 1]
+        if same:
+            raise ValueError(f"keep has {same[0]!r}, which the result has already")
+
+    @property
+    def kinds(self) -> Mapping[str, np.dtype[Any]]:
+        """The names of the columns of predictions, with their numpy types; object for text."""
+        text = np.dtype(object)
+        return {
+            name: text if column.dtype.kind == "U" else column.dtype
+            for name, column in self._example.items()
+        }
+
+    @property
+    def ddl(self) -> str:
+        """The columns of predictions as Spark writes a schema, such as "probability double"."""
+        names = {"f": "double", "b": "boolean", "i": "bigint", "O": "string"}
+        return ", ".join(f"`{name}` {names[kind.kind]}" for name, kind in self.kinds.items())
+
+    def __call__(self, batch: Any) -> Any:
+        """The predictions for a batch of n rows, in its kind: n rows in the same order.
+
+        :raises TypeError: for a batch that is no table.
+        :raises ValueError: for a batch that lacks columns, by their names, and for values that the
+            estimator refuses.
+        """
+        frame = as_frame(batch)
+        lacking = [name for name in (*self.names, *self.keep) if name not in frame.columns]
+        if lacking:
+            raise ValueError(f"batch lacks the columns {lacking}; it has {list(frame.columns)}")
+        parts = [
+            self._scored(frame[start : start + BLOCK].select(*self.names).to_native())
+            for start in range(0, len(frame), BLOCK)
+        ] or [self._example]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in self._example}
+        return in_kind_of(batch, frame, self.keep, columns)
+
+    def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The predictions for each of some batches, as they come; Spark's `mapInArrow` takes this.
+
+        :raises TypeError: as a call does; ValueError likewise.
+        """
+        for batch in batches:
+            yield self(batch)
+
+    def _scored(self, X: Any) -> Columns:
+        estimator = self._estimator()
+        found = predictions(estimator, X, self.quantiles)
+        if self.level is not None:
+            bands = estimator.predict_bands(X, self.level)
+            found |= {"lower": bands.lower, "upper": bands.upper}
+        return found
+
+    def _estimator(self) -> Any:
+        """The estimator, loaded once a process."""
+        with _LOADING:
+            if self._digest not in _LOADED:
+                if len(_LOADED) == _MOST:
+                    del _LOADED[next(iter(_LOADED))]
+                _LOADED[self._digest] = _loaded(self._files)
+            return _LOADED[self._digest]
+
+
+def _files_of(estimator: Any) -> dict[str, bytes]:
+    """The files of a saved estimator, by name."""
+    from pyro_gcm.io import save
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = save(estimator, Path(place) / "model")
+        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def _loaded(files: Mapping[str, bytes]) -> Any:
+    from pyro_gcm.io import load
+
+    with tempfile.TemporaryDirectory() as place:
+        for name, content in files.items():
+            (Path(place) / name).write_bytes(content)
+        return load(place)
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    whole = hashlib.sha256()
+    for name, content in files.items():
+        whole.update(f"{name} {len(content)} ".encode() + content)
+    return whole.hexdigest()

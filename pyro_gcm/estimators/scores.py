@@ -1,0 +1,46 @@
+"""Scores of an estimator of any kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_gcm.estimators.kinds import kind_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def scores(estimator: Any, X: pd.DataFrame, y: npt.NDArray[Any]) -> dict[str, float]:
+    """The scores of a kind of model, by name.
+
+    AUC (with both classes among y), log score (the mean log-probability of what came, in nats,
+    higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; R2,
+    RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a
+    survival model.
+    """
+    kind = kind_of(estimator)
+    if kind == "survival":
+        return {"concordance": float(estimator.score(X, y))}
+    if kind in ("classifier", "ordinal"):
+        shares = estimator.predict_proba(X)
+        place = {label: at for at, label in enumerate(estimator.classes_.tolist())}
+        of_rows = shares[np.arange(len(y)), [place[label] for label in y.tolist()]]
+        tiny = np.finfo(np.float64).tiny
+        found = {
+            "log_score": float(np.log(np.maximum(of_rows, tiny)).mean()),
+            "accuracy": float((estimator.predict(X) == y).mean()),
+        }
+        event = y == estimator.classes_[1]
+        if kind == "ordinal" or event.all() or not event.any():
+            return found
+        from sklearn.metrics import roc_auc_score
+
+        return {"auc": float(roc_auc_score(event, shares[:, 1])), **found}
+    errors = y - estimator.predict(X)
+    found = {"r2": float(estimator.score(X, y)), "rmse": float(np.sqrt((errors**2).mean()))}
+    if hasattr(estimator, "log_prob"):
+        found["log_score"] = float(estimator.log_prob(X, y).mean())
+    return found

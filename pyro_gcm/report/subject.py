@@ -1,0 +1,76 @@
+"""What a report is about: a fitted estimator, rows of a table, and what came of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pyro_gcm.estimators.answers import Answers
+from pyro_gcm.estimators.kinds import kind_of, monotone_prediction
+from pyro_gcm.report.wording import Words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass
+class Subject:
+    """An estimator, rows, and how the report speaks of them.
+
+    :param X: a pandas DataFrame with the columns of the estimator, in their order.
+    :param y: the outcomes as `score` of the estimator takes them, or None.
+    :param level: share of the members or bootstrap models in a band.
+    """
+
+    estimator: Any
+    X: pd.DataFrame
+    y: Any
+    words: Words
+    level: float
+    seed: int
+
+    @property
+    def kind(self) -> str:
+        """The kind of the estimator."""
+        return kind_of(self.estimator)
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether predictions cannot move against a direction."""
+        return isinstance(self.estimator, Answers)
+
+    @cached_property
+    def directions(self) -> dict[str, int]:
+        """+1 or -1 of each constrained column, by name."""
+        codes = zip(self.X.columns, self.estimator.encoding_.columns, strict=True)
+        return {str(name): code.sign for name, code in codes if code.sign}
+
+    @cached_property
+    def predictions(self) -> Array:
+        """The monotone prediction of each row, [n]."""
+        return monotone_prediction(self.estimator, self.X)
+
+    @property
+    def average(self) -> float:
+        """The mean prediction."""
+        return float(self.predictions.mean())
+
+    @property
+    def band_of(self) -> str:
+        """What bands are made of; empty where there are none."""
+        if self.estimator.bootstrap_models_:
+            return f"{len(self.estimator.bootstrap_models_)} bootstrap models"
+        count = self.estimator.model_.encoder.members
+        return f"{count} members" if count else ""
+
+    def some(self, most: int) -> npt.NDArray[np.intp]:
+        """Positions of all rows, or of so many that are drawn at random."""
+        if len(self.X) <= most:
+            return np.arange(len(self.X))
+        return np.sort(np.random.default_rng(self.seed).permutation(len(self.X))[:most])

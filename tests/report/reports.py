@@ -1,0 +1,126 @@
+"""A small table, quick models of each kind, and reports read back as HTML."""
+
+from __future__ import annotations
+
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pyro_gcm import estimators
+from pyro_gcm.report import WrittenReport, write_report
+
+#: Elements that have no end.
+VOID = {"meta", "img", "br", "link", "input"}
+DIRECTIONS = {"debt": 1, "income": -1}
+
+
+def table(rows: int = 60) -> tuple[pd.DataFrame, pd.Series]:
+    """Columns with missing values, and a score of which outcomes are made."""
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame(
+        {
+            "income": rng.lognormal(10, 0.6, rows),
+            "debt": rng.integers(0, 6, rows) * 10.0,  # few values make quick curves
+            "job": rng.choice(["clerk", "farmer", "smith"], rows),
+        }
+    )
+    score = 0.1 * made["debt"] - np.log(made["income"]) + 8 + rng.logistic(size=rows)
+    made.loc[::9, "income"] = np.nan
+    return made, score
+
+
+def outcomes(kind: str, score: pd.Series) -> Any:
+    """What came, for a kind of model."""
+    if kind == "classifier":
+        return np.where(score > 0, "yes", "no")
+    if kind == "ordinal":
+        return np.select([score < -1, score < 1], [0, 1], 2)
+    if kind == "survival":
+        return np.arange(len(score)) % 4 > 0, np.exp(-0.3 * score.to_numpy()) + 0.01
+    return np.exp(0.3 * score)
+
+
+def fitted(kind: str, X: pd.DataFrame, y: Any, directions: dict[str, int] | None = None) -> Any:
+    """A model of a kind that is trained for one epoch."""
+    options: Any = {"monotonic_cst": directions or DIRECTIONS, "members": 2, "epochs": 1}
+    if kind == "classifier":
+        return estimators.GCMClassifier(**options).fit(X, y)
+    if kind == "ordinal":
+        return estimators.GCMOrdinal(**options).fit(X, y)
+    if kind == "survival":
+        return estimators.GCMSurvival(**options).fit(X, y)
+    response = "distribution" if kind == "distribution" else "continuous"
+    return estimators.GCMRegressor(response=response, **options).fit(X, y)
+
+
+class Page(HTMLParser):
+    """A report read back: its text, its elements, and whether they are nested well."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.source = path.read_text(encoding="utf-8")
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(self.source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, f"</{tag}> in line {self.getpos()[0]}"
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """All text, with single spaces."""
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def pictures(self) -> list[dict[str, str | None]]:
+        """Attributes of all pictures."""
+        return [attributes for tag, attributes in self.elements if tag == "img"]
+
+    def check(self) -> None:
+        """That nothing comes from elsewhere, and that pictures and tables can be read by all."""
+        allowed = {"html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3"}
+        allowed |= {"section", "ul", "li", "nav", "a", "main", "p", "div", "dl", "dt", "dd"}
+        allowed |= {"table", "thead", "tbody", "tr", "th", "td"}
+        allowed |= {"figure", "img", "figcaption"}
+        assert {tag for tag, _ in self.elements} <= allowed
+        style = self.source[self.source.index("<style>") : self.source.index("</style>")]
+        assert "url" not in style
+        assert "import" not in style
+        names = {attributes["id"] for _, attributes in self.elements if "id" in attributes}
+        for _, attributes in self.elements:
+            assert not any(name.startswith("on") for name in attributes)
+            assert not attributes.keys() & {"srcset", "style", "action", "data", "poster"}
+            if "href" in attributes:
+                assert (attributes["href"] or "").removeprefix("#") in names
+            assert (attributes.get("src") or "data:").startswith("data:")
+        for picture in self.pictures:
+            assert len(picture["alt"] or "") > 20
+            head, _, code = (picture["src"] or "").partition("base64,")
+            assert head == "data:image/svg+xml;"
+            drawing = base64.b64decode(code).decode()
+            assert "<script" not in drawing
+            assert not re.search(r'href="(?!#|data:)', drawing)
+
+
+def report(
+    estimator: Any, X: Any, y: Any, path: Path, **options: Any
+) -> tuple[WrittenReport, Page]:
+    """A report with a short audit, and what it says."""
+    written = write_report(estimator, X, y, path=path, pairs=30, progress=False, **options)
+    return written, Page(path)

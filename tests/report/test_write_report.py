@@ -1,0 +1,169 @@
+"""The report: every kind of model, text that is escaped, the same bytes, what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from reports import fitted, outcomes, report, table
+
+from pyro_gcm.audit import audit_table
+from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
+from pyro_gcm.report import write_report
+
+SAYS = {
+    "classifier": ("base rate", "AUC", "log score", "Calibration. Rows", "Discrimination."),
+    "regressor": ("typical error", "R²", "log score", "Intervals. Above"),
+    "distribution": ("typical error", "R²", "log score", "Intervals. Above"),
+    "ordinal": ("Base rates of the levels", "accuracy", "mean distance", "at least a level"),
+    "survival": ("base rate", "concordance", "Kaplan and Meier", "Thirds of the rows"),
+}
+
+
+def test_a_classifier_is_reported_and_names_are_escaped(tmp_path: Path) -> None:
+    X, score = table()
+    debt, job, target = "<script>alert('debt')</script>", 'a $ & $^ "b"', "</style><b>late"
+    X = X.rename(columns={"debt": debt, "job": job})
+    X[job] = X[job].replace("smith", "<img src=http:x onerror=y>")
+    y = outcomes("classifier", score)
+    model = fitted("classifier", X, y, {debt: 1, "income": -1})
+    names = {"target": target, "source": "<a href='x'>.csv", "labels": ["paid", "<i>late"]}
+    written, page = report(model, X[::-1], y[::-1], tmp_path / "new" / "a.html", **names)
+    page.check()
+    for words in (debt, job, target, names["source"], "<i>late", *SAYS["classifier"]):
+        assert " ".join(words.split()) in page.text
+    assert set(written.scores) == {"auc", "log_score", "accuracy"}
+    assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["a.html"]
+
+
+@pytest.mark.long(keep=0)
+@pytest.mark.parametrize("kind", ["regressor", "distribution", "ordinal", "survival"])
+def test_every_other_kind_is_reported(kind: str, tmp_path: Path) -> None:
+    X, score = table()
+    y = outcomes(kind, score)
+    model = fitted(kind, X, y, {"debt": 1})
+    written, page = report(model, X, y, tmp_path / "a.html", target="loss", source="rows.csv")
+    page.check()
+    for words in (*SAYS[kind], "rows.csv", "they are strict", "Passed. No violation"):
+        assert words in page.text
+    assert len(page.pictures) == 3
+    assert page.source.count("column by column</p>") == 3
+    assert written.scores
+    assert written.audit is not None
+    assert written.audit.passed
+    assert "Response curve of “debt”" in page.source
+
+
+@pytest.mark.long(keep=0)
+def test_figures_are_those_of_the_estimator(tmp_path: Path) -> None:
+    X, score = table()
+    y = outcomes("classifier", score)
+    model = fitted("classifier", X, y, {"debt": 1})
+    written, page = report(model, X, y, tmp_path / "report.html")
+    rate, accuracy = (y == "yes").mean(), model.score(X, y)
+    assert written.scores["accuracy"] == accuracy
+    for share in (rate, accuracy):
+        assert f"{100 * share:.1f}".removesuffix(".0") + "\u00a0%" in page.source
+    _, again = report(model, X[["job", "debt", "income"]], y, tmp_path / "again.html")
+    assert again.source == page.source
+    curve = model.response_curve(X, "debt")
+    assert f"{100 * curve['prediction'].iloc[-1]:.1f}".removesuffix(".0") in page.source
+    found = audit_table(model, X, pairs=30, progress=False)
+    assert written.audit is not None
+    assert written.audit.pairs == found.pairs
+
+
+@pytest.mark.long(keep=0)
+def test_sections_without_a_meaning_are_left_out_with_a_sentence(tmp_path: Path) -> None:
+    X, score = table()
+    y = outcomes("classifier", score)
+    options: Any = {"epochs": 1, "hidden": 4}
+    free = GCMClassifier(members=2, epochs=1).fit(X, y)
+    written, page = report(free, X, None, tmp_path / "free.html", target="late")
+    page.check()
+    assert written.audit is None
+    assert written.scores == {}
+    for words in (
+        "The data has no column “late”",
+        "No direction was imposed on any column",
+        "no response curve is drawn",
+        "nothing to search for",
+        "cannot say which value would change an answer",
+    ):
+        assert words in page.text
+    assert page.pictures == []
+    implicit = IGCMClassifier(monotonic_cst={"debt": 1}, **options).fit(X, y)
+    _, page = report(implicit, X, y, tmp_path / "implicit.html")
+    page.check()
+    for words in ("they are not strict", "IGCMClassifier has no response curves", "AUC"):
+        assert words in page.text
+    one, page = report(free, X[y == "no"], y[y == "no"], tmp_path / "one.html")
+    assert "auc" not in one.scores
+    assert "All rows have the same outcome" in page.text
+    still = fitted("classifier", X, y, {"debt": 1})
+    _, page = report(still, X.assign(debt=1.0), y, tmp_path / "still.html")
+    assert "two different values in these rows" in page.text
+
+
+@pytest.mark.long(keep=0)
+def test_a_failed_audit_is_told_with_its_worst_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, score = table()
+    y = outcomes("regressor", score)
+    model = fitted("regressor", X, y, {"debt": 1})
+    right = type(model).predict
+    monkeypatch.setattr(type(model), "predict", lambda self, X: -right(self, X))
+    written, page = report(model, X, None, tmp_path / "report.html")
+    page.check()
+    assert written.audit is not None
+    assert not written.audit.passed
+    assert "Not passed." in page.text
+    assert "Violations by column" in page.text
+    assert any("Histograms of wrong moves" in (p["alt"] or "") for p in page.pictures)
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    X, score = table()
+    return fitted("classifier", X, outcomes("classifier", score))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "message"),
+    [
+        ({"estimator": "model"}, TypeError, "estimator must be one of pyro_gcm.estimators"),
+        ({"estimator": GCMClassifier()}, TypeError, "estimator must be fitted"),
+        ({"X": np.zeros((60, 3))}, TypeError, "X must be a DataFrame"),
+        ({"X": pd.DataFrame({"debt": [1.0] * 60})}, ValueError, r"X must have .* lacks \['income'"),
+        ({"X": table()[0][:9]}, ValueError, "X must have at least 10 rows, got 9"),
+        ({"y": ["yes"]}, ValueError, "y must have one entry for each of the 60 rows, got 1"),
+        (
+            {"y": ["maybe"] * 60},
+            ValueError,
+            r"y must have the classes \['no', 'yes'\], got 'maybe'",
+        ),
+        ({"path": "report.pdf"}, ValueError, "path must end in .html, got report.pdf"),
+        ({"target": 3}, TypeError, "target must be text"),
+        ({"labels": ["yes"]}, ValueError, "labels must name the 2 classes"),
+        ({"pairs": 2}, ValueError, "pairs must be"),
+        ({"level": 1.0}, ValueError, "level must be"),
+        ({"card": "card.json"}, TypeError, "card must be"),
+    ],
+)
+def test_wrong_arguments_are_named_and_nothing_is_written(
+    wrong: dict[str, Any],
+    kind: type[Exception],
+    message: str,
+    model: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    right: dict[str, Any] = {"estimator": model, "X": table()[0], "path": "report.html"}
+    with pytest.raises(kind, match=message):
+        write_report(**{**right, **wrong})
+    assert list(tmp_path.iterdir()) == []

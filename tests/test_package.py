@@ -1,0 +1,85 @@
+"""What is installed: the package with its types and its licence, the same from any folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import BytesParser
+from pathlib import Path
+
+import pytest
+
+import pyro_gcm
+
+ROOT = Path(pyro_gcm.__file__).parent.parent
+BUILD = "from hatchling.build import build_sdist as s, build_wheel as w; s('dist'); w('dist')"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The folders of two builds of the same files, in two places and at two times."""
+    folders = []
+    for number in (1, 2):
+        copy = tmp_path_factory.mktemp("build") / ("checkout" * number)
+        shutil.copytree(ROOT / "pyro_gcm", copy / "pyro_gcm", copy_function=shutil.copyfile)
+        for path in filter(Path.is_file, ROOT.iterdir()):
+            shutil.copyfile(path, copy / path.name)
+        for path in copy.rglob("*"):
+            os.utime(path, (1e9 * number, 1e9 * number))
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+        subprocess.run([sys.executable, "-c", BUILD], cwd=copy, env=environment, check=True)
+        folders.append(copy / "dist")
+    return folders
+
+
+@pytest.mark.long(keep=0)
+def test_a_build_has_the_same_bytes_anywhere(built: list[Path]) -> None:
+    first, second = ({path.name: path.read_bytes() for path in f.iterdir()} for f in built)
+    version = f"pyro_gcm-{pyro_gcm.__version__}"
+    assert sorted(first) == [f"{version}-py3-none-any.whl", f"{version}.tar.gz"]
+    assert first == second
+
+
+@pytest.mark.long(keep=0)
+def test_the_wheel_has_the_package_its_types_and_its_licence_alone(built: list[Path]) -> None:
+    (path,) = built[0].glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        info = f"pyro_gcm-{pyro_gcm.__version__}.dist-info"
+        metadata = BytesParser().parsebytes(wheel.read(f"{info}/METADATA"))
+        scripts = wheel.read(f"{info}/entry_points.txt").decode()
+    assert {name.partition("/")[0] for name in names} == {"pyro_gcm", info}
+    package = {name.removeprefix("pyro_gcm/") for name in names if name.startswith("pyro_gcm/")}
+    kinds = {name for name in package if not name.endswith(".py")}
+    assert kinds == {"py.typed", "data/datasheets.md"}
+    assert package - kinds == {
+        path.relative_to(ROOT / "pyro_gcm").as_posix() for path in (ROOT / "pyro_gcm").rglob("*.py")
+    }
+    assert f"{info}/licenses/LICENSE" in names
+    assert metadata["Version"] == pyro_gcm.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert "pyro-gcm = pyro_gcm.cli:main" in scripts
+    assert path.stat().st_size < 1_000_000
+
+
+@pytest.mark.long(keep=0)
+def test_the_source_distribution_has_what_the_wheel_is_built_from(built: list[Path]) -> None:
+    (path,) = built[0].glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        names = {name.partition("/")[2].partition("/")[0] for name in archive.getnames()}
+    assert names >= {"pyro_gcm", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md"}
+    assert not names & {"tests", "notebooks", "reproduce", "docs"}
+    assert path.stat().st_size < 1_000_000
+
+
+def test_a_release_has_one_version_and_one_date() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {pyro_gcm.__version__}\n" in citation
+    (date,) = re.findall(r"^date-released: (\S+)$", citation, flags=re.MULTILINE)
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## [{pyro_gcm.__version__}] - {date}\n" in changes

@@ -1,0 +1,33 @@
+"""A user of the estimators: a table, a fit, predictions, and a folder."""
+
+import tempfile
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from typing_extensions import assert_type
+
+from pyro_gcm import load, save
+from pyro_gcm.estimators import GCMClassifier
+
+
+def fitted(X: pd.DataFrame, late: npt.NDArray[np.bool_]) -> GCMClassifier:
+    return GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, late)
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"debt": rng.uniform(0, 50, 60), "job": rng.choice(["clerk", "smith"], 60)})
+    risk = fitted(X, X["debt"].to_numpy() + 10 * rng.standard_normal(60) > 25)
+    assert_type(risk.predict_proba(X), npt.NDArray[np.float64])
+    bands = risk.predict_bands(X, 0.9)
+    width: npt.NDArray[np.float64] = bands.upper - bands.lower
+    print(width.mean(), risk.required(X, "debt", 0.5, below=True)["required"].max())
+    with tempfile.TemporaryDirectory() as folder:
+        save(risk, f"{folder}/model", metrics={"rows": len(X)})
+        again: GCMClassifier = load(f"{folder}/model")
+    assert (again.predict_proba(X) == risk.predict_proba(X)).all()
+
+
+if __name__ == "__main__":
+    main()

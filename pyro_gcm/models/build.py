@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -91,7 +91,7 @@ def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
         raise ValueError("prior='members' needs GCM: the members compare revenues with their costs")
     if isinstance(prior, nn.Module):
         return prior
-    one_of("prior", prior, list(PRIORS))
+    _named("prior", prior, PRIORS, "x")
     if prior == "standard":
         return StandardNormal(z_dim)
     part: nn.Module = CONDITIONAL_PRIORS[prior](x_dim, z_dim, hidden)
@@ -107,7 +107,7 @@ def guide_part(
     """
     given_x = not isinstance(prior, StandardNormal)
     if not isinstance(guide, nn.Module):
-        one_of("guide", "prior" if guide is None else guide, list(GUIDES))
+        _named("guide", "prior" if guide is None else guide, GUIDES, "(x, r, y)")
         guide = guide or ("prior" if given_x else "amortised")
     if has_finite_support(prior, x_dim):
         if guide != "prior":
@@ -166,7 +166,7 @@ def kernel_prior_part(prior: Any, x_dim: int, k_dim: int, hidden: Any) -> nn.Mod
     """p(k) or p(k|x)."""
     if isinstance(prior, nn.Module):
         return prior
-    one_of("kernel_prior", prior, ["standard", "conditional"])
+    _named("kernel_prior", prior, ["standard", "conditional"], "x")
     return StandardNormal(k_dim) if prior == "standard" else _normal(x_dim, k_dim, hidden)
 
 
@@ -176,13 +176,22 @@ def kernel_guide_part(
     """q(k|x, r, y), or None where k is drawn from the exact p(k|x, r)."""
     if isinstance(guide, nn.Module):
         return guide
-    one_of("kernel_guide", guide, list(KERNEL_GUIDES))
+    _named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
     if guide == "exact":
         return None
     network = ConditionalMultivariateNormal if guide.endswith("_full") else _normal
     if guide.startswith("posterior"):
         return PosteriorGuide(network(x_dim + r_dim + 1, k_dim, hidden))
     return RevenueGuide(network(x_dim + r_dim, k_dim, hidden))
+
+
+def _named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
+    """Refuse what is no name of a part, a function in the place of a module among it."""
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(
+            f"{name} must be one of {list(names)}, or a torch module that takes {reads} to a "
+            f"distribution, got {_shown(value)}"
+        )
 
 
 def cost_part(

@@ -21,8 +21,11 @@ from pyro_gcm.nets import (
 )
 
 UNKNOWN = {
-    "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], got 'uniform'"),
-    "guide": ("flow", r"\['prior', 'amortised', 'amortised_full', .*\], got 'flow'"),
+    "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], or a .* x to .*'uniform'"),
+    "guide": (
+        "flow",
+        r"\['prior', 'amortised', 'amortised_full', .*\], or a torch module .*, got 'flow'",
+    ),
     "response": ("count", r"\['binary', 'continuous', 'distribution', .*\], got 'count'"),
     "p0": ("learned", r"\['constant', 'conditional'\], got 'learned'"),
     "revenue_map": (

@@ -24,6 +24,7 @@ BUILD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "kernel prior": ({"kernel_prior": "laplace"}, "kernel_prior must be one of"),
     "kernel guide": ({"kernel_guide": "prior"}, "kernel_guide must be one of"),
+    "guide as a function": ({"guide": lambda x, r, y: None}, "guide must .* module .*x, r, y"),
     "kernel map": ({"kernel_map": "linear"}, "kernel_map must be one of"),
     "kernel map shape": (
         {"kernel_map": "identity", "costs": 3},

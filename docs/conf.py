@@ -77,4 +77,5 @@ html_css_files = ["site.css"]
 html_domain_indices = False  # the modules are pages of the reference
 html_copy_source = False
 html_show_sourcelink = False
+html_show_search_summary = False  # it would have to fetch pages, which file:// refuses
 html_theme_options = {"navigation_with_keys": True}

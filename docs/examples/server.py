@@ -21,7 +21,7 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
 from pyro_gcm import load
-from pyro_gcm.scoring import Scorer
+from pyro_gcm.estimators import Scorer
 
 #: Rows that are predicted in one call, at most, but for those of a single request.
 MOST_ROWS = 1024

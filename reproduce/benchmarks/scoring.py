@@ -22,8 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyro_gcm.estimators import GCMClassifier
-from pyro_gcm.scoring import Scorer
+from pyro_gcm.estimators import GCMClassifier, Scorer
 from reproduce.arguments import positive_count
 
 #: Rows of a batch.

@@ -11,6 +11,7 @@ from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.numbers import share, whole
 from pyro_gcm.cli.options import Data, Json, Level, Model, Quiet
 from pyro_gcm.cli.output import Output
+from pyro_gcm.files.writing import one_line
 
 
 def report(
@@ -64,23 +65,26 @@ def report(
     if found.y is None:
         output.note(f"{data} has no column {found.target!r}, so scores are left out of the report")
     with blamed(f"DATA {data}"):
-        written = write_report(
-            saved.estimator,
-            found.X,
-            found.y,
-            path=out,
-            title=title,
-            target=found.target,
-            labels=saved.labels if hasattr(saved.estimator, "classes_") else None,
-            event=found.event,
-            source=data.name,
-            folder=model.name,
-            card=open_card(model),
-            pairs=pairs,
-            level=level,
-            seed=seed,
-            progress=not quiet,
-        )
+        try:
+            written = write_report(
+                saved.estimator,
+                found.X,
+                found.y,
+                path=out,
+                title=title,
+                target=found.target,
+                labels=saved.labels if hasattr(saved.estimator, "classes_") else None,
+                event=found.event,
+                source=data.name,
+                folder=model.name,
+                card=open_card(model),
+                pairs=pairs,
+                level=level,
+                seed=seed,
+                progress=not quiet,
+            )
+        except OSError as error:
+            raise WrongUse(f"--out: {one_line(error)}") from error
     output.note(f"report written to {out}")
     audit = written.audit
     output.document(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,9 @@ import numpy as np
 from pyro_gcm._options import flag, path_of, seed_of, share, text_or_none
 from pyro_gcm._validation import kind, positive_int, shown
 from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.event_times import event_times
 from pyro_gcm.estimators.kinds import kind_of
+from pyro_gcm.estimators.outcomes import as_array
 from pyro_gcm.estimators.scores import scores as scores_of
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.report.audited import audit_of, audited
@@ -168,15 +171,13 @@ def _outcomes(estimator: Any, y: Any, rows: int) -> Any:
 
     :raises ValueError: for another number of them, and for those that the estimator cannot have.
     """
-    from pyro_gcm.estimators.event_times import event_times
-
     of = kind_of(estimator)
     if of == "survival":
         found: Any = event_times(y)
         if not (found.is_exact | found.upper.isinf()).all():
             raise ValueError(f"y must have exact and right-censored times for a report, got {y!r}")
     else:
-        found = np.asarray(y)
+        found = np.asarray(as_array("y", y))
         if found.ndim != 1:
             raise ValueError(f"y must have one entry for each row, got shape {found.shape}")
     if len(found) != rows:
@@ -201,8 +202,10 @@ def _words(estimator: Any, target: str, labels: Any, event: str) -> Words:
     if labels is not None:
         if isinstance(labels, str) or not isinstance(labels, Sequence | np.ndarray):
             raise TypeError(f"labels must be a sequence of names, got {shown(labels)}")
-        if len(labels) != len(known):
-            raise ValueError(f"labels must name the {len(known)} classes, got {shown(labels)}")
+        if len(labels) != len(known) or not all(isinstance(n, str | Real) for n in labels):
+            raise ValueError(
+                f"labels must have a name for each of the {len(known)} classes, got {shown(labels)}"
+            )
     horizon = getattr(estimator.model_.response, "reference", math.nan)
     names = [str(label) for label in (known if labels is None else labels)]
     return Words(kind_of(estimator), target, names, event, float(horizon))

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 def amount(value: Any) -> str:
     """A value of a column: a number with at most four digits that count, or a level as it is."""
     if value is None or value != value:
         return "missing"
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if not hasattr(value, "__float__"):
         return str(value)
     number = float(value)
     if not math.isfinite(number):

@@ -8,7 +8,6 @@ the position of a row in its block.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 from pyro_gcm._interrupts import interruption_point
 from pyro_gcm._process_state import Randomness
+from pyro_gcm._warn import warn_user
 from pyro_gcm.sampling.one_thread import one_thread
 
 #: Rows of x, or of revenues, that make a block; shorter blocks are padded. A multiple of what a
@@ -129,10 +129,9 @@ def driven_draws(distribution: Any, base: Tensor, seed: int | None) -> Tensor:
             return column_draws(coordinate, base)
         except NotImplementedError:
             pass
-    warnings.warn(
+    warn_user(
         f"{type(coordinate).__name__} has neither rsample_from(base) nor icdf: predictions use "
-        "seeded Monte Carlo draws and are not exactly monotone",
-        stacklevel=2,
+        "seeded Monte Carlo draws and are not exactly monotone"
     )
     with Randomness(seed, base.device).in_use():
         sampled: Tensor = distribution.sample((len(base),))

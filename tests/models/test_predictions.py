@@ -360,8 +360,11 @@ def test_prior_without_a_quantile_function_predicts_by_seeded_draws_and_says_so(
     x, r = rows(30)
     r = (r - 70.0) / 6.0
     state = torch.get_rng_state()
-    with pytest.warns(UserWarning, match="StudentT has neither rsample_from.* not exactly mono"):
+    with pytest.warns(
+        UserWarning, match="StudentT has neither rsample_from.* not exactly mono"
+    ) as told:
         first = model.predict(x, r)
+    assert told[0].filename == __file__
     assert torch.equal(torch.get_rng_state(), state)
     torch.manual_seed(99)
     with pytest.warns(UserWarning, match="seeded Monte Carlo"):

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         models,
         nets,
         plots,
+        report,
         sampling,
     )
     from pyro_gcm.arviz_export import to_arviz
@@ -79,6 +80,7 @@ __all__ = [
     "nets",
     "plots",
     "render_model",
+    "report",
     "sampling",
     "save",
     "to_arviz",

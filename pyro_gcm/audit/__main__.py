@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,9 +27,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         _check_files(options)
+        with warnings.catch_warnings():  # of rows with more fields than the header
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            rows = pd.read_csv(options.data, index_col=False)
         audit = audit_named(
             options.predictor,
-            pd.read_csv(options.data),
+            rows,
             r=options.r,
             x=options.x,
             adapter=options.adapter,

@@ -60,7 +60,8 @@ def type_of(series: pd.Series[Any]) -> str:
     if given.map(lambda value: isinstance(value, Real | Decimal)).all():
         return "number"
     if given.map(lambda value: isinstance(value, str)).all():
-        return f"text, {given.nunique()} values"
+        count = given.nunique()
+        return f"text, {count} {'value' if count == 1 else 'values'}"
     return f"other ({dtype})"
 
 

@@ -19,7 +19,7 @@ class WrongUse(Exception):
 def instead(name: str, known: Sequence[str]) -> str:
     """The end of a message about an unknown name: the closest known one, and which there are."""
     close = difflib.get_close_matches(name, known, 1, 0.7) or [
-        other for other in known if other.lower() == name.lower()
+        other for other in known if other.strip().lower() == name.strip().lower()
     ]
     meant = f"; did you mean {close[0]!r}?" if close else ""
     return f"{meant} (there are: {listed(known)})"

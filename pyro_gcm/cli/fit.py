@@ -157,6 +157,9 @@ def fit(
     )
     if not roles.directions:
         warnings.warn("no column has a direction, see --increasing", stacklevel=1)
+    for name in roles.directions:
+        if frame[name].nunique() == 1:
+            warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
     estimator = fitting.estimator_of(
         found,
         roles.directions,

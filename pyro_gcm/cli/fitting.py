@@ -75,6 +75,12 @@ def split(
     rows = np.arange(len(target.y))
     if share is None:
         return rows, rows[:0]
+    held, least = math.ceil(share * len(rows)), 2 if target.kind == "classifier" else 1
+    if not least <= held <= len(rows) - least:
+        raise WrongUse(
+            f"--test-share must leave {least} or more rows on either side, and {share:g} of "
+            f"{len(rows)} rows holds out {held}"
+        )
     from sklearn.model_selection import train_test_split
 
     strata = target.y if target.kind == "classifier" else None

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Columns of a screen where the output goes to a file.
 _WIDTH = 110
+#: Rows of a table on a screen, at most.
+_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Output:
     quiet: bool = False
 
     def table(self, title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Show a small table for people."""
+        """Show a table for people, of a long one the first rows."""
         if self.quiet and self.as_json:
             return
         from rich.console import Console
@@ -43,8 +45,11 @@ class Output:
         made = Table()
         for name in names:
             made.add_column(name, overflow="fold")
-        for row in rows:
+        shown = list(rows)
+        for row in shown[:_ROWS]:
             made.add_row(*(str(entry) for entry in row))
+        if len(shown) > _ROWS:
+            made.add_row(f"and {len(shown) - _ROWS:,} more")
         width = None if stream.isatty() else _WIDTH
         with _unbroken():
             console = Console(file=stream, width=width, markup=False, highlight=False)

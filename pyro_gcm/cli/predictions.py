@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.saved import SavedModel
-from pyro_gcm.scoring import outputs
+from pyro_gcm.estimators import outputs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -56,14 +56,18 @@ def roles_of(frame: pd.DataFrame, where: str, **named: str | None) -> Roles:
     roles: dict[str, str] = {}
     for option, text in named.items():
         for name in columns_of(f"--{option}", text, known, where):
+            if roles.get(name) == option:
+                raise WrongUse(f"--{option} names {name!r} twice")
             if name in roles:
                 raise WrongUse(f"--{roles[name]} and --{option} both name {name!r}")
             roles[name] = option
             if option in SIGNS and not can_have_direction(frame[name]):
                 raise WrongUse(
                     f"--{option} {name!r} must have numbers, booleans or an ordered category, and "
-                    f"has {type_of(frame[name])}"
+                    f"has {type_of(frame[name])}, such as {frame[name].dropna().iloc[0]!r}"
                 )
+            if option in SIGNS and frame[name].isna().all():
+                raise WrongUse(f"--{option} {name!r} must have a value in some row, and has none")
     for name in known:
         if name not in roles and type_of(frame[name]).startswith(("date", "other")):
             raise WrongUse(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Collection
+import warnings
+from collections import Counter
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,34 +63,60 @@ def read_table(path: Path, text: Collection[str] = (), option: str = "DATA") -> 
         twice.
     """
     check_table_name(option, path)
+    if path.is_dir():
+        raise WrongUse(f"{option} must be a file, and {path} is a folder")
     if not path.is_file():
         near = [f.name for f in path.parent.glob("*") if f.suffix.lower() in ENDINGS]
         hint = instead(path.name, sorted(near)) if path.parent.is_dir() else ""
         raise WrongUse(f"{option} must be a file, and there is no {path}{hint}")
     with blamed(f"{option} {path} cannot be read"):
-        frame = _read_csv(path, text) if path.suffix.lower() == ".csv" else _read_arrow(path)
-    names = [str(name) for name in frame.columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise WrongUse(f"{option} {path} has more than one column {twice[0]!r}")
+        frame = (
+            _read_csv(path, text, option) if path.suffix.lower() == ".csv" else _read_arrow(path)
+        )
+    frame.columns = [str(name) for name in frame.columns]
+    _check_names(path, frame.columns, option)
     if not len(frame):
         raise WrongUse(f"{option} {path} has no rows")
-    frame.columns = names
     return frame
 
 
-def _read_csv(path: Path, text: Collection[str]) -> pd.DataFrame:
+def _check_names(path: Path, names: Iterable[str], option: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise WrongUse(f"{option} {path} has more than one column {min(twice)!r}")
+
+
+def _read_csv(path: Path, text: Collection[str], option: str) -> pd.DataFrame:
     import pandas as pd
 
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        header = next(csv.reader(file), [])
-    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
-        raise WrongUse(f"DATA {path} must have columns separated by commas, got {header[0]!r}")
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:  # pandas would rename the second one
-        raise WrongUse(f"DATA {path} has more than one column {twice[0]!r}")
-    types = {name: str for name in text if name in header}
-    return pd.read_csv(path, dtype=types, encoding="utf-8-sig", low_memory=False)
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file), [])
+        if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+            raise WrongUse(
+                f"{option} {path} must have columns separated by commas, got {header[0]!r}"
+            )
+        _check_names(path, header, option)  # pandas would rename the second one
+        types = {name: str for name in text if name in header}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(
+                path, dtype=types, encoding="utf-8-sig", low_memory=False, index_col=False
+            )
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"it must be text in UTF-8, and its byte {error.start + 1} is not "
+            f"(0x{error.object[error.start]:02x})"
+        ) from error
+    except pd.errors.EmptyDataError:
+        raise ValueError("it is empty") from None
+    except pd.errors.ParserWarning:
+        raise ValueError(
+            f"its rows have more fields than the header, which names {len(header)} columns"
+        ) from None
+    except pd.errors.ParserError as error:
+        message = str(error).removeprefix("Error tokenizing data. C error: ")
+        raise ValueError(message) from error
 
 
 def _read_arrow(path: Path) -> pd.DataFrame:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.estimator import MonotoneEstimator
-
-if TYPE_CHECKING:
-    from pyro_gcm.scoring import Scorer
+from pyro_gcm.estimators.scorer import Scorer
 
 
 class Saved(MonotoneEstimator):
@@ -50,7 +48,7 @@ class Saved(MonotoneEstimator):
         quantiles: Sequence[float] = (),
         level: float | None = None,
     ) -> Scorer:
-        """A function of a batch of rows that can be pickled, see `pyro_gcm.scoring.Scorer`.
+        """A function of a batch of rows that can be pickled, see `Scorer`.
 
         :param keep: columns of the batch to copy to the result.
         :param quantiles: of y, or of the time of an event, in (0, 1).
@@ -58,8 +56,6 @@ class Saved(MonotoneEstimator):
         :raises sklearn.exceptions.NotFittedError: before `fit`.
         :raises ValueError: as `Scorer` does.
         """
-        from pyro_gcm.scoring import Scorer
-
         return Scorer(self, keep=keep, quantiles=quantiles, level=level)
 
     @classmethod

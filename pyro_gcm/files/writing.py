@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,7 +44,8 @@ def write_figure(path: str | Path, figure: Any, **options: Any) -> None:
 
 def one_line(error: BaseException) -> str:
     """The message of an error for a command line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    message = re.sub(r"^\[Errno \d+\] ", "", " ".join(str(error).split()))
+    return message or type(error).__name__
 
 
 @contextmanager

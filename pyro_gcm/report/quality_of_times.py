@@ -66,7 +66,7 @@ def _curves(subject: Subject) -> list[Figure]:
     survival = subject.estimator.predict_survival_function(X, return_array=True, times=at)
     ends = np.quantile(subject.predictions[some], [1 / 3, 2 / 3])
     groups = np.searchsorted(ends, subject.predictions[some])
-    named = pd.Categorical.from_codes(groups, list(_GROUPS), ordered=True)
+    named = pd.Categorical.from_codes(groups, pd.Index(_GROUPS), ordered=True)
     seen = times.is_exact.numpy()
     enough = all(seen[groups == group].any() for group in np.unique(groups))
     name = subject.words.target

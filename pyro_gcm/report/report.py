@@ -107,8 +107,11 @@ def write_report(
     for name, text in (("target", target), ("event", event)):
         if not isinstance(text, str):
             raise TypeError(f"{name} must be text, got {shown(text)}")
-    if card is not None and not isinstance(card, Mapping):
-        raise TypeError(f"card must be a card as io.read_card returns it, got {kind(card)}")
+    parts_of_card = ("metrics", "versions")
+    if card is not None and not (
+        isinstance(card, Mapping) and all(isinstance(card.get(p), Mapping) for p in parts_of_card)
+    ):
+        raise TypeError(f"card must be a card as io.read_card returns it, got {shown(card)}")
     pairs, seed = positive_int("pairs", pairs, minimum=3), seed_of(seed)
     share("level", level)
     frame = _rows(estimator, X)

@@ -22,8 +22,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pyro_gcm.estimators import GCMClassifier
-from pyro_gcm.scoring import Scorer
+from pyro_gcm.estimators import GCMClassifier, Scorer
 from reproduce.arguments import positive_count
 
 #: Rows of a batch.
@@ -50,14 +49,14 @@ def loans(rows: int, seed: int) -> pd.DataFrame:
     return X.assign(id=np.arange(rows))
 
 
-def fitted(rows: int) -> Scorer:
-    """A scorer of a classifier that was fitted to other rows, none of them with the job "queen"."""
+def fitted_loans(rows: int) -> GCMClassifier:
+    """A classifier that was fitted to other rows, none of them with the job "queen"."""
     X = loans(rows, seed=0)
     X["job"] = X["job"].replace("queen", "baker")
     noise = np.random.default_rng(2).logistic(size=rows)
     late = 0.1 * X["debt"] - np.log(X["income"].fillna(22_000.0)) + 7 + noise > 0
     model = GCMClassifier(monotonic_cst={"income": -1, "debt": 1}, epochs=5)
-    return model.fit(X.drop(columns="id"), late).scorer(keep=["id"])
+    return model.fit(X.drop(columns="id"), late)
 
 
 @contextmanager
@@ -153,7 +152,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=positive_count, default=WORKERS)
     parser.add_argument("--engines", nargs="+", choices=[*ENGINES][1:], default=[*ENGINES][1:])
     arguments = parser.parse_args()
-    score = fitted(2_000)
+    score = fitted_loans(2_000).scorer(keep=["id"])
     table = pa.Table.from_pandas(loans(arguments.rows, seed=1), preserve_index=False)
     with one_call(score, table, 1) as call:
         reference, alone = measured(call)

@@ -10,7 +10,7 @@ import torch
 from called_objects import ROWS, Toys
 
 import pyro_gcm
-from pyro_gcm import data, diagnostics, estimators, plots
+from pyro_gcm import data, diagnostics, estimators, plots, report
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
@@ -273,6 +273,26 @@ def calls_from_outside(t: Toys) -> dict[str, Call]:
         "load": (
             pyro_gcm.load,
             {"folder": pyro_gcm.save(model, t.folder / "load"), "factories": None, "device": "cpu"},
+        ),
+        "write_report": (
+            report.write_report,
+            {
+                "estimator": t.classifier,
+                "X": t.X,
+                "y": None,
+                "path": t.folder / "report.html",
+                "title": None,
+                "target": "y",
+                "labels": None,
+                "event": "the event",
+                "source": None,
+                "folder": None,
+                "card": None,
+                "pairs": 3,
+                "level": 0.9,
+                "seed": 0,
+                "progress": False,
+            },
         ),
         "read_card": (pyro_gcm.io.read_card, {"folder": t.folder / "load"}),
         "export": (

@@ -168,6 +168,17 @@ def test_exit_code_is_2_for_invalid_arguments_and_errors(
     assert message in capsys.readouterr().err
 
 
+def test_rows_with_more_fields_than_the_header_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # pandas would take the first column for the names of the rows, and shift all others.
+    (folder / "rows.csv").write_text("age,price,bid,won\n" + "1,2,3,0,9\n" * 9)
+    with pytest.raises(SystemExit) as stopped:
+        run("toy:rises", "--r=bid", "--x=age")
+    assert stopped.value.code == 2
+    assert "ParserWarning: Length of header or names does not match" in capsys.readouterr().err
+
+
 @pytest.mark.long(keep=0)
 def test_package_can_be_run_as_a_program(folder: Path) -> None:
     command = [sys.executable, "-m", "pyro_gcm.audit", "toy:falls", "rows.csv", "--r=bid,price"]

@@ -91,7 +91,7 @@ def test_blocks_of_rows_have_the_same_predictions(
 ) -> None:
     command = "predict", models("classifier"), "data.csv", "--bands", "--keep=id"
     whole = run(*command)
-    monkeypatch.setattr("pyro_gcm.scoring.outputs.BLOCK", 23)
+    monkeypatch.setattr("pyro_gcm.estimators.outputs.BLOCK", 23)
     assert run(*command).out == whole.out
 
 

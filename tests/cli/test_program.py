@@ -19,7 +19,7 @@ from pyro_gcm import cli
 
 ROOT = Path(cli.__file__).parent.parent.parent
 DOCUMENT = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "info")
+COMMANDS = ("fit", "predict", "surface", "required", "audit", "plot", "report", "info")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -63,7 +63,14 @@ def test_the_documented_session_runs(tmp_path: Path) -> None:
         printed += done.out
     (shown,) = re.findall(r"```\n(loans.csv.*?)```", DOCUMENT, flags=re.DOTALL)
     assert printed.startswith(shown)
-    for name in ("scores.parquet", "debts.csv", "debt.png", "audit.json", "audit.png"):
+    for name in (
+        "scores.parquet",
+        "debts.csv",
+        "debt.png",
+        "audit.json",
+        "audit.png",
+        "report.html",
+    ):
         assert (tmp_path / name).stat().st_size > 0
 
 

@@ -164,6 +164,30 @@ WRONG = {
         ("plot", *ASK, "--column=debt", "--out=curve.word"),
         "plot: error: --out must end in one of ",
     ),
+    "report": (
+        ("report", *ASK, "--out=report.pdf"),
+        "report: error: --out must end in .html, got report.pdf",
+    ),
+    "report in a folder": (
+        ("report", *ASK, "--out=data.csv/report.html"),
+        "report: error: --out must be in a folder, got data.csv/report.html, and ",
+    ),
+    "outcome of a report": (
+        ("report", *ASK, "--out=report.html", "--target=grade"),
+        "report: error: --target 'grade' must be one of no, yes, as in fit, got ",
+    ),
+    "outcome that is missing": (
+        ("report", *ASK, "--out=report.html", "--target=incme"),
+        "report: error: --target: data.csv has no column 'incme'; did you mean 'income'?",
+    ),
+    "event of a classifier": (
+        ("report", *ASK, "--out=report.html", "--event=event"),
+        "report: error: --event is for survival models, and this one is a classifier",
+    ),
+    "few rows": (
+        ("report", "MODEL", "few.csv", "--out=report.html"),
+        "report: error: DATA few.csv: X must have at least 10 rows, got 5",
+    ),
     "options of other predictors": (
         ("audit", *ASK, "--r=debt"),
         "audit: error: --r is for other predictors, and ",
@@ -207,6 +231,8 @@ def test_a_wrong_use_is_told_in_one_line(
             data = table().astype({"debt": object})
             data.loc[2, "debt"] = value
             data.to_csv(name, index=False)
+    if "few.csv" in arguments:
+        table(5).to_csv("few.csv", index=False)
     before = sorted(folder.iterdir())
     model = models("classifier") if "MODEL" in arguments else None
     done = run(*(model if word == "MODEL" else word for word in arguments))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from reports import KINDS, fitted, outcomes, report, table
+from reports import fitted, outcomes, report, table
 
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
@@ -21,23 +21,6 @@ SAYS = {
     "ordinal": ("Base rates of the levels", "accuracy", "mean distance", "at least a level"),
     "survival": ("base rate", "concordance", "Kaplan and Meier", "Thirds of the rows"),
 }
-
-
-def check_kind(kind: str, path: Path) -> None:
-    X, score = table()
-    y = outcomes(kind, score)
-    model = fitted(kind, X, y)
-    written, page = report(model, X, y, path, target="loss", source="rows.csv")
-    page.check()
-    for words in (*SAYS[kind], "rows.csv", "they are strict", "Passed. No violation"):
-        assert words in page.text
-    assert len(page.pictures) == 4
-    assert page.text.count("column by column") == 3
-    assert written.scores
-    assert written.audit is not None
-    assert written.audit.passed
-    for name in ("debt", "income"):
-        assert f"Response curve of “{name}”" in page.source
 
 
 def test_a_classifier_is_reported_and_names_are_escaped(tmp_path: Path) -> None:
@@ -57,16 +40,28 @@ def test_a_classifier_is_reported_and_names_are_escaped(tmp_path: Path) -> None:
 
 
 @pytest.mark.long(keep=0)
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_reported(kind: str, tmp_path: Path) -> None:
-    check_kind(kind, tmp_path / "report.html")
+@pytest.mark.parametrize("kind", ["regressor", "distribution", "ordinal", "survival"])
+def test_every_other_kind_is_reported(kind: str, tmp_path: Path) -> None:
+    X, score = table()
+    y = outcomes(kind, score)
+    model = fitted(kind, X, y, {"debt": 1})
+    written, page = report(model, X, y, tmp_path / "a.html", target="loss", source="rows.csv")
+    page.check()
+    for words in (*SAYS[kind], "rows.csv", "they are strict", "Passed. No violation"):
+        assert words in page.text
+    assert len(page.pictures) == 3
+    assert page.source.count("column by column</p>") == 3
+    assert written.scores
+    assert written.audit is not None
+    assert written.audit.passed
+    assert "Response curve of “debt”" in page.source
 
 
 @pytest.mark.long(keep=0)
 def test_figures_are_those_of_the_estimator(tmp_path: Path) -> None:
     X, score = table()
     y = outcomes("classifier", score)
-    model = fitted("classifier", X, y)
+    model = fitted("classifier", X, y, {"debt": 1})
     written, page = report(model, X, y, tmp_path / "report.html")
     rate, accuracy = (y == "yes").mean(), model.score(X, y)
     assert written.scores["accuracy"] == accuracy
@@ -108,8 +103,8 @@ def test_sections_without_a_meaning_are_left_out_with_a_sentence(tmp_path: Path)
     one, page = report(free, X[y == "no"], y[y == "no"], tmp_path / "one.html")
     assert "auc" not in one.scores
     assert "All rows have the same outcome" in page.text
-    still = fitted("classifier", X, y)
-    _, page = report(still, X.assign(debt=1.0, income=np.nan), y, tmp_path / "still.html")
+    still = fitted("classifier", X, y, {"debt": 1})
+    _, page = report(still, X.assign(debt=1.0), y, tmp_path / "still.html")
     assert "two different values in these rows" in page.text
 
 
@@ -119,7 +114,7 @@ def test_a_failed_audit_is_told_with_its_worst_pair(
 ) -> None:
     X, score = table()
     y = outcomes("regressor", score)
-    model = fitted("regressor", X, y)
+    model = fitted("regressor", X, y, {"debt": 1})
     right = type(model).predict
     monkeypatch.setattr(type(model), "predict", lambda self, X: -right(self, X))
     written, page = report(model, X, None, tmp_path / "report.html")

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pyro_gcm._options import share, texts
-from pyro_gcm.scoring.frames import as_frame, in_kind_of
-from pyro_gcm.scoring.outputs import BLOCK, Columns, has_quantiles, predictions
+from pyro_gcm.estimators.batches import as_frame, in_kind_of
+from pyro_gcm.estimators.outputs import BLOCK, Columns, has_quantiles, predictions
 
 #: Estimators of this process, by the digest of their files.
 _LOADED: dict[str, Any] = {}

@@ -16,8 +16,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor, GCMSurvival
-from pyro_gcm.scoring import scorer as of_scorer
-from pyro_gcm.scoring.outputs import BLOCK
+from pyro_gcm.estimators import scorer as of_scorer
+from pyro_gcm.estimators.outputs import BLOCK
 
 SMALL = {"members": 2, "epochs": 1}
 

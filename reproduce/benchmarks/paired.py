@@ -13,12 +13,17 @@ WARM_UP = 3
 
 
 def paired(
-    sides: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = WARM_UP
+    sides: Mapping[str, Callable[[], object]],
+    repeats: int,
+    warm_up: int = WARM_UP,
+    clock: Callable[[], float] = time.process_time,
 ) -> dict[str, list[float]]:
-    """CPU seconds of every call, [repeats] for each side; the sides run in turn, A B A B.
+    """Seconds of every call, [repeats] for each side; the sides run in turn, A B A B.
 
     The speed of a machine drifts, so that only times taken beside each other can be compared. One
-    thread is used, and the seconds are those of the process, not of the clock on the wall.
+    thread is used.
+
+    :param clock: the CPU time of the process by default, since others run on the machine.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -26,10 +31,10 @@ def paired(
     try:
         for repeat in range(-warm_up, repeats):
             for name, call in sides.items():
-                start = time.process_time()
+                start = clock()
                 call()
                 if repeat >= 0:
-                    seconds[name].append(time.process_time() - start)
+                    seconds[name].append(clock() - start)
     finally:
         torch.set_num_threads(threads)
     return seconds

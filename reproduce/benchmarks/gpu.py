@@ -42,7 +42,7 @@ def work(model: GCM, device: str, options: argparse.Namespace) -> dict[str, Call
     few, others = slice(_ROWS_ASKED), r[0].clone()
     others[0] = torch.nan  # the revenue that is searched for
     common: Any = {"batch_size": options.batch, "device": device, "progress": False}
-    calls = {
+    calls: dict[str, Callable[[], Any]] = {
         "fit, an epoch": partial(fit, model, x, r, y, epochs=1, **common),
         "predict": partial(model.predict, x, r),
         "surface": partial(model.surface, x[: options.revenues], r[: options.revenues]),

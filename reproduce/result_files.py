@@ -67,7 +67,6 @@ FILES = {
     "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
     "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
     "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
-    "ablation_released": ("ablation --protocol released", 2 * 10 * _CELLS),
     "timing": ("timing", 0),
     "auctions": ("auctions", 5),
     **{
@@ -91,7 +90,6 @@ FILES = {
 GROWING = (
     "public_released",
     "public_changes",
-    "ablation_released",
     *TRIALS_OF,
     *FINALS_OF,
     "untouched",
@@ -102,4 +100,4 @@ GROWING = (
 )
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
-MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", "public_changes"}
+MANY_SETTINGS |= {"ablation", "timing", "public_released", "public_changes"}

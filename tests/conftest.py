@@ -26,18 +26,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("long tests")
     group.addoption(
         "--long",
-        choices=("sample", "all"),
+        choices=("sample", "half", "all"),
         default="sample",
-        help="cases of the tests marked long: a seeded sample (default) or all of them",
+        help="cases of the tests marked long: a seeded sample (default), that and half of the "
+        "others, at least one of each test, or all",
     )
     group.addoption("--long-seed", type=int, default=0, help="seed of that sample (default: 0)")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Which of the long tests run."""
-    if config.getoption("--long") == "all":
+    which = config.getoption("--long")
+    if which == "all":
         return "long tests: all"
-    return f"long tests: a sample, seed {config.getoption('--long-seed')} (--long all runs all)"
+    return f"long tests: a {which}, seed {config.getoption('--long-seed')} (--long all runs all)"
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
@@ -45,9 +47,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Keep a sample of the cases of every long test.
 
     ``@pytest.mark.long(keep=3)`` keeps 3 cases, by default one in ten. The sample depends on
-    the seed and on the name of the test alone, so that all workers draw the same one. Every case
-    runs with ``--long all``, or where a test is named on the command line (``file::test``); those
-    beyond the sample then run without coverage, which takes a third of their time.
+    the seed and on the name of the test alone, so that all workers draw the same one. ``--long
+    half`` adds half of the other cases, ``--long all`` or a test named on the command line
+    (``file::test``) all of them. Those beyond the sample run without coverage, which takes a third
+    of their time.
     """
     if any("::" in arg for arg in config.args):
         return
@@ -55,18 +58,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long"):
             cases[item.nodeid.partition("[")[0]].append(item)
-    beyond: set[pytest.Item] = set()
+    which, dropped = config.getoption("--long"), set[pytest.Item]()
     for name, of_test in cases.items():
         marker = of_test[0].get_closest_marker("long")
         keep = marker.kwargs.get("keep", len(of_test) // 10) if marker else 0
         draw = random.Random(f"{config.getoption('--long-seed')} {name}")
-        beyond.update(draw.sample(of_test, max(0, len(of_test) - keep)))
-    if config.getoption("--long") == "all":
+        beyond = draw.sample(of_test, max(0, len(of_test) - keep))
         for item in beyond:
             item.add_marker("no_cover")  # of pytest-cov
-        return
-    config.hook.pytest_deselected(items=list(beyond))
-    items[:] = [item for item in items if item not in beyond]
+        dropped.update(beyond[: {"sample": len(beyond), "half": len(beyond) // 2, "all": 0}[which]])
+    config.hook.pytest_deselected(items=list(dropped))
+    items[:] = [item for item in items if item not in dropped]
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

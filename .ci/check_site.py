@@ -7,6 +7,7 @@ the site are listed, not followed.
 
 import importlib
 import pkgutil
+import re
 import sys
 import zlib
 from html.parser import HTMLParser
@@ -59,7 +60,7 @@ def faults(site: Path) -> tuple[list[str], int, set[str]]:
                 continue
             followed += 1
             there = (path.parent / unquote(parts.path)).resolve() if parts.path else path.resolve()
-            if not there.is_file():
+            if not there.is_file() or not there.is_relative_to(site):
                 wrong.append(f"{name}: leads nowhere: {target}")
             elif (
                 there in pages
@@ -67,6 +68,11 @@ def faults(site: Path) -> tuple[list[str], int, set[str]]:
                 and unquote(parts.fragment) not in (pages[there].anchors)
             ):
                 wrong.append(f"{name}: no such anchor: {target}")
+    for sheet in sorted(site.rglob("*.css")):
+        distant = re.findall(
+            r"(?:url\(|@import)\s*[\"']?(https?:[^\"')]+)", sheet.read_text("utf-8")
+        )
+        wrong += [f"{sheet.relative_to(site)}: loaded from elsewhere: {each}" for each in distant]
     listed = (site / "llms.txt").read_text(encoding="utf-8")
     own = {"genindex.html", "search.html", "index.html"}
     for path in pages:

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from pyro_gcm import load
 from pyro_gcm.estimators import Scorer
 
-#: Rows that are predicted in one call, at most, but for those of a single request.
+#: With so many rows a batch takes no more requests.
 MOST_ROWS = 1024
 Row = dict[str, float | str | bool | None]
 
@@ -57,9 +57,11 @@ class Batches:
                 batch.append(self.waiting.get_nowait())
             try:
                 answers = await self._predicted([rows for rows, _ in batch])
-            except (TypeError, ValueError):  # of one of them: each alone then
+            except Exception:  # perhaps of one of them: each alone then
                 answers = [await self._alone(rows) for rows, _ in batch]
             for (_, future), answer in zip(batch, answers, strict=True):
+                if future.done():  # whoever asked has gone
+                    continue
                 if isinstance(answer, Exception):
                     future.set_exception(answer)
                 else:
@@ -73,7 +75,7 @@ class Batches:
     async def _alone(self, rows: list[Row]) -> Any:
         try:
             return (await self._predicted([rows]))[0]
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             return error
 
 

@@ -31,6 +31,8 @@ def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Seq
             f"{type(model.estimator).__name__}"
         )
     if quantiles is not None:
+        with blamed("--quantiles"):
+            outputs.quantile_names(quantiles)
         return quantiles
     return QUANTILES if has and model.kind != "survival" else ()
 

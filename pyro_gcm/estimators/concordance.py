@@ -8,6 +8,10 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
+class NoPairs(ValueError):
+    """No two rows can be compared."""
+
+
 def harrell_concordance(
     time: Array, event: npt.NDArray[np.bool_], risk: Array, weight: Array | None = None
 ) -> float:
@@ -20,7 +24,7 @@ def harrell_concordance(
     :param event: whether the event came, [n].
     :param risk: [n].
     :param weight: of the rows, [n]; a pair has the product of theirs.
-    :raises ValueError: if no pair is comparable.
+    :raises NoPairs: if no pair is comparable.
     """
     weight = np.ones(len(time)) if weight is None else weight
     right = total = 0.0
@@ -31,5 +35,5 @@ def harrell_concordance(
         right += float(of_pairs @ ((ahead > 0.0) + 0.5 * (ahead == 0.0)))
         total += float(of_pairs.sum())
     if total == 0.0:
-        raise ValueError("y must have a row whose event came before the time of another row")
+        raise NoPairs("y must have a row whose event came before the time of another row")
     return right / total

@@ -21,6 +21,18 @@ def has_quantiles(estimator: Any) -> bool:
     return hasattr(estimator, "predict_quantiles") or hasattr(estimator, "predict_quantile")
 
 
+def quantile_names(quantiles: Sequence[float]) -> list[str]:
+    """The names of the columns of quantiles, such as "q0.1".
+
+    :raises ValueError: for quantiles that would have the same name.
+    """
+    names = [f"q{q:g}" for q in quantiles]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"quantiles must differ in six digits, got two that are {twice[0]}")
+    return names
+
+
 def predictions(
     estimator: Any, X: Any, quantiles: Sequence[float] = (), labels: Sequence[Any] | None = None
 ) -> Columns:
@@ -54,4 +66,4 @@ def predictions(
         values = estimator.predict_quantiles(X, quantiles) if quantiles else None
     if values is None:
         return found
-    return {**found, **{f"q{q:g}": column for q, column in zip(quantiles, values.T, strict=True)}}
+    return {**found, **dict(zip(quantile_names(quantiles), values.T, strict=True))}

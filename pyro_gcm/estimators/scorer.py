@@ -12,8 +12,15 @@ from typing import Any
 import numpy as np
 
 from pyro_gcm._options import share, texts
+from pyro_gcm._validation import shown
 from pyro_gcm.estimators.batches import as_frame, in_kind_of
-from pyro_gcm.estimators.outputs import BLOCK, Columns, has_quantiles, predictions
+from pyro_gcm.estimators.outputs import (
+    BLOCK,
+    Columns,
+    has_quantiles,
+    predictions,
+    quantile_names,
+)
 
 #: Estimators of this process, by the digest of their files.
 _LOADED: dict[str, Any] = {}
@@ -53,8 +60,11 @@ class Scorer:
         level: float | None = None,
     ) -> None:
         texts("keep", keep)
+        if not isinstance(quantiles, Sequence | np.ndarray):
+            raise TypeError(f"quantiles must be a sequence of numbers, got {shown(quantiles)}")
         for each in quantiles:
             share("quantiles", each, "numbers")
+        quantile_names(quantiles)
         if level is not None:
             share("level", level)
         import pandas as pd
@@ -127,7 +137,9 @@ class Scorer:
         if self.level is not None:
             bands = estimator.predict_bands(X, self.level)
             found |= {"lower": bands.lower, "upper": bands.upper}
-        return found
+        # Labels of any size of integer as one type that every engine has.
+        whole = {name: v.astype(np.int64) for name, v in found.items() if v.dtype.kind in "iu"}
+        return found | whole
 
     def _estimator(self) -> Any:
         """The estimator, loaded once a process."""

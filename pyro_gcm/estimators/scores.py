@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm.estimators.concordance import NoPairs
 from pyro_gcm.estimators.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
 def scores(estimator: Any, X: pd.DataFrame, y: npt.NDArray[Any]) -> dict[str, float]:
     """The scores of a kind of model, by name.
 
-    AUC (with both classes among y), log score (the mean log-probability of what came, in nats,
+    AUC, log score (the mean log-probability of what came, in nats,
     higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; R2,
     RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a
-    survival model.
+    survival model. What these rows do not have is left out: AUC with one class, R2 of a single row,
+    concordance where no two rows can be compared.
     """
     kind = kind_of(estimator)
     if kind == "survival":
-        return {"concordance": float(estimator.score(X, y))}
+        try:
+            return {"concordance": float(estimator.score(X, y))}
+        except NoPairs:
+            return {}
     if kind in ("classifier", "ordinal"):
         shares = estimator.predict_proba(X)
         place = {label: at for at, label in enumerate(estimator.classes_.tolist())}
@@ -40,7 +45,9 @@ def scores(estimator: Any, X: pd.DataFrame, y: npt.NDArray[Any]) -> dict[str, fl
 
         return {"auc": float(roc_auc_score(event, shares[:, 1])), **found}
     errors = y - estimator.predict(X)
-    found = {"r2": float(estimator.score(X, y)), "rmse": float(np.sqrt((errors**2).mean()))}
+    found = {"rmse": float(np.sqrt((errors**2).mean()))}
+    if len(y) > 1:
+        found = {"r2": float(estimator.score(X, y)), **found}
     if hasattr(estimator, "log_prob"):
         found["log_score"] = float(estimator.log_prob(X, y).mean())
     return found

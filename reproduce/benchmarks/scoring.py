@@ -2,8 +2,9 @@
 
     python -m reproduce.benchmarks.scoring
 
-The reference is one call on the whole table in this process. Every engine has two workers and
-starts before the clock does. Ray and Spark are installed separately.
+The reference is one call on the whole table in this process, as polars makes one. The other engines
+have two workers, which start before the clock does, but for Dask, Ray and Spark load the model
+within the time. Ray and Spark are installed separately.
 """
 
 from __future__ import annotations

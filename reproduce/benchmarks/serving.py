@@ -107,11 +107,11 @@ async def _asked(
         writer.write(message)
         await writer.drain()
         head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        body = await reader.readexactly(length)
     except (OSError, asyncio.IncompleteReadError):
         told.kinds["door closed"] += 1
         return False
-    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-    body = await reader.readexactly(length)
     good = head.startswith(b"HTTP/1.1 200") and "predictions" in json.loads(body)
     told.kinds["answered" if good else "refused"] += 1
     return b"connection: close" not in head.lower()

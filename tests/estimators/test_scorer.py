@@ -207,3 +207,12 @@ def test_wrong_batches_and_estimators_are_refused() -> None:
     unnamed = GCMRegressor(**SMALL).fit(array, array.sum(1))
     with pytest.raises(ValueError, match="fitted to a DataFrame, whose columns have names"):
         unnamed.scorer()
+
+
+@pytest.mark.parametrize(
+    ("quantiles", "message"),
+    [(0.5, "quantiles must be a sequence of numbers, got 0.5"), ([0.5, 0.5], "must differ")],
+)
+def test_quantiles_are_several_and_differ(quantiles: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        classifier().scorer(quantiles=quantiles)

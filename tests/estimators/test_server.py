@@ -27,13 +27,8 @@ def table() -> tuple[GCMClassifier, pd.DataFrame]:
     return GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, X["debt"] > 4), X
 
 
-def answers(
-    model: GCMClassifier,
-    requests: list[list[dict[str, Any]]],
-    path: Path,
-    patch: pytest.MonkeyPatch,
-) -> tuple[list[Any], int]:
-    """What requests that are sent at once get, and how many calls of the model they took."""
+def example(model: GCMClassifier, path: Path, patch: pytest.MonkeyPatch) -> Any:
+    """The module of the server, with a saved model."""
     patch.setenv("MODEL", str(save(model, path / "model")))
     spec = importlib.util.spec_from_file_location("server", EXAMPLE)
     assert spec is not None
@@ -41,6 +36,17 @@ def answers(
     server = importlib.util.module_from_spec(spec)
     patch.setitem(sys.modules, "server", server)
     spec.loader.exec_module(server)
+    return server
+
+
+def answers(
+    model: GCMClassifier,
+    requests: list[list[dict[str, Any]]],
+    path: Path,
+    patch: pytest.MonkeyPatch,
+) -> tuple[list[Any], int]:
+    """What requests that are sent at once get, and how many calls of the model they took."""
+    server = example(model, path, patch)
 
     async def run() -> tuple[list[Any], int]:
         async with server.life(server.app):
@@ -83,3 +89,31 @@ def test_wrong_rows_are_refused_and_the_others_answered(
     assert [error.status_code for error in found[1:3]] == [422, 422]
     assert "'debt' of X had numbers in fit, got text" in found[1].detail
     assert found[2].detail == "a row lacks ['job']; null is a missing value"
+
+
+def test_an_error_of_the_model_answers_and_the_server_goes_on(
+    table: tuple[GCMClassifier, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = example(table[0], tmp_path, monkeypatch)
+    rows = [{"debt": 1.0, "job": None}]
+
+    async def run() -> list[Any]:
+        async with server.life(server.app):
+            batches = server.app.state.batches
+            score = batches.score
+
+            def broken(frame: pd.DataFrame) -> None:
+                raise RuntimeError("out of memory")
+
+            broken.names = score.names  # type: ignore[attr-defined]
+            batches.score = broken
+            first = await asyncio.gather(batches.answer(rows), return_exceptions=True)
+            batches.score = score
+            gone = asyncio.create_task(batches.answer(rows))
+            await asyncio.sleep(0)
+            gone.cancel()
+            return [*first, await asyncio.wait_for(batches.answer(rows), 30)]
+
+    error, found = asyncio.run(run())
+    assert isinstance(error, RuntimeError)
+    assert len(found) == 1

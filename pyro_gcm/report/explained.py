@@ -94,7 +94,7 @@ def _asked(subject: Subject) -> Asked:
         place = int(np.abs(shares - 0.5).argmin())
         event = f"{target} is above {quoted(words.labels[place])}"
         other = f"{target} is {quoted(words.labels[place])} or below"
-        return Asked(event, other, subject.estimator.classes_[place].item(), level)
+        return Asked(event, other, subject.estimator.classes_.tolist()[place], level)
     middle = float(f"{np.median(subject.predictions):.3g}")
     event, other = f"{target} is above {amount(middle)}", f"{target} is at most {amount(middle)}"
     return Asked(event, other, middle, level)
@@ -192,7 +192,9 @@ def _crossed(subject: Subject, rows: pd.DataFrame, feature: str, level: float) -
     if code.kind == "number":
 
         def predict(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-            return monotone_prediction(estimator, rows.assign(**{name: values}))
+            moved = rows.copy()
+            moved[name] = values
+            return monotone_prediction(estimator, moved)
 
         values = first_between(predict, np.full(len(rows), level), code)
         return [amount(value) if math.isfinite(value) else "no value" for value in values]

@@ -136,7 +136,7 @@ def _shown(subject: Subject, asked: Asked, name: str, row: Told) -> list[Block]:
     told = f"The {words.prediction} is {words.value(float(subject.predictions[row.at]))}"
     if row.band is not None:
         low, high = map(words.value, row.band)
-        told += f"; {percent(subject.level)} of the {subject.band_of} say {low} to {high}"
+        told += f"; at least {percent(subject.level)} of the {subject.band_of} say {low} to {high}"
     happens, p = bool(row.columns[0]["outcome"]), float(row.columns[0]["probability"])
     sure = percent(p if happens else 1.0 - p)
     told += f". The more probable answer is that {asked.event if happens else asked.opposite}, "

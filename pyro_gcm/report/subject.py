@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.kinds import kind_of, monotone_prediction
-from pyro_gcm.report.wording import Words
+from pyro_gcm.report.wording import Words, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +68,12 @@ class Subject:
             return f"{len(self.estimator.bootstrap_models_)} bootstrap models"
         count = self.estimator.model_.encoder.members
         return f"{count} members" if count else ""
+
+    def named(self, most: int) -> str:
+        """How a sentence speaks of the rows of `some`."""
+        if len(self.X) <= most:
+            return counted(len(self.X), "row")
+        return f"{counted(most, 'row')} that were drawn at random from all"
 
     def some(self, most: int) -> npt.NDArray[np.intp]:
         """Positions of all rows, or of so many that are drawn at random."""

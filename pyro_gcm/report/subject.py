@@ -69,6 +69,13 @@ class Subject:
         count = self.estimator.model_.encoder.members
         return f"{count} members" if count else ""
 
+    def is_boolean(self, name: str) -> bool:
+        """Whether a column has only true, false and gaps."""
+        from pandas.api.types import infer_dtype
+
+        place = list(map(str, self.X.columns)).index(name)
+        return infer_dtype(self.X.iloc[:, place], skipna=True) == "boolean"
+
     def named(self, most: int) -> str:
         """How a sentence speaks of the rows of `some`."""
         if len(self.X) <= most:

@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.outcomes import outcomes_of
 from pyro_gcm.report import quality_of_times
+from pyro_gcm.report.calibration import fit_axes
 from pyro_gcm.report.content import Facts
 from pyro_gcm.report.subject import Subject
 from pyro_gcm.report.wording import Words
@@ -45,6 +47,24 @@ def test_rows_are_named_by_their_number() -> None:
     subject = Subject(None, pd.DataFrame({"a": np.zeros(30)}), None, Words("survival", "y"), 0.9, 0)
     assert subject.named(30) == "30 rows"
     assert subject.named(20) == "20 rows that were drawn at random from all"
+
+
+def test_axes_of_calibration_end_where_the_curves_do() -> None:
+    curve = pd.DataFrame({"predicted": [0.93, 0.97], "observed": [0.92, 0.99], "count": 50})
+    ax = Figure().subplots()
+    ax.plot([0, 1], label="calibrated")
+    fit_axes(ax, [curve.assign(standard_error=0.01)])
+    assert 0.89 < ax.get_xlim()[0] < 0.9
+    assert 1.0 < ax.get_xlim()[1] < 1.03
+    assert ax.get_ylim() == ax.get_xlim()
+    fit_axes(ax, [curve.assign(predicted=0.0, observed=[0.0, 0.01], standard_error=0.001)])
+    assert -0.01 < ax.get_xlim()[0] < 0.0 < ax.get_xlim()[1] < 0.02
+
+
+def test_columns_of_true_and_false_are_told() -> None:
+    rows = pd.DataFrame({"gaps": [True, None], "full": [True, False], "number": [0.0, 1.0]})
+    subject = Subject(None, rows, None, Words("regressor", "y"), 0.9, 0)
+    assert [name for name in rows if subject.is_boolean(str(name))] == ["gaps", "full"]
 
 
 class Survival(SimpleNamespace):

@@ -54,6 +54,9 @@ def test_both_commands_read_what_predict_reads(
     rows.to_csv("rows.csv", index=False)
     for command in (["audit"], ["report", "--out=report.html"]):
         assert main([*command, "model", "rows.csv", "--pairs=30", "--quiet"]) == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "false and true" in page
+    assert '<th scope="row">own</th>\n<td class="number">true</td>' in page
     surface = ["surface", "model", "rows.csv", "--column=self", "--values=3,5"]
     assert main([*surface, "--out=surface.csv"]) == 0
 

@@ -25,7 +25,7 @@ class Subject:
 
     :param X: a pandas DataFrame with the columns of the estimator, in their order.
     :param y: the outcomes as `score` of the estimator takes them, or None.
-    :param level: share of the members or bootstrap models in a band.
+    :param level: share of the members or bootstrap models in a band, at least.
     """
 
     estimator: Any

@@ -180,11 +180,11 @@ def _turning(subject: Subject, found: dict[str, Any]) -> str:
     return cost if cost == low == high else f"{cost} ({low} to {high})"
 
 
-def _of_boolean(value: float) -> str:
+def _of_boolean(value: Any) -> str:
     """A turning point of a column that is true or false: numbers from 0 to 1 lie between them."""
-    return (
-        "between false and true" if 0.0 <= value <= 1.0 else _place(math.copysign(math.inf, value))
-    )
+    if value is None or value != value:
+        return _place(value)
+    return "between false and true" if 0 <= value <= 1 else _place(math.copysign(math.inf, value))
 
 
 def _place(value: Any) -> str:

@@ -25,12 +25,14 @@ class Outcomes:
     :param X: columns of the model.
     :param y: as `score` of the estimator takes it; None where the table does not have it.
     :param target: name of the column; `event`: what happens, of a survival model.
+    :param lacks: why there is no y, in words; empty where there is one.
     """
 
     X: pd.DataFrame
     y: npt.NDArray[Any] | None
     target: str
     event: str
+    lacks: str = ""
 
 
 def outcomes_of(
@@ -39,7 +41,7 @@ def outcomes_of(
     """Read the rows of a table and what came of them.
 
     :param target: column that must be there; by default the one of fit, which may be missing.
-    :param event: likewise, of a survival model.
+    :param event: likewise, of a survival model. Where one is given, both are needed.
     :raises WrongUse: for rows that do not fit the model, and for outcomes that it cannot have.
     """
     if event is not None and model.kind != "survival":
@@ -49,12 +51,23 @@ def outcomes_of(
     )
     are_texts = hasattr(model.estimator, "classes_") and isinstance(model.labels[0], str)
     frame = model.table(data, [y_name] if are_texts and y_name else [])
-    for option, name in (("--target", target), ("--event", event)):
-        if name is not None:
+    wanted = {"--target": y_name}
+    if model.kind == "survival":
+        wanted["--event"] = event_name
+    y, lacks = None, ""
+    for option, name in wanted.items():
+        if name in frame:
+            continue
+        if target is not None or event is not None:
+            if name is None:
+                raise WrongUse(f"{option} must be given: the model does not know its column")
             column_of(option, name, list(frame.columns), str(data))
-    wanted = [y_name, event_name] if model.kind == "survival" else [y_name]
-    y = None
-    if y_name is not None and all(name in frame for name in wanted):
+        lacks = lacks or (
+            f"the model does not know its column of {option}"
+            if name is None
+            else f"{data} has no column {name!r}"
+        )
+    if y_name is not None and not lacks:
         column = complete(frame[y_name], "--target")
         if hasattr(model.estimator, "classes_"):
             y = _classes(model, column)
@@ -62,7 +75,7 @@ def outcomes_of(
             y = times(numbers(column, "survival"), complete(frame[event_name], "--event"), y_name)
         else:
             y = numbers(column, model.kind)
-    return Outcomes(frame[model.names], y, y_name or "y", _name(event_name))
+    return Outcomes(frame[model.names], y, y_name or "y", _name(event_name), lacks)
 
 
 def _classes(model: SavedModel, column: pd.Series[Any]) -> npt.NDArray[Any]:

@@ -63,7 +63,7 @@ def report(
     found = outcomes_of(saved, data, target=target, event=event)
     output = Output(as_json, quiet)
     if found.y is None:
-        output.note(f"{data} has no column {found.target!r}, so scores are left out of the report")
+        output.note(f"{found.lacks}, so scores are left out of the report")
     with blamed(f"DATA {data}"):
         try:
             written = write_report(

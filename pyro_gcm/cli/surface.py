@@ -98,7 +98,8 @@ def _of_rows(
         there: Any = [value] * len(X)
         if isinstance(dtype, pd.CategoricalDtype):
             there = pd.Categorical(there, dtype=dtype)
-        moved = X.assign(**{column: there})
+        moved = X.copy()
+        moved[column] = there
         with blamed("DATA"):
             columns: dict[str, Any] = {"row": np.arange(1, len(X) + 1), column: there}
             columns["prediction"] = monotone_prediction(saved.estimator, moved)

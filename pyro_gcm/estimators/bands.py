@@ -18,7 +18,7 @@ class Bands(NamedTuple):
     :param draws: what they are bands of, [S, n], each of them monotone.
     :param kind: "members", how far the members of the model disagree; or "bootstrap", how far
         models differ that were fitted on bootstrap samples of the rows.
-    :param level: share of the draws inside.
+    :param level: share of the draws inside, at least.
     """
 
     lower: Array

@@ -178,7 +178,7 @@ class MonotoneEstimator(BaseEstimator):
         itself: a band holds no share of the outcomes.
 
         :param X: a table of n rows.
-        :param level: share of the members or models between the ends of a band.
+        :param level: share of the members or models between the ends of a band, at least.
         :raises ValueError: for a model of neither kind.
         """
         level = check_level("level", level)

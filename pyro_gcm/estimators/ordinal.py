@@ -154,8 +154,8 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
         there = np.unique(at if weight is None else at[weight > 0])
         if len(there) < 2:
             raise ValueError(
-                f"y must have two classes or more, got one class, {classes[there[0]].item()!r}, in "
-                f"{len(labels)} rows of positive weight"
+                "y must have two classes or more, got one class, "
+                f"{classes.tolist()[there[0]]!r}, in {len(labels)} rows of positive weight"
             )
         if self.warm_start and hasattr(self, "classes_") and list(classes) != list(self.classes_):
             raise ValueError(

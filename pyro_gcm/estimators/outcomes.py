@@ -68,7 +68,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
         there = np.unique(at if weight is None else at[weight > 0])
         if len(there) < 2:
             raise ValueError(
-                f"y must have two classes, got one class, {classes[there[0]].item()!r}, in "
+                f"y must have two classes, got one class, {classes.tolist()[there[0]]!r}, in "
                 f"{len(y)} rows of positive weight"
             )
         if self.warm_start and hasattr(self, "classes_") and list(classes) != list(self.classes_):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pyro_gcm.audit import MonotonicityAudit, audit_table
+from pyro_gcm.estimators.as_read import as_read
 from pyro_gcm.estimators.kinds import monotone_prediction
 from pyro_gcm.plots import plot_audit
 from pyro_gcm.report.content import Block, Figure, Figures, Paragraph, Section, Table
 from pyro_gcm.report.figures import as_uri, own_style
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import amount, listed, percent, quoted
+from pyro_gcm.report.wording import amount, counted, listed, percent, quoted
 
 _SEARCHES = {
     "random": "random steps in all of these columns at once",
@@ -18,7 +19,7 @@ _SEARCHES = {
 
 def audit_of(subject: Subject, pairs: int) -> MonotonicityAudit | None:
     """The audit, or None where no constrained column has two values."""
-    X = subject.X
+    X = as_read(subject.estimator, subject.X)
     if not any(X[name].nunique() > 1 for name in subject.directions):
         return None
 
@@ -47,26 +48,23 @@ def audited(subject: Subject, audit: MonotonicityAudit | None) -> Section:
         f"direction by more than {audit.tolerance:.2g} is a violation; less counts as rounding of "
         "the computer. The command “audit” searches longer, and around the worst pairs."
     )
+    violations = "no violations" if audit.passed else counted(audit.violations, "violation")
     if audit.passed:
         verdict = f"Passed. No violation was found in {pairs} pairs."
         if subject.is_strict:
-            verdict += " The model is strict by construction; the search confirms it from outside."
+            verdict += " The model is strict by construction; the search found nothing against it."
         else:
             verdict += " This does not prove that there is none: the model is not strict."
     else:
         verdict = (
-            f"Not passed. {audit.violations:,} of {pairs} pairs ({percent(audit.rate)}) are "
-            f"violations; in the worst one the {short} moves the wrong way by "
-            f"{subject.words.value(audit.largest_drop)}."
+            f"Not passed. {pairs} pairs have {violations} ({percent(audit.rate)}); in the worst "
+            f"one the {short} moves the wrong way by {subject.words.value(audit.largest_drop)}."
         )
     blocks: list[Block] = [Paragraph(verdict, "good" if audit.passed else "bad")]
     blocks += [Paragraph(searched), _searches(audit)]
     if not audit.passed:
         blocks += [_columns(audit), Figures([_figure(audit, subject)])]
-    in_short = (
-        f"The audit found {'no' if audit.passed else f'{audit.violations:,}'} violations of the "
-        f"directions in {pairs} pairs of rows."
-    )
+    in_short = f"The audit found {violations} of the directions in {pairs} pairs of rows."
     return Section("audit", title, blocks, in_short)
 
 

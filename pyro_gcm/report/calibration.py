@@ -9,17 +9,18 @@ import pandas as pd
 
 
 def fit_axes(ax: Any, curves: Sequence[pd.DataFrame]) -> None:
-    """Cut the axes of calibration curves, as `reliability_curve` returns them, from 0 to 1 down.
+    """Cut the axes of calibration curves, as `reliability_curve` returns them, at both ends.
 
     :param ax: axes with `plot_reliability` of each curve.
     """
-    ends = []
-    for curve in curves:
-        ends += [*curve["predicted"], *(curve["observed"] + 2.0 * curve["standard_error"])]
-    top = min(1.03, 1.08 * max(ends))
-    ax.set_xlim(-0.02 * top, top)
-    ax.set_ylim(-0.02 * top, top)
-    written = "{x:.0%}" if top > 0.1 else "{x:.1%}"
+    table = pd.concat(curves)
+    reach = 2.0 * table["standard_error"]
+    ends = [table["predicted"], table["observed"] - reach, table["observed"] + reach]
+    low, high = max(min(map(min, ends)), 0.0), min(max(map(max, ends)), 1.0)
+    room = 0.06 * (high - low) or 0.05
+    ax.set_xlim(max(low - room, -0.03), min(high + room, 1.03))
+    ax.set_ylim(*ax.get_xlim())
+    written = "{x:.0%}" if high - low > 0.1 else "{x:.1%}"
     ax.xaxis.set_major_formatter(written)
     ax.yaxis.set_major_formatter(written)
     ax.set_ylabel("observed frequency")

@@ -20,14 +20,6 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Bullets:
-    """A list of sentences."""
-
-    entries: Sequence[str]
-    kind: ClassVar[str] = "bullets"
-
-
-@dataclass(frozen=True)
 class Fact:
     """A number that stands out, what it is, and what it says."""
 
@@ -87,7 +79,7 @@ class Heading:
     kind: ClassVar[str] = "heading"
 
 
-Block = Paragraph | Bullets | Facts | Table | Figures | Heading
+Block = Paragraph | Facts | Table | Figures | Heading
 
 
 @dataclass(frozen=True)

@@ -36,18 +36,13 @@ def curves(subject: Subject, advance: Any) -> Section:
             "keep the directions. They are left out."
         )
         return Section("curves", title, [Paragraph(text, "note")])
-    some = subject.some(_ROWS)
-    X = subject.X.iloc[some]
-    of_rows = (
-        counted(len(some), "row")
-        if len(some) == len(subject.X)
-        else f"{counted(len(some), 'row')} that were drawn at random from all"
-    )
+    X = subject.X.iloc[subject.some(_ROWS)]
     blocks: list[Block] = [
         Paragraph(
-            f"Each curve is the {subject.words.averaged} over {of_rows} as one column takes other "
-            "values and all others stay as they are. Grey bars at the foot show how many rows have "
-            "which value; where there are none, the curve rests on the direction and not on data."
+            f"Each curve is the {subject.words.averaged} over {subject.named(_ROWS)} as one column "
+            "takes other values and all others stay as they are. Grey bars at the foot show how "
+            "many of them have which value; where there are none, these rows cannot check the "
+            "curve."
         ),
         Paragraph(_about_bands(subject)),
     ]
@@ -77,9 +72,9 @@ def _about_bands(subject: Subject) -> str:
     else:
         made = "networks that the model is made of"
     return (
-        f"The band around a curve holds {share} of the {subject.band_of}, {made}. Where it is "
-        f"wide, they disagree on the {subject.words.averaged}, and the model is unsure of it. The "
-        "band does not say how far single outcomes lie from the curve."
+        f"The band around a curve holds at least {share} of the {subject.band_of}, {made}. "
+        f"Where it is wide, they disagree on the {subject.words.averaged}, and the model is unsure "
+        "of it. The band does not say how far single outcomes lie from the curve."
     )
 
 
@@ -90,7 +85,9 @@ def _curve(subject: Subject, X: pd.DataFrame, name: str, sign: int) -> Figure:
     code = subject.estimator.encoding_.columns[place]
     found = subject.estimator.response_curve(X, place, _values(X, name, code), level=subject.level)
     first, last = found.iloc[0], found.iloc[-1]
-    band = f"{percent(subject.level)} of the {subject.band_of}" if subject.band_of else None
+    band = (
+        f"at least {percent(subject.level)} of the {subject.band_of}" if subject.band_of else None
+    )
 
     def draw(ax: Any) -> None:
         plot_feature_curve(

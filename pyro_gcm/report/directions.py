@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from pyro_gcm.report.content import Block, Paragraph, Section, Table
 from pyro_gcm.report.subject import Subject
@@ -58,7 +57,7 @@ def _columns(subject: Subject) -> Table:
     codes = list(zip(subject.X.columns, subject.estimator.encoding_.columns, strict=True))
     for name, code in sorted(codes, key=lambda pair: pair[1].sign == 0):
         column, outside = subject.X[name], 0.0
-        if pd.api.types.is_bool_dtype(column) and code.low < code.high:
+        if subject.is_boolean(str(name)) and code.low < code.high:
             trained = "false and true"
         elif code.kind == "number" and code.low < code.high:
             trained = f"{amount(code.low)} to {amount(code.high)}"

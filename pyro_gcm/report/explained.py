@@ -58,8 +58,9 @@ def explained(subject: Subject) -> Section:
     blocks: list[Block] = [
         Paragraph(
             f"The model sees behind each column with a direction a hidden cost: the value of the "
-            f"column from which on {asked.event}, all else as it is. It does not know the cost of "
-            "a row, but says how likely which cost is, given the row and its more probable answer."
+            f"column from which on {asked.event}, or below which if the prediction falls with it, "
+            "all else as it is. It does not know the cost of a row, but says how likely each cost "
+            "is, given the row and its more probable answer."
         ),
         Paragraph(
             "“Could turn it” is the probability that another value of this column alone, among "
@@ -94,7 +95,7 @@ def _asked(subject: Subject) -> Asked:
         place = int(np.abs(shares - 0.5).argmin())
         event = f"{target} is above {quoted(words.labels[place])}"
         other = f"{target} is {quoted(words.labels[place])} or below"
-        return Asked(event, other, subject.estimator.classes_[place].item(), level)
+        return Asked(event, other, subject.estimator.classes_.tolist()[place], level)
     middle = float(f"{np.median(subject.predictions):.3g}")
     event, other = f"{target} is above {amount(middle)}", f"{target} is at most {amount(middle)}"
     return Asked(event, other, middle, level)
@@ -136,7 +137,7 @@ def _shown(subject: Subject, asked: Asked, name: str, row: Told) -> list[Block]:
     told = f"The {words.prediction} is {words.value(float(subject.predictions[row.at]))}"
     if row.band is not None:
         low, high = map(words.value, row.band)
-        told += f"; {percent(subject.level)} of the {subject.band_of} say {low} to {high}"
+        told += f"; at least {percent(subject.level)} of the {subject.band_of} say {low} to {high}"
     happens, p = bool(row.columns[0]["outcome"]), float(row.columns[0]["probability"])
     sure = percent(p if happens else 1.0 - p)
     told += f". The more probable answer is that {asked.event if happens else asked.opposite}, "
@@ -149,12 +150,14 @@ def _shown(subject: Subject, asked: Asked, name: str, row: Told) -> list[Block]:
             f" {verb} {quoted(most['feature'])}: another value of it alone could turn the answer "
             f"with a probability of {percent(most['binding'])}."
         )
+    its = subject.X.iloc[row.at]
+    given_in = {str(column): value for column, value in its.items()}
     rows = [
         [
             str(found["feature"]),
-            amount(found["value"]),
+            amount(given_in[str(found["feature"])]),
             percent(found["binding"]) if found in given else "",
-            _turning(found) if found in given else "not asked, the value is missing",
+            _turning(subject, found) if found in given else "not asked, the value is missing",
             row.crossed[str(found["feature"])],
         ]
         for found in row.columns
@@ -163,21 +166,29 @@ def _shown(subject: Subject, asked: Asked, name: str, row: Told) -> list[Block]:
     heads = ["Column", "Value", "Could turn it", "Turning point (range)", to]
     blocks: list[Block] = [Heading(f"{name}: row {number}"), Paragraph(told)]
     blocks.append(Table(f"Row {number}, column by column", heads, rows, (1, 2, 4)))
-    its = subject.X.iloc[row.at]
     free = [f"{c} {amount(value)}" for c, value in its.items() if str(c) not in subject.directions]
     if free:
         blocks.append(Paragraph(f"Its other columns: {listed(free, _MOST)}."))
     return blocks
 
 
-def _turning(found: dict[str, Any]) -> str:
+def _turning(subject: Subject, found: dict[str, Any]) -> str:
     """The median of the cost and its range, in words where they are beyond the data."""
+    if subject.is_boolean(str(found["feature"])):
+        return _of_boolean(found["cost"])
     cost, low, high = (_place(found[name]) for name in ("cost", "lower", "upper"))
     return cost if cost == low == high else f"{cost} ({low} to {high})"
 
 
+def _of_boolean(value: Any) -> str:
+    """A turning point of a column that is true or false: numbers from 0 to 1 lie between them."""
+    if value is None or value != value:
+        return _place(value)
+    return "between false and true" if 0 <= value <= 1 else _place(math.copysign(math.inf, value))
+
+
 def _place(value: Any) -> str:
-    if value is None:
+    if value is None or value != value:
         return "beyond the data"
     if isinstance(value, float) and math.isinf(value):
         return "above the data" if value > 0 else "below the data"
@@ -192,10 +203,13 @@ def _crossed(subject: Subject, rows: pd.DataFrame, feature: str, level: float) -
     if code.kind == "number":
 
         def predict(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-            return monotone_prediction(estimator, rows.assign(**{name: values}))
+            moved = rows.copy()
+            moved[name] = values
+            return monotone_prediction(estimator, moved)
 
         values = first_between(predict, np.full(len(rows), level), code)
-        return [amount(value) if math.isfinite(value) else "no value" for value in values]
+        told = _of_boolean if subject.is_boolean(feature) else amount
+        return [told(value) if math.isfinite(value) else "no value" for value in values]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of levels beyond the data: the text says it
         found = estimator.required(rows, place, level)

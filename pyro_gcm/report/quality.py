@@ -27,8 +27,8 @@ def quality(subject: Subject, scores: dict[str, float]) -> Section:
     title = "How good the predictions are"
     if subject.y is None:
         text = (
-            f"The data has no column {quoted(subject.words.target)}, so the predictions cannot be "
-            "compared with what came. Scores and calibration are left out."
+            f"The data does not say what came of {quoted(subject.words.target)}, so the "
+            "predictions cannot be compared with it. Scores and calibration are left out."
         )
         return Section("quality", title, [Paragraph(text, "note")])
     blocks: list[Block]

@@ -40,9 +40,10 @@ def of_classes(subject: Subject, scores: dict[str, float]) -> tuple[list[Block],
     distance = (curve["observed"] - curve["predicted"]).abs()
     close = int((distance <= 2.0 * curve["standard_error"]).sum())
     verdict = (
-        f"On average the model predicts {percent(subject.average)}, and {percent(rate)} came. In "
-        f"{close} of {counted(len(curve), 'group')} of rows with similar predictions the observed "
-        "rate agrees with the predicted one within what chance allows (two standard errors)."
+        f"On average the model predicts {percent(subject.average)}, and the event came in "
+        f"{percent(rate)} of the rows. In {close} of {counted(len(curve), 'group')} of rows with "
+        "similar predictions the observed rate agrees with the predicted one within what chance "
+        "allows (two standard errors)."
     )
     blocks: list[Block] = [Facts(facts)]
     if "auc" not in scores:
@@ -97,11 +98,11 @@ def _distribution(subject: Subject, event: Any) -> Figure:
                 share = np.full(int(rows.sum()), 1.0 / rows.sum())
                 ax.hist(p[rows], edges, weights=share, color=color, alpha=0.25)
                 options = {"color": color, "linestyle": line, "histtype": "step"}
-                ax.hist(p[rows], edges, weights=share, label=f"{label} came", **options)
+                ax.hist(p[rows], edges, weights=share, label=f"outcome: {quoted(label)}", **options)
         ax.xaxis.set_major_formatter("{x:.0%}" if np.ptp(edges) > 0.05 else "{x:.1%}")
         ax.yaxis.set_major_formatter("{x:.0%}")
         ax.set_xlabel("predicted probability")
-        ax.set_ylabel("share of the rows")
+        ax.set_ylabel("share of the rows with that outcome")
         ax.legend(fontsize="small", frameon=False)
 
     medians = ", ".join(

@@ -93,7 +93,7 @@ def _calibration(subject: Subject, places: Any) -> Figure:
 
     def draw(ax: Any) -> None:
         for level, curve in curves.items():
-            plot_reliability(curve, label=f"{labels[level]} or above", ax=ax)
+            plot_reliability(curve, label=f"{quoted(labels[level])} or above", ax=ax)
         fit_axes(ax, [*curves.values()])
 
     caption = (

@@ -24,7 +24,7 @@ _GROUPS = 10
 def of_numbers(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], str]:
     """Blocks on a regressor, and a sentence."""
     y, target = np.asarray(subject.y, dtype=np.float64), quoted(subject.words.target)
-    r2, rmse = scores["r2"], scores["rmse"]
+    r2, rmse = scores.get("r2"), scores["rmse"]
     facts = [
         Fact(amount(y.mean()), "mean", f"Mean of {target} in these rows; it is the base rate."),
         Fact(
@@ -33,13 +33,13 @@ def of_numbers(subject: Subject, scores: dict[str, float]) -> tuple[list[Block],
             f"Root mean squared error, in the units of {target}. Always predicting the mean has "
             f"{amount(y.std())}.",
         ),
-        Fact(
-            f"{r2:.3f}",
-            "R²",
-            "Share of the variance that the predictions explain. 0 is no better than the mean, 1 "
-            "is perfect.",
-        ),
     ]
+    if r2 is not None:
+        meaning = (
+            "Share of the variance that the predictions explain. 0 is no better than the mean, 1 "
+            "is perfect."
+        )
+        facts.append(Fact(f"{r2:.3f}", "R²", meaning))
     if "log_score" in scores:
         meaning = (
             "Mean logarithm of the density of what came; higher is better. It compares models of "
@@ -50,14 +50,14 @@ def of_numbers(subject: Subject, scores: dict[str, float]) -> tuple[list[Block],
     told = "; ".join(f"{percent(at)} intervals hold {percent(share)}" for at, share in held.items())
     verdict = (
         "The model gives intervals for the outcome of each row. If they are right, those of "
-        f"{percent(0.8)} hold {percent(0.8)} of the outcomes. In these rows: {told}."
+        f"{percent(0.8)} hold {percent(0.8)} of the outcomes. In {subject.named(_COUNTED)}: {told}."
     )
-    figures = [_means(subject, y), _intervals(held)]
+    figures = [_means(subject, y), _intervals(held, subject.named(_COUNTED))]
     blocks: list[Block] = [Facts(facts), Paragraph(verdict), Figures(figures)]
     in_short = (
         f"The typical error is {amount(rmse)}, where always predicting the mean has "
-        f"{amount(y.std())} (R² {r2:.3f}); {percent(held[0.9])} of the outcomes lie in the "
-        f"intervals of {percent(0.9)}."
+        f"{amount(y.std())}{'' if r2 is None else f' (R² {r2:.3f})'}; {percent(held[0.9])} of the "
+        f"outcomes in {subject.named(_COUNTED)} lie in the intervals of {percent(0.9)}."
     )
     return blocks, in_short
 
@@ -114,10 +114,10 @@ def _with_room(low: float, high: float) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _intervals(held: dict[float, float]) -> Figure:
+def _intervals(held: dict[float, float], rows: str) -> Figure:
     def draw(ax: Any) -> None:
         ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", label="as promised")
-        ax.plot([*held], [*held.values()], color=ORANGE, marker="o", label="these rows")
+        ax.plot([*held], [*held.values()], color=ORANGE, marker="o", label="outcomes")
         ax.xaxis.set_major_formatter("{x:.0%}")
         ax.yaxis.set_major_formatter("{x:.0%}")
         ax.set_xlabel("level of the interval")
@@ -126,7 +126,7 @@ def _intervals(held: dict[float, float]) -> Figure:
 
     told = ", ".join(f"{percent(share)} at {percent(at)}" for at, share in held.items())
     caption = (
-        "Intervals. Above the dashed line the intervals are wider than needed, below it they are "
-        "too narrow."
+        f"Intervals, in {rows}. Above the dashed line they are wider than needed, below it they "
+        "are too narrow."
     )
     return drawn(draw, f"Share of outcomes inside intervals of the model: {told}.", caption)

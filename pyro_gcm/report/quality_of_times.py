@@ -23,14 +23,8 @@ _GROUPS = ("low risk", "middle risk", "high risk")
 def of_times(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], str]:
     """Blocks on a survival model, and a sentence."""
     words, times = subject.words, event_times(subject.y)
-    seen = times.is_exact.numpy()
+    seen, concordance = times.is_exact.numpy(), scores.get("concordance")
     facts = [
-        Fact(
-            f"{scores['concordance']:.3f}",
-            "concordance",
-            f"Of 100 pairs of rows that can be compared, {100 * scores['concordance']:.0f} have "
-            "the earlier event in the row with the higher risk. 50 is chance.",
-        ),
         Fact(
             f"{int(seen.sum()):,}",
             "events seen",
@@ -38,27 +32,47 @@ def of_times(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], s
             "no event by then.",
         ),
     ]
-    in_short = f"The concordance of the risks is {scores['concordance']:.3f} (0.5 is chance)"
+    notes: list[Block] = []
+    if concordance is None:
+        in_short = "No two rows can be compared, so there is no concordance of the risks"
+        notes.append(Paragraph(f"{in_short}.", "note"))
+    else:
+        meaning = (
+            f"Of 100 pairs of rows that can be compared, {100 * concordance:.0f} have the earlier "
+            "event in the row with the higher risk. 50 is chance."
+        )
+        facts.insert(0, Fact(f"{concordance:.3f}", "concordance", meaning))
+        in_short = f"The concordance of the risks is {concordance:.3f} (0.5 is chance)"
     if not seen.any():
-        return [Facts(facts), Paragraph("No event was seen: there is no curve.")], f"{in_short}."
+        none = Paragraph("No event was seen: there is no curve.")
+        return [Facts(facts), *notes, none], f"{in_short}."
     estimate = kaplan_meier(times)
     before = estimate["time"] <= words.horizon
     came = 1.0 - float(estimate["survival"][before].iloc[-1]) if before.any() else 0.0
+    horizon, watched = amount(words.horizon), float(times.lower.max())
+    until, short_of = horizon, ""
+    if watched < words.horizon and came < 1.0:
+        until, short_of = amount(watched), f"no row was watched up to {horizon}"
     meaning = (
-        f"Share of rows with the event by {quoted(words.target)} = {amount(words.horizon)}, as "
-        "Kaplan and Meier estimate it from the same rows; rows that left early count for as long "
-        "as they were watched."
+        f"Share of rows with the event by {quoted(words.target)} = {until}, as Kaplan and Meier "
+        "estimate it from the same rows; rows that left early count for as long as they were "
+        "watched."
     )
+    if short_of:
+        meaning += f" Here {short_of}, so the rate by then is not known."
     facts.insert(0, Fact(percent(came), "base rate", meaning))
-    facts.insert(1, Fact(percent(subject.average), "mean risk", "The mean prediction, by then."))
-    blocks: list[Block] = [Facts(facts), Figures(_curves(subject))]
-    in_short += f"; {percent(came)} have the event by {amount(words.horizon)}, and the mean risk is"
-    return blocks, f"{in_short} {percent(subject.average)}."
+    facts.insert(
+        1, Fact(percent(subject.average), "mean risk", f"The mean prediction, by {horizon}.")
+    )
+    in_short += f"; {percent(came)} have the event by {until}"
+    in_short += f" ({short_of})" if short_of else ""
+    in_short += f", and the mean risk by {horizon} is {percent(subject.average)}."
+    return [Facts(facts), *notes, Figures(_curves(subject))], in_short
 
 
 def _curves(subject: Subject) -> list[Figure]:
     """Predicted curves beside Kaplan and Meier's, for all rows and for groups of risk."""
-    some = subject.some(_ROWS)
+    some, rows = subject.some(_ROWS), subject.named(_ROWS)
     X, times = subject.X.iloc[some], event_times(subject.y)[some]
     last = times.lower.numpy()
     end = float(np.quantile(last[last > 0.0], 0.95)) if (last > 0.0).any() else 1.0
@@ -82,14 +96,14 @@ def _curves(subject: Subject) -> list[Figure]:
         for place in (_POINTS // 4, _POINTS // 2, _POINTS)
     )
     caption = (
-        "All rows. The smooth curve is the mean prediction of the probability of no event; steps "
-        "are Kaplan and Meier's estimate from the outcomes, with its band of 95\u00a0%."
+        f"Over {rows}. The smooth curve is the mean prediction of the probability of no event; "
+        "steps are Kaplan and Meier's estimate from their outcomes, with its band of 95\u00a0%."
     )
     alt = f"Predicted probability of no event over {quoted(name)}: {told}; and the estimate."
     found = [drawn(lambda ax: draw(ax, None), alt, caption)] if seen.any() else []
     if enough and len(np.unique(groups)) > 1:
         caption = (
-            "Thirds of the rows by their predicted risk. If the model tells rows apart as far as "
+            f"Thirds of {rows} by their predicted risk. If the model tells rows apart as far as "
             "it says, each smooth curve runs inside the band of its own steps."
         )
         alt = "Predicted and estimated probability of no event, for thirds of the rows by risk."

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.kinds import kind_of, monotone_prediction
-from pyro_gcm.report.wording import Words
+from pyro_gcm.report.wording import Words, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ class Subject:
 
     :param X: a pandas DataFrame with the columns of the estimator, in their order.
     :param y: the outcomes as `score` of the estimator takes them, or None.
-    :param level: share of the members or bootstrap models in a band.
+    :param level: share of the members or bootstrap models in a band, at least.
     """
 
     estimator: Any
@@ -68,6 +68,19 @@ class Subject:
             return f"{len(self.estimator.bootstrap_models_)} bootstrap models"
         count = self.estimator.model_.encoder.members
         return f"{count} members" if count else ""
+
+    def is_boolean(self, name: str) -> bool:
+        """Whether a column has only true, false and gaps."""
+        from pandas.api.types import infer_dtype
+
+        place = list(map(str, self.X.columns)).index(name)
+        return infer_dtype(self.X.iloc[:, place], skipna=True) == "boolean"
+
+    def named(self, most: int) -> str:
+        """How a sentence speaks of the rows of `some`."""
+        if len(self.X) <= most:
+            return counted(len(self.X), "row")
+        return f"{counted(most, 'row')} that were drawn at random from all"
 
     def some(self, most: int) -> npt.NDArray[np.intp]:
         """Positions of all rows, or of so many that are drawn at random."""

@@ -16,10 +16,10 @@ from pyro_gcm.report import write_report
 
 SAYS = {
     "classifier": ("base rate", "AUC", "log score", "Calibration. Rows", "Discrimination."),
-    "regressor": ("typical error", "R²", "log score", "Intervals. Above"),
-    "distribution": ("typical error", "R²", "log score", "Intervals. Above"),
+    "regressor": ("typical error", "R²", "log score", "Intervals, in 60 rows. Above"),
+    "distribution": ("typical error", "R²", "log score", "Intervals, in 60 rows. Above"),
     "ordinal": ("Base rates of the levels", "accuracy", "mean distance", "at least a level"),
-    "survival": ("base rate", "concordance", "Kaplan and Meier", "Thirds of the rows"),
+    "survival": ("base rate", "concordance", "Kaplan and Meier", "Thirds of 60 rows"),
 }
 
 
@@ -87,7 +87,7 @@ def test_sections_without_a_meaning_are_left_out_with_a_sentence(tmp_path: Path)
     assert written.audit is None
     assert written.scores == {}
     for words in (
-        "The data has no column “late”",
+        "The data does not say what came of “late”",
         "No direction was imposed on any column",
         "no response curve is drawn",
         "nothing to search for",

@@ -1,0 +1,89 @@
+"""What sections on quality say of rows that cannot tell everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from pyro_gcm.cli.errors import WrongUse
+from pyro_gcm.cli.outcomes import outcomes_of
+from pyro_gcm.report import quality_of_times
+from pyro_gcm.report.calibration import fit_axes
+from pyro_gcm.report.content import Facts
+from pyro_gcm.report.subject import Subject
+from pyro_gcm.report.wording import Words
+
+
+def of_times(monkeypatch: pytest.MonkeyPatch, horizon: float, scores: dict[str, float]) -> Any:
+    monkeypatch.setattr(quality_of_times, "_curves", lambda subject: [])
+    words = Words("survival", "years", horizon=horizon)
+    y = np.array([True, False, True, False]), np.array([1.0, 2.0, 3.0, 7.0])
+    subject = Subject(None, pd.DataFrame({"a": np.zeros(4)}), y, words, 0.9, 0)
+    subject.__dict__["predictions"] = np.full(4, 0.3)
+    return quality_of_times.of_times(subject, scores)
+
+
+def test_a_horizon_that_no_row_was_watched_to_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks, in_short = of_times(monkeypatch, 20.0, {"concordance": 0.7})
+    assert "have the event by 7 (no row was watched up to 20), and the mean risk by 20" in in_short
+    assert isinstance(blocks[0], Facts)
+    assert "the rate by then is not known" in blocks[0].entries[0].meaning
+    _, in_short = of_times(monkeypatch, 5.0, {"concordance": 0.7})
+    assert "have the event by 5, and the mean risk by 5 is" in in_short
+
+
+def test_rows_that_cannot_be_compared_have_no_concordance(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, in_short = of_times(monkeypatch, 5.0, {})
+    assert in_short.startswith("No two rows can be compared, so there is no concordance")
+
+
+def test_rows_are_named_by_their_number() -> None:
+    subject = Subject(None, pd.DataFrame({"a": np.zeros(30)}), None, Words("survival", "y"), 0.9, 0)
+    assert subject.named(30) == "30 rows"
+    assert subject.named(20) == "20 rows that were drawn at random from all"
+
+
+def test_axes_of_calibration_end_where_the_curves_do() -> None:
+    curve = pd.DataFrame({"predicted": [0.93, 0.97], "observed": [0.92, 0.99], "count": 50})
+    ax = Figure().subplots()
+    ax.plot([0, 1], label="calibrated")
+    fit_axes(ax, [curve.assign(standard_error=0.01)])
+    assert 0.89 < ax.get_xlim()[0] < 0.9
+    assert 1.0 < ax.get_xlim()[1] < 1.03
+    assert ax.get_ylim() == ax.get_xlim()
+    fit_axes(ax, [curve.assign(predicted=0.0, observed=[0.0, 0.01], standard_error=0.001)])
+    assert -0.01 < ax.get_xlim()[0] < 0.0 < ax.get_xlim()[1] < 0.02
+
+
+def test_columns_of_true_and_false_are_told() -> None:
+    rows = pd.DataFrame({"gaps": [True, None], "full": [True, False], "number": [0.0, 1.0]})
+    subject = Subject(None, rows, None, Words("regressor", "y"), 0.9, 0)
+    assert [name for name in rows if subject.is_boolean(str(name))] == ["gaps", "full"]
+
+
+class Survival(SimpleNamespace):
+    """A saved model of times."""
+
+    kind = "survival"
+    names: ClassVar = ["age"]
+    estimator = None
+
+    def table(self, data: Path, text: list[str]) -> pd.DataFrame:
+        return pd.DataFrame({"age": [1.0], "time": [2.0]})
+
+
+def test_the_column_that_is_missing_is_named() -> None:
+    data, knows = Path("a.csv"), Survival(notes={"target": "time", "event": "died"})
+    found = outcomes_of(knows, data, target=None, event=None)  # type: ignore[arg-type]
+    assert found.y is None
+    assert found.lacks == "a.csv has no column 'died'"
+    with pytest.raises(WrongUse, match=r"--event: a.csv has no column 'died'"):
+        outcomes_of(knows, data, target="time", event=None)  # type: ignore[arg-type]
+    with pytest.raises(WrongUse, match="--event must be given"):
+        outcomes_of(Survival(notes={}), data, target="time", event=None)  # type: ignore[arg-type]

@@ -1,0 +1,74 @@
+"""Rows that come as a file has them: levels without their order, booleans with gaps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from reports import fitted, report
+
+import pyro_gcm
+from pyro_gcm.audit import audit_table
+from pyro_gcm.cli import main
+from pyro_gcm.estimators import GCMOrdinal
+from pyro_gcm.estimators.as_read import as_read
+
+LEVELS = ["low", "mid", "high"]
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    own = pd.Series(rng.random(60) < 0.5).astype(object)
+    grade = pd.Categorical(rng.choice(LEVELS, 60), LEVELS, ordered=True)
+    return pd.DataFrame({"grade": grade, "own": own.where(own.index % 7 > 0), "self": own.index})
+
+
+@pytest.fixture(scope="module")
+def model(rows: pd.DataFrame) -> Any:
+    y = np.where(rows["grade"] == "low", "no", "yes")
+    return fitted("classifier", rows, y, {"grade": 1, "own": 1, "self": -1})
+
+
+@pytest.mark.parametrize("order", [LEVELS, sorted(LEVELS), None])
+def test_the_audit_has_the_levels_of_the_model(order: Any, rows: pd.DataFrame, model: Any) -> None:
+    text = rows["grade"].astype(str)
+    came = text if order is None else pd.Categorical(text, order, ordered=True)
+    read = as_read(model, rows.assign(grade=came))
+    assert [*read["grade"].cat.categories] == LEVELS
+    assert read["grade"].tolist() == text.tolist()
+    assert read["own"].isna().sum() == rows["own"].isna().sum()
+    options: Any = {"pairs": 60, "searches": ["random"], "progress": False}
+    assert audit_table(model, read, **options).passed
+
+
+@pytest.mark.long(keep=0)
+def test_both_commands_read_what_predict_reads(
+    rows: pd.DataFrame, model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pyro_gcm.save(model, "model")
+    rows.to_csv("rows.csv", index=False)
+    for command in (["audit"], ["report", "--out=report.html"]):
+        assert main([*command, "model", "rows.csv", "--pairs=30", "--quiet"]) == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "false and true" in page
+    assert '<th scope="row">own</th>\n<td class="number">true</td>' in page
+    surface = ["surface", "model", "rows.csv", "--column=self", "--values=3,5"]
+    assert main([*surface, "--out=surface.csv"]) == 0
+
+
+@pytest.mark.long(keep=0)
+def test_levels_of_text_in_a_series_are_told(rows: pd.DataFrame, tmp_path: Path) -> None:
+    y = pd.Series(np.resize(LEVELS, 60), dtype=object)
+    options: Any = {"monotonic_cst": {"self": 1}, "levels": LEVELS, "members": 2, "epochs": 1}
+    _, page = report(GCMOrdinal(**options).fit(rows, y), rows, y, tmp_path / "a.html")
+    assert "“y” is above “low”" in page.text or "“y” is above “mid”" in page.text
+
+
+def test_one_class_of_text_in_a_series_is_named(rows: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match="got one class, 'low'"):
+        GCMOrdinal().fit(rows, pd.Series(["low"] * 60, dtype=object))

@@ -67,7 +67,8 @@ def main() -> None:
         "censoring": censoring,
     }
     for name, module in experiments.items():
-        command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)
+        text = module.__doc__.replace("%", "%%")  # argparse fills in help with the operator %
+        command = commands.add_parser(name, help=text, description=module.__doc__)
         module.add_arguments(command)
         command.set_defaults(main=module.main)
     arguments = parser.parse_args()

@@ -218,6 +218,16 @@ def test_what_cannot_run_is_told_without_a_traceback(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", [[], ["public"], ["survival"]])
+def test_help(command, monkeypatch, capsys):
+    # A per cent sign in the first lines of an experiment is not a format.
+    monkeypatch.setattr(sys, "argv", ["reproduce", *command, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        reproduce_main()
+    assert ended.value.code == 0
+    assert "usage: python -m reproduce" in capsys.readouterr().out
+
+
 def test_a_second_run_on_one_table_is_refused(tmp_path):
     path = tmp_path / "table.csv"
 

@@ -11,7 +11,14 @@ from pyro_gcm._evaluating import in_training
 from pyro_gcm._options import flag
 from pyro_gcm._validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
-from pyro_gcm.training import FitResult, Trainer, TrainingOptions, described, selected
+from pyro_gcm.training import (
+    FitResult,
+    Trainer,
+    TrainingOptions,
+    described,
+    rows_in_memory,
+    selected,
+)
 
 
 def fit(
@@ -29,8 +36,9 @@ def fit(
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], 0 or 1 if the response is binary.
     :param standardize: whether to learn the units of x, r and y from the training rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, validation,
-        patience, seed, device, progress, checkpoint and callback, with the meaning and the defaults
-        that they have in `pyro_gcm.fit`. The same seed gives the same rows in the same order.
+        patience, seed, device, progress, checkpoint, checkpoint_every and callback, with the
+        meaning and the defaults that they have in `pyro_gcm.fit`. The same seed gives the same rows
+        in the same order.
     :returns: the history of `model.loss`, a mean over rows with y in standardised units.
     :raises TypeError: if the model is not a baseline, or an option has a wrong type.
     :raises ValueError: for wrong shapes, values or options, before training starts.
@@ -60,7 +68,12 @@ def fit(
         model.to(given.target)
         parameters = dict(model.named_parameters())
         identity = {"model": described(model)}
-        trainer = _BaselineTrainer(model, parameters, given, data, parts, order, identity)
+        rows = rows_in_memory(
+            *(data, parts, given.batch_size, order, given.target),
+            is_compared=given.checkpoint is not None,
+            prepare=lambda columns: list(model.standardized(*columns)),
+        )
+        trainer = _BaselineTrainer(model, parameters, given, rows, identity)
         with trainer.randomness.in_use():
             if standardize:
                 model.learn_units(*selected(data, parts[0]))
@@ -70,9 +83,6 @@ def fit(
 
 class _BaselineTrainer(Trainer):
     """Minimises the loss of a baseline."""
-
-    def prepare(self, rows: list[Tensor]) -> list[Tensor]:
-        return list(self.model.standardized(*rows))
 
     def backward(self, batch: list[Tensor]) -> Tensor:
         loss: Tensor = self.model.standard_loss(*batch)

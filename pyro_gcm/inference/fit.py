@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from pyro.infer import ELBO
@@ -24,11 +24,19 @@ from pyro_gcm._validation import (
     one_of,
     row_blocks,
 )
+from pyro_gcm.inference.fittable import Fittable
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
 from pyro_gcm.inference.row_weights import in_parts, weighable, weighed
-from pyro_gcm.inference.training_pair import TrainingPair, is_dreg
-from pyro_gcm.training import FitResult, TrainingDefaults, TrainingOptions, described, selected
+from pyro_gcm.inference.training_pair import is_dreg
+from pyro_gcm.training import (
+    FitResult,
+    TrainingOptions,
+    described,
+    rows_in_memory,
+    selected,
+    workers_of,
+)
 from pyro_gcm.training.checkpoint import checksum
 
 
@@ -58,6 +66,8 @@ def fit(
     device: str | torch.device = "auto",
     progress: bool = True,
     checkpoint: str | Path | None = None,
+    checkpoint_every: float = 300.0,
+    distributed: bool | None = None,
     callback: Callable[[int], None] | None = None,
     engine: str = "auto",
 ) -> FitResult:
@@ -116,6 +126,12 @@ def fit(
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
         from there to the same numbers as an uninterrupted run, or with a lower `learning_rate`.
         Every bit of it is checked. Removed at the end.
+    :param checkpoint_every: seconds after which it is also written in the middle of an epoch.
+    :param distributed: whether the processes of a run share every batch: None, those of torch's
+        process group if it is initialised; True, also initialise it from the environment that
+        `torchrun` sets; False, train in this process alone. Every process is given the same rows,
+        model and options, computes its part of every batch with the noise that the rows have in one
+        process, and ends with the same weights; process 0 shows progress and writes.
     :param callback: called with the number of steps done, before the first and after every step.
     :param engine: "auto" runs the first step through Pyro and all others without its handlers, if
         loss and gradients agree; "pyro" runs every step through Pyro. The result names the engine
@@ -125,6 +141,7 @@ def fit(
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
         step, if the model is being trained already, or if loss, gradient or weights are not finite:
         the message names the batch, and the model has the weights of the last whole epoch.
+    :raises WorkerLost: if another process has ended or does not answer.
     :raises OSError: if the checkpoint cannot be written.
     """
     if isinstance(model, type) or not hasattr(model, "training_pair"):
@@ -180,8 +197,10 @@ def fit(
         device=device,
         progress=progress,
         checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
         callback=callback,
     )
+    workers = workers_of(distributed)
     parameters = model.trained_parameters(objective)
     data = list(columns.values())
     if is_dreg(bound) and any(column.isnan().any() for column in data[:2]):
@@ -224,9 +243,13 @@ def fit(
             like = next(iter(parameters.values()))
             noise = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
         why_not = "engine='pyro' was asked for" if engine == "pyro" else _needs_pyro(columns)
+        rows = rows_in_memory(
+            *(data, parts, options.batch_size, order, options.target),
+            is_compared=options.checkpoint is not None or workers.size > 1,
+        )
         trainer = ProgramTrainer(
             *(pair, bound, noise, why_not, weights is not None),
-            *(model, parameters, options, data, parts, order, identity),
+            *(model, parameters, options, rows, identity, workers),
         )
         trainer.numbers_rows = sample_weight is None
         with trainer.randomness.in_use():
@@ -264,52 +287,3 @@ def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
     ]
     verb = "has" if len(missing) == 1 else "have"
     return f"{' and '.join(missing)} {verb} missing values" if missing else ""
-
-
-class Fittable(Protocol):
-    """What `fit` asks of a model: a `GCM`, an `IGCM`, or anything with the same parts."""
-
-    x_dim: int
-    r_dim: int
-    reads_x: bool
-    response: Any
-    objective: Any  # what it was trained for last
-    training_summary: Any  # and how, in plain data
-
-    @property
-    def latent_dim(self) -> int:
-        """Coordinates that a guide draws for a row."""
-
-    @property
-    def default_objective(self) -> str:
-        """What it is trained for when nothing is named."""
-
-    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
-        """Standardise as these rows ask for."""
-
-    def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:
-        """Observed costs, NaN for the others; ValueError where there can be none."""
-
-    def training_defaults(self, rows: int) -> TrainingDefaults:
-        """Options of `fit` where they are left out, for a number of rows."""
-
-    def modules(self) -> Iterator[torch.nn.Module]:
-        """As `nn.Module.modules`."""
-
-    def train(self, mode: bool = True) -> Any:
-        """As `nn.Module.train`."""
-
-    def training_pair(self, objective: str) -> TrainingPair:
-        """The program and the guide of an objective; ValueError where it has no meaning."""
-
-    def trained_parameters(self, objective: str) -> dict[str, torch.nn.Parameter]:
-        """The parameters that an objective trains."""
-
-    def to(self, device: torch.device) -> Any:
-        """As `nn.Module.to`."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """As `nn.Module.state_dict`."""
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> Any:
-        """As `nn.Module.load_state_dict`."""

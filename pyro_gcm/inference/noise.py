@@ -9,6 +9,7 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
 from pyro_gcm.sampling.base_samples import column_draws, driven_draws
+from pyro_gcm.training.shared_draws import rows_along
 
 PARTICLES = ("random", "qmc")
 
@@ -25,9 +26,10 @@ class Noise:
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
         """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
-        if isinstance(q, torch.distributions.Independent) and q.batch_shape == shape[1:]:
-            return q.rsample(shape[:1])
-        return q.expand(shape).rsample()
+        with rows_along(1):
+            if isinstance(q, torch.distributions.Independent) and q.batch_shape == shape[1:]:
+                return q.rsample(shape[:1])
+            return q.expand(shape).rsample()
 
 
 class QuasiRandomNoise(Noise):

@@ -19,6 +19,7 @@ from pyro_gcm.inference.row_weights import weighted_loss
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.training import FitResult, Trainer
+from pyro_gcm.training.shared_draws import rows_along
 
 #: How far loss and gradients of the engines may differ, relative to their size.
 _TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -115,6 +116,7 @@ class ProgramTrainer(Trainer):
         with (
             pyro.validation_enabled(check),
             pyro.get_param_store().scope(self.announced),
+            _RowsOfSites() if self.workers.size > 1 else nullcontext(),
             _ZerosOf(self.dtype) if self.pair.enumerated else nullcontext(),
         ):
             yield
@@ -135,6 +137,7 @@ class ProgramTrainer(Trainer):
             self.engine_reason = self._difference(loss, plain, gradients)
         except Exception as error:  # whatever it is, Pyro has made the step
             self.engine_reason = f"the plain step raised {type(error).__name__}: {error}"
+        self.engine_reason = self.workers.any_of(self.engine_reason)
         self.engine = "pyro" if self.engine_reason else "plain"
         if self.engine == "plain":
             self.engine_reason = "loss and gradients of the first step are those of Pyro"
@@ -189,6 +192,21 @@ class ProgramTrainer(Trainer):
                 parts = self.bound, self.program, self.guide
                 return float(weighted_loss(*parts, batch[:-1], batch[-1]))
             return float(self.bound.loss(self.program, self.guide, *batch))
+
+
+class _RowsOfSites(Messenger):
+    """Tells `SharedDraws` where the rows are in the draws of a site: along the plate of the data.
+
+    It is entered outside of the bound, and so it sees sites with all of their plates.
+    """
+
+    def _pyro_sample(self, msg: Any) -> None:
+        shape = getattr(msg["fn"], "batch_shape", ())
+        self._along = rows_along(len(shape) - 1) if shape else nullcontext()
+        self._along.__enter__()
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        self._along.__exit__(None, None, None)
 
 
 class _ZerosOf(TorchFunctionMode):

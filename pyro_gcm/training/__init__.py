@@ -1,10 +1,13 @@
 """Mini-batch training in plain torch, shared by the models and the baselines."""
 
 from pyro_gcm.training.adam import Adam, AdamW
-from pyro_gcm.training.batches import selected
+from pyro_gcm.training.batches import TrainingRows, rows_in_memory, selected
 from pyro_gcm.training.finite import Diverged
+from pyro_gcm.training.identity import described
 from pyro_gcm.training.options import TrainingDefaults, TrainingOptions
-from pyro_gcm.training.trainer import FitResult, Trainer, described
+from pyro_gcm.training.result import FitResult
+from pyro_gcm.training.trainer import Trainer
+from pyro_gcm.training.workers import WorkerLost, workers_of
 
 __all__ = [
     "Adam",
@@ -14,6 +17,10 @@ __all__ = [
     "Trainer",
     "TrainingDefaults",
     "TrainingOptions",
+    "TrainingRows",
+    "WorkerLost",
     "described",
+    "rows_in_memory",
     "selected",
+    "workers_of",
 ]

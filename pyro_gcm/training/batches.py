@@ -1,10 +1,15 @@
-"""Mini-batches of rows in a given order."""
+"""The rows of a run, in mini-batches."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor
+
+from pyro_gcm.training.checkpoint import checksum
 
 #: Bytes that are gathered at once: many small batches, which are then views, or one large one.
 GATHERED = 1 << 22
@@ -12,23 +17,123 @@ GATHERED = 1 << 22
 Columns = list[Tensor]
 
 
-def selected(columns: Columns, index: Tensor) -> Columns:
-    """The rows `index`, in any order: the columns themselves, not copies, if these are all rows."""
-    return [column if len(index) == len(column) else column[index] for column in columns]
+class Batches(Protocol):
+    """Rows that a run visits once an epoch."""
+
+    rows: int
+    steps: int  # batches of an epoch
+
+    def epoch(self, number: int, first: int = 0) -> Iterator[Columns]:
+        """The batches of epoch `number`, counted from 0, from batch `first` on."""
+
+    def origin(self, number: int, batch: int) -> list[int]:
+        """The rows of a batch, as the user numbers them; of the epoch that was asked for last."""
+
+    def state(self) -> Any:
+        """What an epoch that has begun, or else the next one, starts from."""
+
+    def load(self, state: Any) -> None:
+        """Start from a state again."""
 
 
-def batches(
-    columns: Columns, index: Tensor, size: int, prepare: Callable[[Columns], Columns]
-) -> Iterator[Columns]:
-    """The rows `index` of all columns, `size` at a time.
+class RowsInMemory:
+    """Some rows of tensors, in a new random order every epoch or always in the same one.
 
     Rows are gathered and prepared for many batches at once, and never all of them: memory does not
     grow with their number.
 
     :param columns: tensors with one row per datum.
+    :param index: of the rows, on the device of the columns.
+    :param size: rows of a batch; the last one of an epoch may have fewer.
+    :param order: generator of the order; None for that of `index`.
     :param prepare: what is done to the rows of every column, for each row by itself.
     """
-    row_bytes = sum(c[:1].numel() * c.element_size() for c in columns)
-    for part in index.split(size * max(1, GATHERED // (row_bytes * size))):
-        rows = prepare([column[part] for column in columns])
-        yield from map(list, zip(*(column.split(size) for column in rows), strict=True))
+
+    def __init__(
+        self,
+        columns: Columns,
+        index: Tensor,
+        size: int,
+        order: torch.Generator | None = None,
+        prepare: Callable[[Columns], Columns] = list,
+    ) -> None:
+        self.columns, self.index, self.size = columns, index, size
+        self.order, self.prepare = order, prepare
+        self.rows, self.steps = len(index), math.ceil(len(index) / size)
+        self._before = None if order is None else order.get_state()
+        self._visited = index
+
+    def epoch(self, number: int, first: int = 0) -> Iterator[Columns]:
+        """As `Batches.epoch`; the number plays no part."""
+        if self.order is not None:
+            self._before = self.order.get_state()
+            shuffled = torch.randperm(self.rows, generator=self.order)
+            self._visited = self.index[shuffled.to(self.index.device)]
+        row_bytes = sum(c[:1].numel() * c.element_size() for c in self.columns)
+        gathered = self.size * max(1, GATHERED // (row_bytes * self.size))
+        for part in self._visited[first * self.size :].split(gathered):
+            rows = self.prepare([column[part] for column in self.columns])
+            yield from map(list, zip(*(column.split(self.size) for column in rows), strict=True))
+        if self.order is not None:
+            self._before = self.order.get_state()
+
+    def origin(self, number: int, batch: int) -> list[int]:
+        """As `Batches.origin`."""
+        rows: list[int] = self._visited[batch * self.size : (batch + 1) * self.size].tolist()
+        return rows
+
+    def state(self) -> Tensor | None:
+        """As `Batches.state`."""
+        return self._before
+
+    def load(self, state: Tensor) -> None:
+        """As `Batches.load`."""
+        if self.order is not None:
+            self.order.set_state(state.cpu())
+            self._before = self.order.get_state()
+
+
+class TrainingRows(NamedTuple):
+    """The data of a run.
+
+    :param training: rows of which steps are made.
+    :param validation: rows that are held out, always in the same order; maybe none.
+    :param identity: tells these data from others.
+    """
+
+    training: Batches
+    validation: Batches
+    identity: dict[str, Any]
+
+
+def rows_in_memory(
+    columns: Columns,
+    parts: tuple[Tensor, Tensor],
+    size: int,
+    order: torch.Generator,
+    device: torch.device,
+    *,
+    is_compared: bool = False,
+    prepare: Callable[[Columns], Columns] = list,
+) -> TrainingRows:
+    """Tensors as the data of a run.
+
+    :param columns: tensors with one row per datum.
+    :param parts: row indices of the training part and of the validation part.
+    :param size: rows of a batch.
+    :param order: generator of the order of the rows in every epoch.
+    :param is_compared: whether a file or another process is to have the same rows.
+    :param prepare: as in `RowsInMemory`.
+    """
+    columns = [column.to(device) for column in columns]
+    training, validation = (part.to(device) for part in parts)
+    return TrainingRows(
+        RowsInMemory(columns, training, size, order, prepare),
+        RowsInMemory(columns, validation, size, None, prepare),
+        {"checksum of the rows": checksum(columns) if is_compared else None},
+    )
+
+
+def selected(columns: Columns, index: Tensor) -> Columns:
+    """The rows `index`, in any order: the columns themselves, not copies, if these are all rows."""
+    return [column if len(index) == len(column) else column[index] for column in columns]

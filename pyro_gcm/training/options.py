@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,6 +50,7 @@ class TrainingOptions:
     device: str | torch.device = "auto"
     progress: bool = True
     checkpoint: str | Path | None = None
+    checkpoint_every: float = 300.0
     callback: Callable[[int], None] | None = None
     held_out: int = 0
 
@@ -69,6 +69,7 @@ class TrainingOptions:
         function("callback", self.callback)
         if self.checkpoint is not None:
             path_of("checkpoint", self.checkpoint)
+        positive("checkpoint_every", self.checkpoint_every)
         if self.optimizer is not None and not callable(self.optimizer):
             raise TypeError(
                 f"optimizer must be a function (parameters, lr=...), got {self.optimizer!r}"
@@ -98,10 +99,6 @@ class TrainingOptions:
             raise ValueError(f"validation={self.validation} leaves no rows in one of the parts")
         index = torch.randperm(rows, generator=order)
         return index[held_out:], index[:held_out]
-
-    def steps(self, rows: int) -> int:
-        """Total number of updates for this number of training rows."""
-        return self.epochs * math.ceil(rows / self.batch_size)
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at the initial learning rate; Adam by default."""

@@ -6,54 +6,25 @@ import math
 import time
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
 from pyro_gcm.training.averaging import AveragedWeights
-from pyro_gcm.training.batches import batches
-from pyro_gcm.training.checkpoint import Checkpoint, checksum
+from pyro_gcm.training.batches import TrainingRows
+from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.clipping import clip_gradients
+from pyro_gcm.training.epoch_part import EpochPart
 from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite
+from pyro_gcm.training.identity import same_run
 from pyro_gcm.training.options import TrainingOptions
+from pyro_gcm.training.result import FitResult
 from pyro_gcm.training.schedules import scale_rates
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """The result of training; the model itself is trained in place.
-
-    :param rows: the rows of `history`.
-    :param best_epoch: the epoch whose weights were kept.
-    :param stopped_early: whether training stopped because `patience` was exceeded.
-    :param engine: what made the steps: "plain", torch alone, or "pyro", the handlers of Pyro.
-    :param engine_reason: why that engine.
-    """
-
-    rows: list[dict[str, float]] = field(repr=False)
-    best_epoch: int
-    stopped_early: bool
-    engine: str = "plain"
-    engine_reason: str = ""
-
-    @cached_property
-    def history(self) -> pd.DataFrame:
-        """One row per epoch: epoch, step, loss, learning_rate, seconds, maybe validation_loss.
-
-        Losses are means over rows: minus the bound in nats, in the units of y, or the loss of a
-        baseline, in standardised units of y. `validation_loss` is there with a validation part.
-        """
-        import pandas as pd  # whose import takes as long as a short fit
-
-        return pd.DataFrame(self.rows)
+from pyro_gcm.training.workers import ALONE, Alone
 
 
 class Trainer(ABC):
@@ -64,11 +35,10 @@ class Trainer(ABC):
 
     :param model: trained in place; on the device of the options.
     :param parameters: its parameters that are trained, by name.
-    :param columns: the data, tensors with one row per datum.
-    :param parts: row indices of the training part and of the validation part.
-    :param order: generator of the order of the rows in every epoch.
+    :param data: the rows of the training part and of the validation part.
     :param identity: further properties that identify this run in a checkpoint.
-    :raises ValueError: if the checkpoint belongs to another run.
+    :param workers: the processes that share every batch.
+    :raises ValueError: if the checkpoint belongs to another run, or a process has other data.
     """
 
     def __init__(
@@ -76,29 +46,24 @@ class Trainer(ABC):
         model: Any,  # a module, or something with its state_dict and load_state_dict
         parameters: dict[str, nn.Parameter],
         options: TrainingOptions,
-        columns: list[Tensor],
-        parts: tuple[Tensor, Tensor],
-        order: torch.Generator,
+        data: TrainingRows,
         identity: dict[str, Any],
+        workers: Alone = ALONE,
     ) -> None:
         self.model, self.parameters = model, parameters
-        self.order = order
+        self.options, self.seed, self.callback = options, options.seed, options.callback
+        self.training, self.validation, self.workers = data.training, data.validation, workers
         #: Of what torch's generators draw in the run.
         self.randomness = Randomness(options.seed, options.target)
         self.finite = FiniteSteps(parameters)
-        self.columns = [column.to(options.target) for column in columns]
-        self.train, self.validation = (part.to(options.target) for part in parts)
-        self.options, self.seed, self.batch_size = options, options.seed, options.batch_size
-        self.clip_norm, self.callback = options.clip_norm, options.callback
-        total_steps = options.steps(len(parts[0]))
+        total_steps = options.epochs * self.training.steps
         self.optimizer = options.make_optimizer(list(parameters.values()))
         self.scheduler = options.make_scheduler(self.optimizer, total_steps)
         self.identity = {
             **identity,
-            "training rows": len(parts[0]),
-            "validation rows": len(parts[1]),
-            # Only a file is compared with it.
-            "checksum of the rows": options.checkpoint and checksum(self.columns),
+            "training rows": self.training.rows,
+            "validation rows": self.validation.rows,
+            **data.identity,
             "batch_size": options.batch_size,
             "seed": options.seed,
             "steps": total_steps,
@@ -109,28 +74,33 @@ class Trainer(ABC):
             "averaged weights": options.patience is not None,
             **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
         }
-        self.saved = Checkpoint(options.checkpoint)
-        self.saved_state = self.saved.read()
+        if workers.size > 1:
+            _check_layers(model)
+        smallest = min(options.batch_size, self.training.rows)
+        if smallest < workers.size:
+            raise ValueError(
+                f"batch_size must be at least the number of processes, {workers.size}, so that "
+                f"each has a part, got batches of {smallest} rows"
+            )
+        # The other processes have the first one's: there need not be a file where they are.
+        self.saved = Checkpoint(options.checkpoint if workers.rank == 0 else None)
+        self.saved_state = workers.from_first(self.saved.read)
         if self.saved_state is not None:
-            _same_run(self.saved_state["identity"], self.identity)
+            same_run(self.saved_state["identity"], self.identity)
         self.step, self.epoch = 0, 0
+        self.part: EpochPart | None = None  # of the epoch that is under way
         self.rows: list[dict[str, float]] = []
         self.best_loss, self.best_epoch = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
         #: What is validated and kept with patience, in the place of the weights of one step.
         self.average: AveragedWeights | None = None
         if options.patience is not None:
-            steps_of_epoch = total_steps // options.epochs
-            self.average = AveragedWeights(parameters.values(), steps_of_epoch)
+            self.average = AveragedWeights(parameters.values(), self.training.steps)
 
     #: Whether the rows are those that the user gave, so that errors can number them.
     numbers_rows = True
     #: What makes the steps, and why; see `FitResult`.
     engine, engine_reason = "plain", "a baseline is trained by torch alone"
-
-    def prepare(self, rows: list[Tensor]) -> list[Tensor]:
-        """The columns of a batch from those of the data, for the rows of many batches at once."""
-        return rows
 
     @abstractmethod
     def backward(self, batch: list[Tensor]) -> Tensor:
@@ -145,26 +115,30 @@ class Trainer(ABC):
 
         :raises Diverged: if loss, gradient or weights are not finite.
         :raises RuntimeError: if a parameter has no gradient.
+        :raises WorkerLost: if another process has ended.
         :raises OSError: if the checkpoint cannot be written.
         """
         from tqdm.auto import tqdm
 
         epochs, patience = self.options.epochs, self.options.patience
         stopped = False
+        self.workers.start_alike(self.model.state_dict(), self.identity)
         if self.saved_state is not None:
             self.load_state(self.saved_state)
         else:
             self._save()  # which shows that it can be written
             self._call_back()
-        shown = {"desc": "fit", "unit": "epoch", "disable": not self.options.progress}
-        with tqdm(total=epochs, initial=self.epoch, **shown) as bar:
+        hidden = not self.options.progress or self.workers.rank > 0
+        with tqdm(
+            total=epochs, initial=self.epoch, desc="fit", unit="epoch", disable=hidden
+        ) as bar:
             while self.epoch < epochs and not stopped:
                 row = self._run_epoch(bar)
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.4f}")
                 stopped = patience is not None and self.epoch - self.best_epoch >= patience
                 self._save()
-        if len(self.validation):
+        if self.validation.rows:
             if self.best_weights is None:
                 raise Diverged("the loss of the validation rows is inf in every epoch")
             self.model.load_state_dict(self.best_weights)
@@ -173,31 +147,38 @@ class Trainer(ABC):
         return FitResult(self.rows, best_epoch, stopped, self.engine, self.engine_reason)
 
     def _save(self) -> None:
+        self.saved_at = time.monotonic()
         if self.saved.path is not None:
             self.saved.save(self.state())
 
     def _run_epoch(self, bar: Any) -> dict[str, float]:
-        start, before = time.perf_counter(), self.step
-        n = len(self.train)
+        part = self.part or EpochPart(self.model)
+        self.part, start = part, time.perf_counter() - part.seconds
         rate = self.optimizer.param_groups[0]["lr"]
-        index = self.train[torch.randperm(n, generator=self.order).to(self.train.device)]
-        good = {name: value.clone() for name, value in self.model.state_dict().items()}
-        total: Tensor | float = 0.0
+        n, before = self.training.rows, self.step - part.batches
         try:
-            for batch in batches(self.columns, index, self.batch_size, self.prepare):
-                total = total + self._step(batch)
+            for batch in self.training.epoch(self.epoch, part.batches):
+                part.total = part.total + self._step(batch)
+                part.batches += 1
                 if self.step % 100 == 0 and not bar.disable:
-                    bar.set_postfix(loss=f"{float(total) / n:.4f}", step=self.step)
+                    shown = f"{100 * part.batches / self.training.steps:.0f} %"
+                    bar.set_postfix(loss=f"{float(part.total) / n:.4f}", of_epoch=shown)
                 self._call_back()
+                if time.monotonic() - self.saved_at > self.options.checkpoint_every:
+                    part.seconds = time.perf_counter() - start
+                    self.finite.read()
+                    self._save()
             self.finite.read()
             self.finite.check_weights(self.step - 1)
         except NotFinite as found:
-            self.model.load_state_dict(good)
-            raise Diverged(self._diverged(found, found.step - before, index)) from None
-        loss = float(total) / n
+            self.model.load_state_dict(part.good)
+            raise Diverged(self._diverged(found, found.step - before)) from None
+        finally:
+            self.part = None
+        loss = float(part.total) / n
         self.epoch += 1
         row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": rate}
-        if len(self.validation):
+        if self.validation.rows:
             row["validation_loss"] = self._validate()
         row["seconds"] = time.perf_counter() - start
         self.rows.append(row)
@@ -211,12 +192,11 @@ class Trainer(ABC):
             with unshielded():
                 self.callback(self.step)
 
-    def _diverged(self, found: NotFinite, batch: int, index: Tensor) -> str:
+    def _diverged(self, found: NotFinite, batch: int) -> str:
         """What to say of a step that is not finite, the number `batch` of those of an epoch."""
-        batches_of_epoch = math.ceil(len(index) / self.batch_size)
-        place = f"batch {batch + 1} of {batches_of_epoch} in epoch {self.epoch + 1}"
+        place = f"batch {batch + 1} of {self.training.steps} in epoch {self.epoch + 1}"
         if self.numbers_rows:
-            rows = index[batch * self.batch_size : (batch + 1) * self.batch_size].tolist()
+            rows = self.training.origin(self.epoch, batch)
             shown = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
             place += f" (rows {shown})"
         kept = f"of epoch {self.epoch}" if self.epoch else "that it had before"
@@ -239,13 +219,17 @@ class Trainer(ABC):
 
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
+        rows = len(batch[0])
         with self.randomness.in_use():
             for parameter in self.parameters.values():
                 parameter.grad = None
-            loss = self.backward(batch).detach()
+            own = [column[self.workers.part(rows)] for column in batch]
+            with self.workers.draws(rows):
+                loss = self.backward(own).detach() if self.workers.counts(rows) else self._idle(own)
             if self.step == 0:
                 self._check_gradients()
-            norm = clip_gradients(self.parameters.values(), self.clip_norm)
+            self._add_up(loss, len(own[0]) / rows)
+            norm = clip_gradients(self.parameters.values(), self.options.clip_norm)
             self.finite.add(self.step, loss, norm)
             self.optimizer.step()
             if self.scheduler is not None:
@@ -254,6 +238,21 @@ class Trainer(ABC):
             if self.average is not None:
                 self.average.update(self.step)
             return loss
+
+    def _idle(self, batch: list[Tensor]) -> Tensor:
+        """Where there are fewer rows than processes: what the others draw, and no gradient."""
+        with torch.no_grad():
+            self.held_out_loss(batch)
+        for parameter in self.parameters.values():
+            parameter.grad = torch.zeros_like(parameter)
+        return batch[0].new_zeros(())
+
+    def _add_up(self, loss: Tensor, share: float) -> None:
+        """Loss and gradient of the batch from those of the processes, which have shares of it."""
+        if self.workers.size > 1:
+            gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
+            torch._foreach_mul_(gradients, share)
+            self.workers.add(*gradients, loss)
 
     def _check_gradients(self) -> None:
         missing = [name for name, p in self.parameters.items() if p.grad is None]
@@ -266,13 +265,19 @@ class Trainer(ABC):
     @torch.no_grad()
     def _validation_loss(self) -> float:
         """Mean loss over the validation rows, with the same random numbers in every epoch."""
-        with Randomness(self.seed, self.validation.device).in_use():
-            parts = batches(self.columns, self.validation, self.batch_size, self.prepare)
-            total = sum(self.held_out_loss(batch) for batch in parts)
-        return total / len(self.validation)
+        total = torch.zeros((), dtype=torch.float64, device=self.options.target)
+        with Randomness(self.seed, self.options.target).in_use():
+            for batch in self.validation.epoch(self.epoch):
+                rows = len(batch[0])
+                if self.workers.counts(rows):  # all but the last batch, after which none is drawn
+                    with self.workers.draws(rows):
+                        part = self.workers.part(rows)
+                        total += self.held_out_loss([column[part] for column in batch])
+        self.workers.add(total)
+        return float(total) / self.validation.rows
 
     def state(self) -> dict[str, Any]:
-        """The state on which the next epoch depends."""
+        """The state on which the next epoch, or the rest of this one, depends."""
         return {
             "identity": self.identity,
             "model": self.model.state_dict(),
@@ -280,10 +285,11 @@ class Trainer(ABC):
             "scheduler": self.scheduler and self.scheduler.state_dict(),
             "step": self.step,
             "epoch": self.epoch,
+            "part": self.part and self.part.state(),
             "rows": self.rows,
             "best": (self.best_loss, self.best_epoch, self.best_weights),
             "average": self.average and self.average.mean,
-            "order": self.order.get_state(),
+            "order": self.training.state(),
             "rng": self.randomness.cpu,
             "cuda_rng": self.randomness.cuda,
         }
@@ -298,31 +304,23 @@ class Trainer(ABC):
         if mine != theirs:
             scale_rates(self.optimizer, self.scheduler, mine / theirs)
         self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
+        if state.get("part") is not None:  # which files of 0.2.0 do not have
+            self.part = EpochPart(self.model)
+            self.part.load(state["part"])
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:
             for mean, value in zip(self.average.mean, state["average"], strict=True):
                 mean.copy_(value)
-        self.order.set_state(state["order"].cpu())
+        self.training.load(state["order"])
         self.randomness.cpu, self.randomness.cuda = state["rng"], state["cuda_rng"]
+        self.saved_at = time.monotonic()
 
 
-def described(part: Any) -> str:
-    """The class and the scalar attributes of a bound or a model, to identify it in a checkpoint."""
-    options = {
-        name: value
-        for name, value in sorted(vars(part).items())
-        if isinstance(value, bool | int | float | str) and not name.startswith("_")
-    }
-    return f"{type(part).__name__}{options}"
-
-
-def _same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
-    if theirs["learning_rate"] > mine["learning_rate"]:  # a run that diverged may go on so
-        theirs = {**theirs, "learning_rate": mine["learning_rate"]}
-    other = [
-        f"{name} is {theirs.get(name)} there, {mine.get(name)} here"
-        for name in {**mine, **theirs}
-        if theirs.get(name) != mine.get(name)
-    ]
-    if other:
-        raise ValueError("checkpoint is of another run: " + ", ".join(other[:5]))
+def _check_layers(model: Any) -> None:
+    """Refuse what would see a part of a batch as if it were all of it."""
+    for module in model.modules():
+        if isinstance(module, _BatchNorm) and not isinstance(module, nn.SyncBatchNorm):
+            raise ValueError(
+                f"{type(module).__name__} would take the statistics of one process's part of a "
+                "batch: use torch.nn.SyncBatchNorm.convert_sync_batchnorm, or layer norm"
+            )

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.training import batches as module
-from pyro_gcm.training.batches import batches
+from pyro_gcm.training.batches import RowsInMemory
 
 
 @pytest.mark.parametrize("gathered", [1, 400, 1 << 22], ids=["one batch", "some", "all"])
@@ -24,10 +24,27 @@ def test_batches_are_the_rows_in_the_given_order(
         prepared.append(len(rows[0]))
         return [2.0 * column for column in rows]
 
-    got = list(batches(columns, index, size, doubled))
+    rows = RowsInMemory(columns, index, size, None, doubled)
+    got = list(rows.epoch(0))
+    assert (rows.rows, rows.steps) == (45, len(got))
     for batch, part in zip(got, index.split(size), strict=True):
         for column, rows in zip(columns, batch, strict=True):
             assert torch.equal(rows, 2.0 * column[part])
     assert sum(prepared) == 45
     # 32 bytes a row: no more than the bound, or than one batch.
     assert max(prepared) <= max(size, gathered // 32)
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 6])
+def test_an_epoch_goes_on_from_a_batch(first: int) -> None:
+    columns = [torch.arange(50.0)]
+    unbroken = RowsInMemory(columns, torch.arange(50), 8, torch.Generator().manual_seed(1))
+    list(unbroken.epoch(0))
+    before = unbroken.state()
+    whole = [batch[0].tolist() for batch in unbroken.epoch(1)]
+    after = unbroken.state()
+    again = RowsInMemory(columns, torch.arange(50), 8, torch.Generator())
+    again.load(before)
+    assert [batch[0].tolist() for batch in again.epoch(1, first)] == whole[first:]
+    assert [float(row) for row in again.origin(1, first)] == whole[first]
+    assert torch.equal(again.state(), after)

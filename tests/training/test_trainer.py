@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.training import Trainer, TrainingOptions, selected
+from pyro_gcm.training import Trainer, TrainingOptions, rows_in_memory, selected
 from pyro_gcm.training import checkpoint as module
 from pyro_gcm.training.checkpoint import checksum
 
@@ -23,7 +23,11 @@ class Mean(Trainer):
         order = torch.Generator().manual_seed(0)
         given = TrainingOptions(progress=False, device="cpu", **options)
         parts = given.parts(len(columns[0]), order)
-        super().__init__(model, dict(model.named_parameters()), given, columns, parts, order, {})
+        compared = given.checkpoint is not None
+        rows = rows_in_memory(
+            columns, parts, given.batch_size, order, given.target, is_compared=compared
+        )
+        super().__init__(model, dict(model.named_parameters()), given, rows, {})
 
     def backward(self, batch: list[Tensor]) -> Tensor:
         self.seen.append(batch[0].tolist())
@@ -39,7 +43,7 @@ class Mean(Trainer):
 def test_every_epoch_visits_the_training_rows_once_and_reads_them_where_they_are() -> None:
     column = torch.arange(1.0, 51.0)
     trainer = Mean([column], epochs=2, batch_size=7, validation=0.2)
-    assert trainer.columns[0].data_ptr() == column.data_ptr()
+    assert trainer.training.columns[0].data_ptr() == column.data_ptr()
     result = trainer.run()
     values = [value for batch in trainer.seen for value in batch]
     training, held_out = [v for v in values if v > 0], [-v for v in values if v < 0]

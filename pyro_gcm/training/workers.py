@@ -115,8 +115,8 @@ class Workers(Alone):
                 if mine.get(name) != theirs.get(name):
                     raise ValueError(
                         "every process must be given the same rows, model and options, of which "
-                        f"each computes its part: the {name} is {theirs.get(name)} in process {rank}, "
-                        f"{mine.get(name)} in process {self.rank}"
+                        f"each computes its part: the {name} is {theirs.get(name)} in process "
+                        f"{rank}, {mine.get(name)} in process {self.rank}"
                     )
         with _answering(), torch.no_grad():
             for tensor in tensors.values():

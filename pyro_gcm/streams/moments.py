@@ -1,0 +1,97 @@
+"""Moments of columns, of parts that are merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+#: Sizes of values whose squares, summed over many rows, are normal numbers in float64.
+_SQUARABLE = 2.0**400
+_SMALLEST_UNIT = 2.0**-1000
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Count, mean, spread and range of the values of each column that are not NaN; float64 [d].
+
+    :param count: how many values there are.
+    :param mean: 0 where there is no value.
+    :param rest: what rounding has left out of the mean.
+    :param squares: sum of the squares of (value - mean) / unit.
+    :param unit: a power of two, with which squares of values of any size are finite.
+    :param least: the smallest value; infinity where there is none.
+    :param largest: the largest value; -infinity where there is none.
+    """
+
+    count: Tensor
+    mean: Tensor
+    rest: Tensor
+    squares: Tensor
+    unit: Tensor
+    least: Tensor
+    largest: Tensor
+
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation, as that of a population; NaN where there is no value."""
+        return (self.squares / self.count).sqrt() * self.unit
+
+    def merged(self, other: Moments) -> Moments:
+        """The moments of the values of both, by the update of Chan, Golub and LeVeque."""
+        count = self.count + other.count
+        share = other.count / count.clamp(min=1.0)
+        # A unit of two is the larger one: units grow with the values, and 0 has the smallest.
+        unit = torch.maximum(self.unit, other.unit)
+        apart = (other.mean - self.mean) + (other.rest - self.rest)
+        squares = (apart / unit).square() * self.count * share
+        for part in (self, other):
+            squares = squares + part.squares * (part.unit / unit).square()
+        step = self.rest + apart * share
+        mean = self.mean + step
+        taken = mean - self.mean  # and by how much that is not the step: Knuth's sum of two
+        rest = (self.mean - (mean - taken)) + (step - taken)
+        return Moments(
+            count,
+            mean,
+            rest,
+            squares,
+            unit,
+            torch.minimum(self.least, other.least),
+            torch.maximum(self.largest, other.largest),
+        )
+
+
+def moments(values: Tensor) -> Moments:
+    """The moments of rows [n, d] in float32 or float64; NaN marks a missing value."""
+    n, d = values.shape
+    zero = torch.zeros(d, dtype=torch.float64)
+    if not n:
+        infinity = zero + torch.inf
+        return Moments(zero, zero, zero, zero, zero + _SMALLEST_UNIT, infinity, -infinity)
+    least, largest = (bound.double() for bound in values.aminmax(dim=0))
+    count = zero + n
+    if least.isnan().any():
+        missing = values.isnan()
+        count = count - missing.sum(0)
+        least = values.masked_fill(missing, torch.inf).amin(0).double()
+        largest = values.masked_fill(missing, -torch.inf).amax(0).double()
+    some = count > 0.0
+    unit = _unit(torch.where(some, torch.maximum(least.abs(), largest.abs()), 0.0))
+    scaled = values if (unit == 1.0).all() else values.double() / unit
+    constant = least == largest  # whose computed spread may be a few ulps
+    mean = scaled.nansum(0, dtype=torch.float64) / count.clamp(min=1.0)
+    mean = torch.where(constant, least / unit, mean)
+    apart = scaled - mean
+    rest = apart.nansum(0) / count.clamp(min=1.0)
+    squares = apart.square_().nansum(0) - count * rest.square()
+    return Moments(count, mean * unit, rest * unit, squares, unit, least, largest)
+
+
+def _unit(size: Tensor) -> Tensor:
+    """A power of two near the sizes, or 1 for those that can be squared."""
+    near = (size <= _SQUARABLE) & (size >= 1.0 / _SQUARABLE)
+    exponent = torch.frexp(size).exponent.clamp(-1000, 1000)
+    power = torch.ldexp(torch.ones_like(size), exponent)
+    return torch.where(near, 1.0, torch.where(size > 0.0, power, _SMALLEST_UNIT))

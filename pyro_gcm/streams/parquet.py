@@ -1,0 +1,104 @@
+"""A dataset of Parquet files as a source of rows."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from pyro_gcm.streams import arrow
+from pyro_gcm.streams.columns import Columns
+from pyro_gcm.streams.source import BLOCK_ROWS, Block
+
+#: Bytes of each column that are read from a file at once.
+_READ_BYTES = 1 << 16
+
+
+class ParquetSource:
+    """The rows of a `pyarrow.dataset.Dataset`; its shards are the row groups of the files.
+
+    A column that a file lacks has no values there, or the one that the names of folders give it.
+
+    :param dataset: its files have the format Parquet.
+    :param x: names of columns.
+    :param r: names of columns.
+    :param y: name of a column.
+    :raises TypeError: for another format, and for columns without numbers.
+    :raises ValueError: for unknown names, and for a dataset that has no rows or is filtered.
+    """
+
+    def __init__(self, dataset: Any, x: Sequence[str], r: Sequence[str], y: str) -> None:
+        from pyarrow.dataset import ParquetFileFragment
+
+        types = {field.name: field.type for field in dataset.schema}
+        self._columns = Columns(x, r, y, types, arrow.dtype_of)
+        try:
+            fragments = list(dataset.get_fragments())
+        except ValueError as error:
+            raise ValueError(f"data must be a dataset without a filter: {error}") from error
+        self._groups: list[Any] = []
+        self.shards: list[int] = []
+        described = 0
+        for fragment in fragments:
+            if not isinstance(fragment, ParquetFileFragment):
+                raise TypeError(
+                    "data must be a dataset of Parquet files, a table or batches, got a dataset "
+                    f"with a {type(fragment).__name__}: write it with pyarrow.dataset.write_dataset"
+                )
+            self._check_types(fragment)
+            groups = [group for group in fragment.split_by_row_group() if group.row_groups]
+            name = PurePosixPath(fragment.path).name
+            for group in groups:
+                info = group.row_groups[0]
+                described = zlib.crc32(
+                    repr((name, info.id, info.num_rows, info.total_byte_size)).encode(), described
+                )
+                if info.num_rows:
+                    self._groups.append(group)
+                    self.shards.append(info.num_rows)
+        self.rows = sum(self.shards)
+        if not self.rows:
+            raise ValueError("data has no rows, at least one is needed")
+        self.identity = {
+            "kind": "parquet",
+            **self._columns.identity,
+            "rows": self.rows,
+            "files": len(fragments),
+            "row_groups": described,
+        }
+
+    def read(self, shard: int) -> Iterator[Block]:
+        """The rows of a row group, in blocks."""
+        from pyarrow.dataset import get_partition_keys
+        from pyarrow.parquet import ParquetFile
+
+        group = self._groups[shard]
+        given = get_partition_keys(group.partition_expression)
+        every = [name for _, name in self._columns.each()]
+        names = [n for n in every if n in group.physical_schema.names and n not in given]
+        absent = {n: np.nan if given.get(n) is None else float(given[n]) for n in every}
+        # A scan of the dataset would hold the whole row group, decoded and as it was read.
+        with (
+            group.filesystem.open_input_file(group.path) as opened,
+            ParquetFile(
+                opened, metadata=group.metadata, buffer_size=_READ_BYTES, pre_buffer=False
+            ) as file,
+        ):
+            number = group.row_groups[0].id
+            for batch in file.iter_batches(
+                BLOCK_ROWS, row_groups=[number], columns=names, use_threads=False
+            ):
+                found = {name: arrow.numbers(batch.column(name)) for name in names}
+                yield self._columns.block(len(batch), {**absent, **found})
+
+    def _check_types(self, fragment: Any) -> None:
+        for argument, name in self._columns.each():
+            at = fragment.physical_schema.get_field_index(name)
+            if at >= 0 and arrow.dtype_of(fragment.physical_schema.field(at).type) is None:
+                raise TypeError(
+                    f"{argument} must name columns with numbers, got {name!r} with type "
+                    f"{fragment.physical_schema.field(at).type} in {fragment.path}"
+                )

@@ -1,0 +1,150 @@
+"""Batches of all training rows, shuffled, of which only a window is in memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from pyro_gcm.streams.keys import keys, seed_for, training_count, training_rows
+from pyro_gcm.streams.rows import Rows, between, selected
+from pyro_gcm.streams.source import Block, Source
+
+
+class ShuffledRows:
+    """The training rows of a source in another random order in each epoch.
+
+    The shards are read in a random order into windows of rows, and each window is shuffled: rows
+    that are far apart in a shard do not meet in a batch, nor do those of shards that are read at
+    different times. In memory are a window and a block.
+
+    :param source: of the rows.
+    :param rows: the number of rows of the source, with those for validation.
+    :param seed: of the orders, and of the choice of the rows for validation by `survey`.
+    :param batch_size: rows of each batch but the last one of an epoch.
+    :param buffer_rows: rows of a window, which is made a multiple of `batch_size`.
+    :param share: of the rows that are for validation, as in `survey`.
+
+    Attributes: `rows`, the number of training rows; `steps`, the number of batches of an epoch;
+    `identity`, plain data that the batches depend on, besides the values of the rows.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        rows: int,
+        *,
+        seed: int,
+        batch_size: int,
+        buffer_rows: int,
+        share: float,
+    ) -> None:
+        self._source, self._seed, self._share = source, seed, share
+        counts = source.shards or [rows]
+        self._bounds = [0, *np.cumsum(counts).tolist()]
+        self._counts = [training_count(seed, share, *bounds) for bounds in pairwise(self._bounds)]
+        self.rows = sum(self._counts)
+        self.steps = -(-self.rows // batch_size)
+        self._batch_size = batch_size
+        self._window_steps = min(-(-buffer_rows // batch_size), self.steps)
+        self._window = self._window_steps * batch_size
+        self.identity: dict[str, Any] = {
+            **source.identity,
+            "rows": rows,
+            "shards": zlib.crc32(repr(counts).encode()),
+            "seed": seed,
+            "batch_size": batch_size,
+            "buffer_rows": buffer_rows,
+            "share": share,
+        }
+
+    def epoch(self, number: int, first: int = 0) -> Iterator[list[Tensor]]:
+        """The batches [x, r, y] of an epoch, in memory of their own.
+
+        :param number: of the epoch, from 0.
+        :param first: batch to begin with, from 0; shards before it are not read.
+        :raises ValueError: if the source no longer has the rows that it had.
+        """
+        window, place = divmod(first, self._window_steps)
+        held: Rows | None = None
+        for block in self._training_blocks(number, window * self._window):
+            held = Rows(block, self._rows_of(0)) if held is None else held
+            start = 0
+            while start < len(block["y"]):
+                stop = start + self._rows_of(window) - len(held)
+                held.append(between(block, start, stop))
+                start = stop
+                if len(held) == self._rows_of(window):
+                    full = held.block()
+                    for index in self._batches_of(number, window)[place:]:
+                        batch = selected(full, index)
+                        yield [batch["x"], batch["r"], batch["y"]]
+                    held.clear()
+                    window, place = window + 1, 0
+
+    def origin(self, number: int, batch: int) -> list[int]:
+        """The numbers of the rows of a batch in the data, from 0, in their order in the batch.
+
+        :param number: of the epoch.
+        :param batch: of the epoch, from 0.
+        """
+        window, place = divmod(batch, self._window_steps)
+        first, before = window * self._window, 0
+        last = first + self._rows_of(window)
+        parts: list[npt.NDArray[np.int64]] = []
+        for shard in self._order(number):
+            after = before + self._counts[shard]
+            if before < last and first < after:
+                rows = training_rows(self._seed, self._share, *self._bounds[shard : shard + 2])
+                parts.append(rows[max(0, first - before) : last - before])
+            before = after
+        index = self._batches_of(number, window)[place]
+        found: list[int] = np.concatenate(parts)[index.numpy()].tolist()
+        return found
+
+    def _rows_of(self, window: int) -> int:
+        return min(self._window, self.rows - window * self._window)
+
+    def _order(self, number: int) -> list[int]:
+        """The shards in the order of an epoch."""
+        order: list[int] = np.argsort(
+            keys(self._seed, f"shards {number}", np.arange(len(self._counts)))
+        ).tolist()
+        return order
+
+    def _batches_of(self, number: int, window: int) -> tuple[Tensor, ...]:
+        """The places in a window of the rows of each of its batches."""
+        generator = torch.Generator().manual_seed(seed_for(self._seed, f"window {number} {window}"))
+        order = torch.randperm(self._rows_of(window), generator=generator)
+        return order.split(self._batch_size)
+
+    def _training_blocks(self, number: int, first: int) -> Iterator[Block]:
+        """The training rows of an epoch in the order of reading, from the row `first` on."""
+        before = 0
+        for shard in self._order(number):
+            if before + self._counts[shard] <= first:
+                before += self._counts[shard]
+                continue
+            row, last = self._bounds[shard : shard + 2]
+            for block in self._source.read(shard):
+                rows = len(block["y"])
+                numbers = training_rows(self._seed, self._share, row, row + rows)
+                if len(numbers) < rows:
+                    block = selected(block, torch.from_numpy(numbers - row))
+                row += rows
+                if row > last:
+                    break
+                yield between(block, max(0, first - before), len(numbers))
+                before += len(numbers)
+            if row != last:
+                raise ValueError(
+                    f"data must have the rows that it had before, got another number of rows than "
+                    f"{last - self._bounds[shard]} in part {shard}: do not change it during "
+                    "training"
+                )

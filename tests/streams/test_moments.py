@@ -1,0 +1,79 @@
+"""Moments of hard columns, in any split, are the exact ones."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from mpmath import mp, mpf
+from torch import Tensor
+
+from pyro_gcm.streams.moments import Moments, moments
+
+NORMAL = np.random.default_rng(0).standard_normal(700)
+COLUMNS = {
+    "plain": NORMAL,
+    "far": 1e8 + NORMAL,
+    "large": 1e200 * NORMAL,
+    "largest": np.where(NORMAL > 0.0, 2.0**1000, -(2.0**1000)),
+    "small": 1e-200 * NORMAL,
+    "zeros, then small": np.where(np.arange(700) < 350, 0.0, 1e-200 * NORMAL),
+    "small, then large": np.where(np.arange(700) < 350, 1e-200, 1e200) * NORMAL,
+    "missing": np.where(np.arange(700) % 3 == 0, np.nan, NORMAL),
+    "first is missing": np.where(np.arange(700) < 400, np.nan, 1e-200 * NORMAL),
+    "constant": np.full(700, 0.1),
+    "zero": np.zeros(700),
+}
+
+
+def exact(values: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation of the values that are not NaN."""
+    known = [Fraction(v) for v in values[~np.isnan(values)].tolist()]
+    mean = sum(known) / len(known)
+    variance = sum((v - mean) ** 2 for v in known) / len(known)
+    with mp.workdps(60):
+        std = mp.sqrt(mpf(variance.numerator) / mpf(variance.denominator))
+        return float(mean), float(std)
+
+
+def merged(values: Tensor, sizes: list[int]) -> Moments:
+    parts = [moments(part) for part in values.split(sizes)]
+    found = parts[0]
+    for part in parts[1:]:
+        found = found.merged(part)
+    return found
+
+
+@pytest.mark.parametrize("sizes", [[700], [1, 699], [100] * 7, [350, 0, 350], [1] * 700])
+def test_moments_of_any_split_are_exact(sizes: list[int]) -> None:
+    found = merged(torch.from_numpy(np.stack(list(COLUMNS.values()), 1)), sizes)
+    for j, (name, values) in enumerate(COLUMNS.items()):
+        mean, std = exact(values)
+        # The error of a mean is that of a sum of numbers of the size of the spread and the mean.
+        assert float(found.mean[j]) == pytest.approx(mean, rel=1e-12, abs=1e-14 * std), name
+        assert float(found.std[j]) == pytest.approx(std, rel=1e-12, abs=0.0), name
+        known = values[~np.isnan(values)]
+        assert float(found.least[j]) == known.min(), name
+        assert float(found.largest[j]) == known.max(), name
+        assert int(found.count[j]) == len(known), name
+
+
+def test_columns_without_values_have_no_spread_and_leave_others_as_they_are() -> None:
+    none = moments(torch.full((5, 1), torch.nan))
+    assert (none.count.item(), none.mean.item()) == (0.0, 0.0)
+    assert none.std.isnan().all()
+    assert none.merged(none).std.isnan().all()
+    some = moments(torch.from_numpy(1e-200 * NORMAL[:, None]))
+    for both in (none.merged(some), some.merged(none)):
+        assert both.mean.item() == pytest.approx(some.mean.item(), rel=1e-15)
+        assert both.std.item() == some.std.item()
+
+
+def test_float32_is_summed_in_float64() -> None:
+    values = torch.from_numpy((1e4 + NORMAL).astype(np.float32))[:, None]
+    mean, std = exact(values[:, 0].double().numpy())
+    found = moments(values)
+    assert found.mean.item() == pytest.approx(mean, rel=1e-14)
+    assert found.std.item() == pytest.approx(std, rel=1e-12)

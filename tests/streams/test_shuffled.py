@@ -1,0 +1,163 @@
+"""Shuffled batches: each training row once an epoch, and the same after an interruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from streamed_rows import files, in_batches, in_memory, opened, surveyed, table
+from torch import Tensor
+
+from pyro_gcm.streams import ShuffledRows, Source
+
+#: Row groups smaller and larger than the windows, many windows and one, and batches of any size.
+LAYOUTS = {
+    "small groups": {"row_group": 30, "buffer_rows": 100, "batch_size": 16},
+    "large groups": {"row_group": 300, "buffer_rows": 100, "batch_size": 16},
+    "one window": {"row_group": 64, "buffer_rows": 5000, "batch_size": 7},
+    "one batch": {"row_group": 64, "buffer_rows": 50, "batch_size": 5000},
+    "a batch a window": {"row_group": 64, "buffer_rows": 1, "batch_size": 50},
+}
+
+
+def shuffled(source: Source, **options: Any) -> ShuffledRows:
+    defaults = {"seed": 3, "share": 0.2, "batch_size": 16, "buffer_rows": 100}
+    return ShuffledRows(source, source.rows or 1000, **{**defaults, **options})
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Source, dict[str, int]]:
+    options = dict(LAYOUTS[request.param])
+    data = files(tmp_path / "data", table(), [400, 350, 250], options.pop("row_group"))
+    return opened(data), options
+
+
+def rows_of(batches: list[list[Tensor]]) -> list[int]:
+    return [int(y) for batch in batches for y in batch[2]]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_an_epoch_has_each_training_row_once(
+    layout: tuple[Source, dict[str, int]], share: float
+) -> None:
+    source, options = layout
+    stream = shuffled(source, share=share, **options)
+    batches = list(stream.epoch(0))
+    found = surveyed(source, share=share, sample_rows=1000)
+    expected = in_memory(table())
+    rows = rows_of(batches)
+    assert sorted(rows) == found.sample["y"].tolist()
+    assert len(rows) == stream.rows
+    assert stream.rows == 1000 - len(found.validation["y"])
+    assert stream.steps == len(batches)
+    sizes = [len(batch[2]) for batch in batches]
+    assert set(sizes[:-1]) <= {options["batch_size"]}
+    assert 0 < sizes[-1] <= options["batch_size"]
+    for at, name in enumerate(("x", "r", "y")):
+        assert torch.equal(torch.cat([batch[at] for batch in batches]), expected[name][rows])
+
+
+def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(
+    layout: tuple[Source, dict[str, int]],
+) -> None:
+    source, options = layout
+    one, same = shuffled(source, **options), shuffled(source, **options)
+    first = rows_of(list(one.epoch(0)))
+    assert first == rows_of(list(same.epoch(0)))
+    assert first != rows_of(list(one.epoch(1)))
+    assert first != rows_of(list(shuffled(source, seed=4, **options).epoch(0)))
+    assert first != sorted(first)
+    other = rows_of(list(shuffled(source, seed=4, share=0.0, **options).epoch(0)))
+    assert other != rows_of(list(shuffled(source, seed=3, share=0.0, **options).epoch(0)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_an_epoch_goes_on_at_each_batch_as_if_it_had_not_ended(
+    layout: tuple[Source, dict[str, int]], share: float
+) -> None:
+    source, options = layout
+    stream = shuffled(source, share=share, **options)
+    whole = list(stream.epoch(2))
+    for first in range(stream.steps + 1):
+        rest = list(stream.epoch(2, first))
+        assert len(rest) == len(whole) - first
+        for batch, expected in zip(rest, whole[first:], strict=True):
+            assert all(map(torch.equal, batch, expected))
+
+
+def test_batches_of_an_iterable_are_shuffled_and_go_on() -> None:
+    source = opened_batches()
+    stream = shuffled(source)
+    whole = list(stream.epoch(1))
+    assert rows_of(whole) != sorted(rows_of(whole))
+    assert sorted(rows_of(whole)) == surveyed(source, sample_rows=1000).sample["y"].tolist()
+    for first in range(stream.steps):
+        assert rows_of(list(stream.epoch(1, first))) == rows_of(whole[first:])
+
+
+def test_shards_before_the_first_batch_are_not_read(tmp_path: Path) -> None:
+    source = opened(files(tmp_path / "data", table(), [1000], 50))
+    read, reads = source.read, []
+    source.read = lambda shard: reads.append(shard) or read(shard)  # type: ignore[assignment,func-returns-value,method-assign]
+    stream = shuffled(source, batch_size=20, buffer_rows=100)
+    list(stream.epoch(0, stream.steps // 2))
+    assert len(reads) <= 13
+    reads.clear()
+    assert list(stream.epoch(0, stream.steps)) == []
+    assert len(reads) <= 3  # of the last window
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_the_origin_of_a_batch_is_the_numbers_of_its_rows(
+    layout: tuple[Source, dict[str, int]], share: float
+) -> None:
+    source, options = layout
+    stream = shuffled(source, share=share, **options)
+    for number in (0, 1):
+        for at, batch in enumerate(stream.epoch(number)):
+            assert stream.origin(number, at) == rows_of([batch])
+
+
+def test_batches_have_memory_of_their_own() -> None:
+    stream = shuffled(opened(table()), batch_size=1000, share=0.0)
+    (first,), (again,) = stream.epoch(0), stream.epoch(0)
+    again[0].zero_()
+    (third,) = stream.epoch(0)
+    assert torch.equal(first[0], third[0])
+    assert rows_of([first]) != sorted(rows_of([first]))
+
+
+def test_rows_that_are_no_longer_there_are_noticed() -> None:
+    data = in_batches(table(), 100)
+    stream = shuffled(opened_batches(data))
+    data.append(data[0])
+    with pytest.raises(ValueError, match="number of rows than 1000 in part 0: do not change it"):
+        list(stream.epoch(0))
+    del data[5:]
+    with pytest.raises(ValueError, match="the rows that it had before"):
+        list(stream.epoch(0))
+
+
+def test_the_identity_tells_data_and_options_apart(tmp_path: Path) -> None:
+    data = files(tmp_path / "a", table(), [400, 600], 100)
+    stream = shuffled(opened(data))
+    assert stream.identity == shuffled(opened(data)).identity
+    others = [
+        shuffled(opened(files(tmp_path / "b", table(), [600, 400], 100))),
+        shuffled(opened(files(tmp_path / "c", table(), [400, 600], 200))),
+        shuffled(opened(files(tmp_path / "d", table(999), [400, 599], 100))),
+        shuffled(opened(table())),
+        shuffled(opened(data), seed=1),
+        shuffled(opened(data), batch_size=1),
+        shuffled(opened(data), buffer_rows=1),
+        shuffled(opened(data), share=0.1),
+    ]
+    assert all(other.identity != stream.identity for other in others)
+
+
+def opened_batches(data: Any = None) -> Source:
+    from pyro_gcm.streams import open_source
+
+    return open_source(in_batches(table(), 64) if data is None else data)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import row_blocks
+from pyro_gcm.streams.moments import Moments
 
 #: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
 _FAR = 2.0**10
@@ -50,25 +51,17 @@ class Standardizer(nn.Module):
         self.register_buffer("scale", torch.ones(dim))
         self.dtype = self.loc.dtype
 
-    def learn(self, values: Tensor) -> None:
+    def learn(self, values: Tensor, moments: Moments | None = None) -> None:
         """Set loc and scale to the mean and standard deviation of rows [n, dim].
 
         A constant column gets scale 1. NaN marks a missing value, which is ignored.
+
+        :param moments: of all rows, where `values` are a sample of them.
         """
-        # In blocks of rows, so that there is never a copy of all of them in float64.
-        blocks = row_blocks(values)
-        zero = torch.zeros(values.shape[1:], dtype=torch.float64, device=values.device)
-        count, total, squares, largest = zero.clone(), zero.clone(), zero.clone(), zero
-        for rows in blocks:
-            largest = torch.maximum(largest, rows.nan_to_num().abs().amax(0))
-        unit = _power_of_two(largest)
-        for rows in blocks:
-            count += (~rows.isnan()).sum(0)
-            total += _over(rows, unit).nansum(0)
-        loc = total / count
-        for rows in blocks:
-            squares += (_over(rows, unit) - loc).square().nansum(0)
-        loc, scale = (v if unit is None else v * unit for v in (loc, (squares / count).sqrt()))
+        if moments is None:
+            loc, scale, largest = _mean_and_spread(values)
+        else:
+            loc, scale, largest = moments.mean, moments.std, moments.size
         # Through rounding, the computed scale of a constant column is a few ulps of its values.
         scale = torch.where(scale <= 1e-12 * largest, 1.0, scale)
         exact = values.dtype == torch.float64 or _is_extreme(scale)
@@ -121,6 +114,25 @@ class Standardizer(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
         if self.loc.dtype == torch.float64 != self.dtype and not self.loc.is_meta:
             self._settle()
+
+
+def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, standard deviation and largest size of the columns of rows [n, dim], in float64."""
+    # In blocks of rows, so that there is never a copy of all of them in float64.
+    blocks = row_blocks(values)
+    zero = torch.zeros(values.shape[1:], dtype=torch.float64, device=values.device)
+    count, total, squares, largest = zero.clone(), zero.clone(), zero.clone(), zero
+    for rows in blocks:
+        largest = torch.maximum(largest, rows.nan_to_num().abs().amax(0))
+    unit = _power_of_two(largest)
+    for rows in blocks:
+        count += (~rows.isnan()).sum(0)
+        total += _over(rows, unit).nansum(0)
+    loc = total / count
+    for rows in blocks:
+        squares += (_over(rows, unit) - loc).square().nansum(0)
+    loc, scale = (v if unit is None else v * unit for v in (loc, (squares / count).sqrt()))
+    return loc, scale, largest
 
 
 def _is_wide(loc: Tensor, scale: Tensor) -> bool:

@@ -3,50 +3,35 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from pyro.infer import ELBO
-from torch import Tensor
 from torch.optim import Optimizer
 
 from pyro_gcm._evaluating import in_training
 from pyro_gcm._options import flag
-from pyro_gcm._validation import (
-    ArrayLike,
-    checked_data,
-    column_names,
-    kind,
-    no_empty_column,
-    one_of,
-    row_blocks,
-)
+from pyro_gcm._validation import ArrayLike, kind, one_of
 from pyro_gcm.inference.fittable import Fittable
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
-from pyro_gcm.inference.row_weights import in_parts, weighable, weighed
+from pyro_gcm.inference.row_weights import weighable
+from pyro_gcm.inference.training_data import DataInMemory, StreamedData, TrainingData
 from pyro_gcm.inference.training_pair import is_dreg
-from pyro_gcm.training import (
-    FitResult,
-    TrainingOptions,
-    described,
-    rows_in_memory,
-    selected,
-    workers_of,
-)
-from pyro_gcm.training.checkpoint import checksum
+from pyro_gcm.training import FitResult, TrainingOptions, described, workers_of
 
 
 def fit(
     model: Fittable,
-    x: ArrayLike,
-    r: ArrayLike,
-    y: ArrayLike,
+    x: ArrayLike | None = None,
+    r: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     c: ArrayLike | None = None,
     *,
+    data: Any = None,
+    memory: int = 1 << 28,
     sample_weight: ArrayLike | None = None,
     objective: str | None = None,
     elbo: str | ELBO | None = None,
@@ -73,9 +58,10 @@ def fit(
 ) -> FitResult:
     """Train a model on rows (x, r, y) in the units of the data.
 
-    The rows are put on the device once and visited in a new random order every epoch. All
-    randomness comes from `seed`; torch's global generators are left as they were. Models may be
-    trained in several threads at a time, each to the numbers that it has alone.
+    The rows are put on the device once and visited in a new random order every epoch; or, with
+    `data`, read anew in every epoch and shuffled within a window, so that they need not fit into
+    memory. All randomness comes from `seed`; torch's global generators are left as they were.
+    Models may be trained in several threads at a time, each to the numbers that it has alone.
 
     :param model: a `GCM` or `IGCM`; put in training mode, trained in place, moved to the device.
         Training starts from the weights that it has, so that a second `fit` continues the first.
@@ -85,6 +71,13 @@ def fit(
         with a binary response and one cost for each revenue; y may then be NaN where the outcome
         was not observed: a row contributes log p(y, c_observed | x, r). If a value of r is
         missing, its cost or y must be missing too.
+    :param data: rows in the place of x, r and y: a `pyarrow.dataset.Dataset` of Parquet files, a
+        table or a data frame, of which x and r then name the columns and y names one; or batches,
+        a `torch.utils.data.DataLoader` or another iterable of (x, r, y), which gives the same ones
+        in the same order at each pass. All rows are read once before training, to be checked, and
+        for their means and spreads; quantiles come from a random sample of at most 200,000.
+    :param memory: bytes that rows of `data` may take: half of it the window in which they are
+        shuffled, a quarter the rows held out for validation, and a quarter that sample.
     :param sample_weight: how much each row counts, [n], at least 0; only ratios matter. The loss is
         the weighted mean, so that a weight of 2 counts as two equal rows; rows of weight 0 are left
         out before anything else. The units of the data are learned from the other rows, each
@@ -158,52 +151,43 @@ def fit(
     one_of("particles", particles, PARTICLES)
     standardize = flag("standardize", standardize)
     one_of("engine", engine, ["auto", "pyro"])
-    cpu = torch.device("cpu")
-    columns = checked_data(model, x, r, y, c, required="xry", missing=pair.missing, device=cpu)
-    model.response.check_latent(model, columns["y"])
-    columns, weights = weighed(columns, sample_weight)
-    if weights is not None:
+    if data is None:
+        rows: TrainingData = DataInMemory(
+            model, pair.missing, (x, r, y, c), sample_weight, validation
+        )
+    else:
+        for name, value in (("c", c), ("sample_weight", sample_weight)):
+            if value is not None:
+                raise ValueError(f"{name} must be left out with data, got {kind(value)}")
+        rows = StreamedData(model, pair.missing, data, (x, r, y), validation, memory)
+    if rows.weighted:
         bound = weighable(bound)
-    default, held_out = model.training_defaults(len(columns["x"])), 0
-    for name in ("x", "r"):
-        no_empty_column(name, columns[name])
-    if columns["y"].isnan().all() and columns["c"].isnan().all():
-        raise ValueError("y and c have no value at all, only NaN")
-    if not isinstance(validation, Real):
-        if not isinstance(validation, list | tuple) or len(validation) not in (3, 4):
-            raise ValueError(
-                "validation must be a share of the rows in [0, 1) or rows (x, r, y) or (x, r, y, "
-                f"c), got {kind(validation)}"
-            )
-        beside = checked_data(model, *validation, required="xry", missing=pair.missing, device=cpu)
-        if beside.keys() != columns.keys():
-            raise ValueError(
-                f"validation must have the columns {', '.join(columns)}, got {', '.join(beside)}"
-            )
-        columns = {name: torch.cat([columns[name], beside[name]]) for name in columns}
-        validation, held_out = 0.0, len(beside["x"])
-    share: Any = validation
-    options = TrainingOptions(
-        epochs=default.epochs if epochs is None else epochs,
-        batch_size=default.batch_size if batch_size is None else batch_size,
-        learning_rate=default.learning_rate if learning_rate is None else learning_rate,
-        optimizer=default.optimizer if optimizer is None else optimizer,
-        schedule=default.schedule if _is_default(schedule) else schedule,
-        clip_norm=default.clip_norm if _is_default(clip_norm) else clip_norm,  # type: ignore[arg-type]
-        validation=share,
-        held_out=held_out,
-        patience=patience,
-        seed=seed,
-        device=device,
-        progress=progress,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        callback=callback,
-    )
-    workers = workers_of(distributed)
+
+    def chosen() -> TrainingOptions:
+        default = model.training_defaults(rows.rows or 1)
+        return TrainingOptions(
+            epochs=default.epochs if epochs is None else epochs,
+            batch_size=default.batch_size if batch_size is None else batch_size,
+            learning_rate=default.learning_rate if learning_rate is None else learning_rate,
+            optimizer=default.optimizer if optimizer is None else optimizer,
+            schedule=default.schedule if _is_default(schedule) else schedule,
+            clip_norm=default.clip_norm if _is_default(clip_norm) else clip_norm,  # type: ignore[arg-type]
+            validation=rows.share,
+            held_out=rows.held_out,
+            patience=patience,
+            seed=seed,
+            device=device,
+            progress=progress,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            callback=callback,
+        )
+
+    options, workers = chosen(), workers_of(distributed)
+    rows.look(options)
+    options = chosen()  # now that the number of rows is known
     parameters = model.trained_parameters(objective)
-    data = list(columns.values())
-    if is_dreg(bound) and any(column.isnan().any() for column in data[:2]):
+    if is_dreg(bound) and {"x", "r"} & set(rows.incomplete()):
         raise ValueError(
             "elbo='dreg' needs guide sites that are independent given the data, and draws of "
             "missing values depend on the others: use 'iwae'"
@@ -216,8 +200,6 @@ def fit(
             "p(y | x, r).",
             stacklevel=2,
         )
-    order = torch.Generator().manual_seed(options.seed)
-    parts = options.parts(len(data[0]), order)
     with in_training(model):
         model.to(options.target)
         identity = {
@@ -227,11 +209,7 @@ def fit(
             "particles": particles,
             "engine": engine,
         }
-        if weights is not None:
-            dtype = next(iter(parameters.values())).dtype
-            data.append(in_parts(weights, parts, dtype))
-            identity["checksum of sample_weight"] = options.checkpoint and checksum(data[-1:])
-        noise = None
+        like, noise = next(iter(parameters.values())), None
         if particles == "qmc":
             if not is_vectorized(bound):
                 raise ValueError(
@@ -240,50 +218,33 @@ def fit(
                     f"max_plate_nesting={bound.max_plate_nesting}, "
                     f"vectorize_particles={bound.vectorize_particles}"
                 )
-            like = next(iter(parameters.values()))
             noise = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
-        why_not = "engine='pyro' was asked for" if engine == "pyro" else _needs_pyro(columns)
-        rows = rows_in_memory(
-            *(data, parts, options.batch_size, order, options.target),
-            is_compared=options.checkpoint is not None or workers.size > 1,
-        )
+        why_not = "engine='pyro' was asked for" if engine == "pyro" else rows.why_pyro()
+        is_compared = options.checkpoint is not None or workers.size > 1
         trainer = ProgramTrainer(
-            *(pair, bound, noise, why_not, weights is not None),
-            *(model, parameters, options, rows, identity, workers),
+            *(pair, bound, noise, why_not, rows.weighted, model, parameters, options),
+            *(rows.of_run(options, like.dtype, is_compared), identity, workers),
         )
         trainer.numbers_rows = sample_weight is None
         with trainer.randomness.in_use():
             if standardize:
-                model.learn_units(*selected(data[:3], parts[0]))
+                rows.learn_units()
             model.objective = objective
             model.train()
         result = trainer.run()
     model.training_summary = {
-        "rows": len(parts[0]),
-        "validation_rows": len(parts[1]),
+        "rows": trainer.training.rows,
+        "validation_rows": trainer.validation.rows,
         "objective": objective,
         "loss": result.rows[-1]["loss"],
         "epochs": len(result.rows),
         "best_epoch": result.best_epoch,
         "seed": options.seed,
         "engine": result.engine,
-        "columns": {name: column_names(value) for name, value in (("x", x), ("r", r))},
+        "columns": rows.names,
     }
     return result
 
 
 def _is_default(option: Any) -> bool:
     return isinstance(option, str) and option == "default"
-
-
-def _needs_pyro(columns: Mapping[str, Tensor]) -> str:
-    """Why these data need Pyro's handlers; empty where they do not."""
-    if "c" in columns and not columns["c"].isnan().all():
-        return "costs were observed"
-    missing = [
-        name
-        for name in ("x", "r", "y")
-        if any(rows.isnan().any() for rows in row_blocks(columns[name]))
-    ]
-    verb = "has" if len(missing) == 1 else "have"
-    return f"{' and '.join(missing)} {verb} missing values" if missing else ""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import TrainingDefaults
 
 
@@ -30,7 +31,7 @@ class Fittable(Protocol):
     def default_objective(self) -> str:
         """What it is trained for when nothing is named."""
 
-    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """Standardise as these rows ask for."""
 
     def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:

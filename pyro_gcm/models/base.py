@@ -23,6 +23,7 @@ from pyro_gcm.models.objectives import Objective
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberEncoder, PlainCovariates
 from pyro_gcm.sampling.base_samples import BaseSamples
+from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import TrainingDefaults
 
 _names = itertools.count()
@@ -207,17 +208,19 @@ class OrderEventModel(nn.Module):
             if not name.startswith(untrained) and parameter.requires_grad
         }
 
-    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """Take location and scale of x, r and a continuous y from rows, as `fit` does first.
 
         To be called before `pyro.infer.SVI` trains on data that are not standardised.
         :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], on any device.
+        :param moments: those of "x" and "r", where the rows are only a sample of the data.
         """
+        known = moments or {}
         (x, r), y = columns_of_units(self, x, r), self.response.outcome(y, missing=True)
-        self.x_standardizer.learn(x)
+        self.x_standardizer.learn(x, known.get("x"))
         self.encoder.learn(x.to(self.device), self.x_standardizer)
         if self.response.standardizes_revenue:
-            self.r_standardizer.learn(r)
+            self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
         if self._starts_p0:
             infinite_costs.start(self.infinite_net, self.response.never(y), self.cost_shape[:-1])

@@ -28,6 +28,7 @@ from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.models.with_members import WithMembers
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
+from pyro_gcm.streams.moments import KnownMoments
 
 
 @recorded("models.GCM")
@@ -277,9 +278,9 @@ class GCM(WithMembers):
             partly = partly or any(v is not None and bool(v.isnan().any()) for v in (x, r))
         return PartlyObserved(c, self.r_standardizer) if partly else CostGuard()
 
-    def learn_units(self, x: Tensor, r: Tensor, y: Tensor) -> None:
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """As `OrderEventModel.learn_units`; a revenue map with a method `learn` adapts too."""
-        super().learn_units(x, r, y)
+        super().learn_units(x, r, y, moments)
         if isinstance(self.revenue_map, build.LearnsFromRows):
             self.revenue_map.learn(self.r_standardizer(r.to(self.device)))
 

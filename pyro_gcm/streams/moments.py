@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -38,6 +40,11 @@ class Moments:
         """Standard deviation, as that of a population; NaN where there is no value."""
         return (self.squares / self.count).sqrt() * self.unit
 
+    @property
+    def size(self) -> Tensor:
+        """The largest absolute value; infinity where there is no value."""
+        return torch.maximum(self.least.abs(), self.largest.abs())
+
     def merged(self, other: Moments) -> Moments:
         """The moments of the values of both, by the update of Chan, Golub and LeVeque."""
         count = self.count + other.count
@@ -61,6 +68,10 @@ class Moments:
             torch.minimum(self.least, other.least),
             torch.maximum(self.largest, other.largest),
         )
+
+
+#: Moments by the name of a matrix, where the rows at hand are a sample.
+KnownMoments: TypeAlias = Mapping[str, Moments] | None
 
 
 def moments(values: Tensor) -> Moments:

@@ -49,6 +49,10 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     ),
     "implicit": (lambda: IGCM(3, 2, seed=1), {}),
     "members": (members, {"validation": 0.2, "patience": 2}),
+    "read in every epoch": (
+        members,
+        {"data": [table()], "validation": 0.1},
+    ),
     "weights": (members, {"sample_weight": torch.arange(1.0, ROWS + 1.0)}),
 }
 
@@ -67,9 +71,8 @@ def losses_of(name: str, **more: Any) -> tuple[list[float], Any, dict[str, Tenso
     Trainer._step = noted  # type: ignore[method-assign]
     try:
         model = make().double()
-        result = fit(
-            model, *table(), **{**OPTIONS, **options, **more}, device="cpu", progress=False
-        )
+        rows = () if "data" in options else table()
+        result = fit(model, *rows, **{**OPTIONS, **options, **more}, device="cpu", progress=False)
     finally:
         Trainer._step = step  # type: ignore[method-assign]
     return losses, result, model.state_dict()

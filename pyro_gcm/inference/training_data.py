@@ -1,0 +1,304 @@
+"""What `fit` trains on: tensors in memory, or rows that are read again in every epoch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._validation import (
+    ArrayLike,
+    checked_data,
+    column_names,
+    kind,
+    no_empty_column,
+    positive_int,
+    row_blocks,
+)
+from pyro_gcm.inference.row_weights import in_parts, weighed
+from pyro_gcm.streams import Block, ShuffledRows, Survey, open_source, survey
+from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
+from pyro_gcm.training.checkpoint import checksum
+
+_CPU = torch.device("cpu")
+#: Most rows from which quantiles are taken, of data that are read in every epoch.
+SAMPLE_ROWS = 200_000
+#: Columns that a row must have.
+_ALL = "xry"
+
+
+class TrainingData(ABC):
+    """The rows of one run.
+
+    Attributes: `weighted`, whether the last column of a batch is a factor on the loss of each row;
+    `names`, those of the columns of x and r where they are known; `given`, the rows that were given
+    for validation, and `share`, that of the others which is held out.
+    """
+
+    weighted = False
+    names: dict[str, list[str] | None]
+    given: dict[str, Tensor] | None = None
+    share: Any
+
+    def __init__(self, model: Any, missing: tuple[str, ...], validation: Any) -> None:
+        self.model, self.missing, self.share = model, missing, validation
+        if isinstance(validation, Real):
+            return
+        if not isinstance(validation, list | tuple) or len(validation) not in (3, 4):
+            raise ValueError(
+                "validation must be a share of the rows in [0, 1) or rows (x, r, y) or (x, r, y, "
+                f"c), got {kind(validation)}"
+            )
+        self.given, self.share = self._checked(*validation), 0.0
+
+    def _checked(self, *columns: ArrayLike) -> dict[str, Tensor]:
+        return checked_data(self.model, *columns, required=_ALL, missing=self.missing, device=_CPU)
+
+    @property
+    def held_out(self) -> int:
+        """Rows given for validation."""
+        return 0 if self.given is None else len(self.given["y"])
+
+    @abstractmethod
+    def look(self, options: TrainingOptions) -> None:
+        """Read what has to be known before training; raise ValueError for wrong values."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int | None:
+        """Rows, without those given for validation; None where they are not known yet."""
+
+    @abstractmethod
+    def incomplete(self) -> list[str]:
+        """Which of x, r and y have missing values."""
+
+    @abstractmethod
+    def why_pyro(self) -> str:
+        """Why these data need Pyro's handlers; empty where they do not."""
+
+    @abstractmethod
+    def learn_units(self) -> None:
+        """Give the model the units of the training rows."""
+
+    @abstractmethod
+    def of_run(
+        self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
+    ) -> TrainingRows:
+        """The batches.
+
+        :param dtype: of the weights of rows.
+        :param is_compared: whether a file or another process is to have the same rows.
+        """
+
+
+class DataInMemory(TrainingData):
+    """Tensors, arrays or data frames."""
+
+    def __init__(
+        self,
+        model: Any,
+        missing: tuple[str, ...],
+        columns: Sequence[ArrayLike | None],
+        sample_weight: ArrayLike | None,
+        validation: Any,
+    ) -> None:
+        self.model, self.missing = model, missing
+        checked = self._checked(*columns)
+        model.response.check_latent(model, checked["y"])
+        self.columns, self.weights = weighed(checked, sample_weight)
+        self.weighted = self.weights is not None
+        self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
+        for name in ("x", "r"):
+            no_empty_column(name, self.columns[name])
+        observed = self.columns.get("c", self.columns["y"])
+        if self.columns["y"].isnan().all() and observed.isnan().all():
+            raise ValueError("y and c have no value at all, only NaN")
+        self._rows = len(self.columns["y"])
+        super().__init__(model, missing, validation)
+        if self.given is not None:
+            if self.given.keys() != self.columns.keys():
+                raise ValueError(
+                    f"validation must have the columns {', '.join(self.columns)}, got "
+                    f"{', '.join(self.given)}"
+                )
+            self.columns = {n: torch.cat([self.columns[n], self.given[n]]) for n in self.columns}
+
+    @property
+    def rows(self) -> int:
+        """As `TrainingData.rows`."""
+        return self._rows
+
+    def look(self, options: TrainingOptions) -> None:
+        """The order of the rows, and those that are held out."""
+        self.order = torch.Generator().manual_seed(options.seed)
+        self.parts = options.parts(self._rows + self.held_out, self.order)
+
+    def incomplete(self) -> list[str]:
+        """As `TrainingData.incomplete`."""
+        return [
+            name
+            for name in _ALL
+            if any(rows.isnan().any() for rows in row_blocks(self.columns[name]))
+        ]
+
+    def why_pyro(self) -> str:
+        """As `TrainingData.why_pyro`."""
+        if "c" in self.columns and not self.columns["c"].isnan().all():
+            return "costs were observed"
+        return _having(self.incomplete())
+
+    def learn_units(self) -> None:
+        """As `TrainingData.learn_units`."""
+        columns = [self.columns[name] for name in _ALL]
+        self.model.learn_units(*selected(columns, self.parts[0]))
+
+    def of_run(
+        self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
+    ) -> TrainingRows:
+        """As `TrainingData.of_run`."""
+        data, weights = list(self.columns.values()), {}
+        if self.weights is not None:
+            data.append(in_parts(self.weights, self.parts, dtype))
+            weights["checksum of sample_weight"] = checksum(data[-1:]) if is_compared else None
+        rows = rows_in_memory(
+            *(data, self.parts, options.batch_size, self.order, options.target),
+            is_compared=is_compared,
+        )
+        return rows._replace(identity={**rows.identity, **weights})
+
+
+class StreamedData(TrainingData):
+    """Rows that are read in every epoch, of which a window is in memory.
+
+    :param names: of the columns of x, r and y, or None where the data gives batches.
+    :param memory: bytes that rows may take: half of it the window in which they are shuffled, a
+        quarter those that are held out, and a quarter a sample for quantiles.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        missing: tuple[str, ...],
+        data: Any,
+        names: Sequence[Any],
+        validation: Any,
+        memory: int,
+    ) -> None:
+        super().__init__(model, missing, validation)
+        self.memory = positive_int("memory", memory, minimum=1 << 20)
+        self.source = open_source(data, *names)
+        self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
+        self.found: Survey | None = None
+        self._with_missing: set[str] = set()
+
+    @property
+    def rows(self) -> int | None:
+        """As `TrainingData.rows`."""
+        return self.source.rows if self.found is None else self.found.rows
+
+    def look(self, options: TrainingOptions) -> None:
+        """Read all rows once, and check them."""
+        if self.found is not None:
+            return
+        row_bytes = 8 * (self.model.x_dim + self.model.r_dim + 1)
+        self.found = survey(
+            self.source,
+            seed=options.seed,
+            share=self.share,
+            sample_rows=max(1, min(SAMPLE_ROWS, self.memory // 4 // row_bytes)),
+            most_bytes=self.memory // 4,
+            check=self._check,
+            progress=options.progress,
+        )
+        for name, moments in (("x", self.found.x), ("r", self.found.r)):
+            empty = moments.count == 0.0
+            if empty.any():
+                column = int(empty.nonzero()[0])
+                raise ValueError(f"{name} has no value in column {column}, only NaN")
+
+    def _check(self, block: Block, first: int) -> None:
+        try:
+            checked = self._checked(block["x"], block["r"], block["y"])
+            self.model.response.check_latent(self.model, checked["y"])
+        except ValueError as error:
+            raise ValueError(f"{error}; rows are counted from row {first} of data") from error
+        if checked["y"].shape != block["y"].shape:
+            raise ValueError(
+                "data must have one column of outcomes, and this model's response has several "
+                "numbers for a row: pass x, r and y in memory"
+            )
+        self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
+
+    @property
+    def window_rows(self) -> int:
+        """Rows that are shuffled together."""
+        assert self.found is not None
+        return self.memory // 2 // sum(c[:1].nbytes for c in self.found.sample.values())
+
+    def incomplete(self) -> list[str]:
+        """As `TrainingData.incomplete`."""
+        return [name for name in _ALL if name in self._with_missing]
+
+    def why_pyro(self) -> str:
+        """As `TrainingData.why_pyro`."""
+        return _having(self.incomplete())
+
+    def learn_units(self) -> None:
+        """Mean and spread of all rows; quantiles from a sample of them."""
+        assert self.found is not None
+        sample = [self.found.sample[name] for name in _ALL]
+        self.model.learn_units(*sample, moments={"x": self.found.x, "r": self.found.r})
+
+    def of_run(
+        self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
+    ) -> TrainingRows:
+        """As `TrainingData.of_run`."""
+        assert self.found is not None
+        training = ShuffledRows(
+            self.source,
+            self.found.rows,
+            seed=options.seed,
+            batch_size=options.batch_size,
+            buffer_rows=self.window_rows,
+            share=self.share,
+        )
+        held_out = self.found.validation if self.given is None else self.given
+        validation = rows_in_memory(
+            [held_out[name] for name in _ALL],
+            (torch.arange(0), torch.arange(len(held_out["y"]))),
+            *(options.batch_size, torch.Generator(), options.target),
+            is_compared=is_compared,
+        )
+        identity = {"data": training.identity, "checksum of data": self.found.checksum}
+        return TrainingRows(
+            _OnDevice(training, options.target),
+            validation.validation,
+            {**identity, "checksum of validation": validation.identity["checksum of the rows"]},
+        )
+
+
+class _OnDevice:
+    """Batches moved to a device; every epoch depends on its number alone."""
+
+    def __init__(self, rows: ShuffledRows, device: torch.device) -> None:
+        self.of, self.device = rows, device
+        self.rows, self.steps, self.origin = rows.rows, rows.steps, rows.origin
+
+    def epoch(self, number: int, first: int = 0) -> Iterator[list[Tensor]]:
+        for batch in self.of.epoch(number, first):
+            yield [column.to(self.device) for column in batch]
+
+    def state(self) -> None:
+        return None
+
+    def load(self, state: Any) -> None:
+        pass
+
+
+def _having(missing: list[str]) -> str:
+    verb = "has" if len(missing) == 1 else "have"
+    return f"{' and '.join(missing)} {verb} missing values" if missing else ""

@@ -1,0 +1,173 @@
+"""`fit(data=...)`: rows that are read in every epoch train as those in memory do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, fit
+from pyro_gcm.inference import training_data
+from pyro_gcm.training import Diverged, FitResult
+
+ROWS = 300
+NAMES: dict[str, Any] = {"x": ["a", "b"], "r": ["price"], "y": "sold"}
+
+
+def rows() -> tuple[Tensor, Tensor, Tensor]:
+    g = torch.Generator().manual_seed(0)
+    x, r = 5.0 + torch.randn(ROWS, 2, generator=g), torch.rand(ROWS, 1, generator=g)
+    return x, r, (x[:, 0] + 3.0 * r[:, 0] > 6.0).float()
+
+
+def frame() -> pd.DataFrame:
+    x, r, y = rows()
+    return pd.DataFrame({"sold": y, "a": x[:, 0], "b": x[:, 1], "price": r[:, 0]})
+
+
+def files(folder: Path, count: int = 3, group: int = 37) -> ds.Dataset:
+    size = ROWS // count
+    for i in range(count):
+        part = pa.Table.from_pandas(frame().iloc[i * size : (i + 1) * size])
+        pq.write_table(part, folder / f"{i}.parquet", row_group_size=group)
+    return ds.dataset(folder)
+
+
+def batches(size: int = 50) -> list[tuple[Tensor, ...]]:
+    return [tuple(c[i : i + size] for c in rows()) for i in range(0, ROWS, size)]
+
+
+def trained(**options: Any) -> tuple[GCM, FitResult]:
+    model = GCM(2, 1, hidden=4, seed=0)
+    common = {"epochs": 3, "batch_size": 32, "num_particles": 4, "progress": False, "seed": 1}
+    return model, fit(model, **{**common, **options})
+
+
+def same(a: GCM, b: GCM) -> bool:
+    theirs = b.state_dict()
+    return all(torch.equal(value, theirs[name]) for name, value in a.state_dict().items())
+
+
+def test_what_the_rows_come_in_makes_no_difference() -> None:
+    model, result = trained(data=frame(), **NAMES)
+    for data in (
+        batches(50),
+        batches(7),
+        torch.utils.data.DataLoader(batches(60), batch_size=None),
+    ):
+        other, again = trained(data=data)
+        assert same(model, other)
+        assert [row["loss"] for row in again.rows] == [row["loss"] for row in result.rows]
+    assert model.training_summary is not None
+    assert model.training_summary["columns"] == {"x": ["a", "b"], "r": ["price"]}
+    assert other.training_summary["columns"] == {"x": None, "r": None}
+
+
+def test_units_are_those_of_rows_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, r, y = rows()
+    in_memory, result = trained(x=x, r=r, y=y)
+    monkeypatch.setattr(training_data, "SAMPLE_ROWS", 50)  # of which the units do not depend
+    model, streamed = trained(data=files(tmp_path), **NAMES)
+    for mine, theirs in (
+        (model.x_standardizer, in_memory.x_standardizer),
+        (model.r_standardizer, in_memory.r_standardizer),
+    ):
+        torch.testing.assert_close(mine.loc, theirs.loc, rtol=1e-6, atol=0)
+        torch.testing.assert_close(mine.scale, theirs.scale, rtol=1e-6, atol=0)
+    assert streamed.rows[-1]["step"] == result.rows[-1]["step"] == 30
+    assert streamed.rows[-1]["loss"] == pytest.approx(result.rows[-1]["loss"], abs=0.05)
+    assert streamed.engine == "plain"
+
+
+@pytest.mark.parametrize("source", ["files", "batches"])
+def test_a_run_goes_on_in_the_middle_of_an_epoch(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows").mkdir()
+    dataset = files(tmp_path / "rows")
+    data = {"data": dataset, **NAMES} if source == "files" else {"data": batches()}
+    # Windows of two batches.
+    monkeypatch.setattr(training_data.StreamedData, "window_rows", property(lambda self: 64))
+    options = {**data, "validation": 0.2, "patience": 2}
+    whole, result = trained(**options)
+
+    def stop(step: int) -> None:
+        if step == 11:
+            raise KeyboardInterrupt
+
+    checkpoint = tmp_path / "run"
+    saved = {"checkpoint": checkpoint, "checkpoint_every": 1e-9}
+    with pytest.raises(KeyboardInterrupt):
+        trained(**options, **saved, callback=stop)
+    seen: list[int] = []
+    model, again = trained(**options, **saved, callback=seen.append)
+    assert seen[0] == 11
+    assert same(model, whole)
+    assert [row["loss"] for row in again.rows] == [row["loss"] for row in result.rows]
+    assert "validation_loss" in again.rows[0]
+    with pytest.raises(KeyboardInterrupt):
+        trained(**options, **saved, callback=stop)
+    other = {**options, "data": files(tmp_path / "rows", group=41), **NAMES}
+    with pytest.raises(ValueError, match="checkpoint is of another run: "):
+        trained(**other, **saved)
+
+
+def test_missing_values_of_a_generative_model() -> None:
+    table = frame()
+    table.loc[3, "b"] = float("nan")
+    model = GCM(2, 1, hidden=4, prior="standard", guide="amortised", seed=0)
+    options = {"objective": "joint", "epochs": 1, "progress": False, "num_particles": 2}
+    result = fit(model, **NAMES, data=table, **options)
+    assert (result.engine, result.engine_reason) == ("pyro", "x has missing values")
+
+
+def test_the_message_of_a_divergence_names_rows_of_the_data(tmp_path: Path) -> None:
+    with pytest.raises(Diverged, match=r"in epoch 1 \(rows \d+, \d+, \d+, \d+, \d+, \.\.\.\)"):
+        trained(data=files(tmp_path), **NAMES, learning_rate=1e30, clip_norm=None)
+
+
+def _with(column: str, row: int, value: Any) -> pd.DataFrame:
+    table = frame().astype(float)
+    table.loc[row, column] = value
+    return table
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": _with("a", 123, float("inf"))}, r"x .*row 123.*; rows are counted from row 0"),
+        ({"data": _with("price", 9, float("nan"))}, "r .*row 9"),
+        ({"data": _with("sold", 200, 2.0)}, "y must be 0 or 1"),
+        ({"data": _with("b", slice(None), float("nan"))}, "x .*NaN|x has no value in column 1"),
+        ({"x": ["a", "c"]}, r"'c'"),
+        ({"y": None}, "y must name columns of data, got None"),
+        ({"x": ["a"]}, r"x must have shape \[rows, 2\]|x_dim"),
+        ({"c": torch.zeros(ROWS, 1)}, "c must be left out with data, got "),
+        ({"sample_weight": torch.ones(ROWS)}, "sample_weight must be left out with data"),
+        ({"memory": 100}, "memory must be "),
+        ({"validation": 1.5}, r"validation must be a share in \[0, 1\), got 1.5"),
+        ({"learning_rate": -1.0}, "learning_rate must be"),
+        ({"data": 3}, "data must be a pyarrow Dataset or Table"),
+    ],
+)
+def test_what_is_wrong_is_said_before_training(options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        trained(**{"data": frame(), **NAMES, **options})
+
+
+def test_without_any_rows() -> None:
+    with pytest.raises((TypeError, ValueError), match="x must be"):
+        trained()
+
+
+def test_outcomes_of_several_numbers_are_refused() -> None:
+    model = GCM(2, 1, response="survival", seed=0)
+    with pytest.raises(ValueError, match="data must have one column of outcomes"):
+        fit(model, **NAMES, data=frame().assign(sold=1.0), progress=False)

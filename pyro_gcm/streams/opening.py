@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -53,8 +53,7 @@ def open_source(
             if name is None:
                 raise ValueError(f"{argument} must name columns of data, got None")
         table, source_of = reads
-        source: Source = source_of(table, x, r, y)
-        return source
+        return source_of(table, x, r, y)
     others = (str, bytes, PathLike, Mapping, Tensor, np.ndarray)
     if isinstance(data, others) or not isinstance(data, Iterable):
         advice = ": open files with pyarrow.dataset.dataset(path)"
@@ -68,7 +67,7 @@ def open_source(
     return BatchSource(data)
 
 
-def _reader_of_tables(data: Any) -> tuple[Any, Any] | None:
+def _reader_of_tables(data: Any) -> tuple[Any, Callable[..., Source]] | None:
     """A table and the source that reads it; None if the data is none."""
     import narwhals as nw
 

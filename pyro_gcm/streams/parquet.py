@@ -40,7 +40,7 @@ class ParquetSource:
         except ValueError as error:
             raise ValueError(f"data must be a dataset without a filter: {error}") from error
         self._groups: list[Any] = []
-        self.shards: list[int] = []
+        counts: list[int] = []
         described = 0
         for fragment in fragments:
             if not isinstance(fragment, ParquetFileFragment):
@@ -58,8 +58,9 @@ class ParquetSource:
                 )
                 if info.num_rows:
                     self._groups.append(group)
-                    self.shards.append(info.num_rows)
-        self.rows = sum(self.shards)
+                    counts.append(info.num_rows)
+        self.shards: list[int] | None = counts
+        self.rows: int | None = sum(counts)
         if not self.rows:
             raise ValueError("data has no rows, at least one is needed")
         self.identity = {

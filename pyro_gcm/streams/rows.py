@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -61,6 +63,22 @@ def between(block: Block, first: int, last: int) -> Block:
 def selected(block: Block, index: Tensor) -> Block:
     """Copies of the rows `index` of a block, in any order."""
     return {name: column.index_select(0, index) for name, column in block.items()}
+
+
+def gathered(blocks: Iterator[Block], least: int) -> Iterator[Block]:
+    """The same rows in blocks of `least` rows or more, but for the last; each until the next."""
+    held: Rows | None = None
+    for block in blocks:
+        if len(block["y"]) >= least and not held:
+            yield block
+            continue
+        held = Rows(block, least) if held is None else held
+        held.append(block)
+        if len(held) >= least:
+            yield held.block()
+            held.clear()
+    if held:
+        yield held.block()
 
 
 def joined(blocks: list[Block]) -> Block:

@@ -11,9 +11,12 @@ import torch
 from pyro_gcm.streams.checksum import Checksum
 from pyro_gcm.streams.keys import training_count, training_rows
 from pyro_gcm.streams.moments import Moments, moments
-from pyro_gcm.streams.rows import Rows, selected
+from pyro_gcm.streams.rows import Rows, gathered, selected
 from pyro_gcm.streams.sample import Sample
 from pyro_gcm.streams.source import Block, Source
+
+#: Rows that are looked at together, since each block takes a millisecond.
+_LEAST_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ def survey(
     shown = {"desc": "data", "unit": " rows", "unit_scale": True, "disable": not progress}
     with tqdm(total=known, **shown) as bar:
         for shard in range(len(source.shards or [0])):
-            for block in source.read(shard):
+            for block in gathered(source.read(shard), _LEAST_ROWS):
                 if found is None:
                     found = _Pass(block, known, seed, share, sample_rows, most_bytes)
                 check(block, found.rows)

@@ -16,7 +16,7 @@ from pyro_gcm.streams import ShuffledRows, Source
 LAYOUTS = {
     "small groups": {"row_group": 30, "buffer_rows": 100, "batch_size": 16},
     "large groups": {"row_group": 300, "buffer_rows": 100, "batch_size": 16},
-    "one window": {"row_group": 64, "buffer_rows": 5000, "batch_size": 7},
+    "one window": {"row_group": 64, "buffer_rows": 5000, "batch_size": 23},
     "one batch": {"row_group": 64, "buffer_rows": 50, "batch_size": 5000},
     "a batch a window": {"row_group": 64, "buffer_rows": 1, "batch_size": 50},
 }

@@ -226,11 +226,6 @@ class StreamedData(TrainingData):
             self.model.response.check_latent(self.model, checked["y"])
         except ValueError as error:
             raise ValueError(f"{error}; rows are counted from row {first} of data") from error
-        if checked["y"].shape != block["y"].shape:
-            raise ValueError(
-                "data must have one column of outcomes, and this model's response has several "
-                "numbers for a row: pass x, r and y in memory"
-            )
         self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
 
     @property

@@ -169,5 +169,5 @@ def test_without_any_rows() -> None:
 
 def test_outcomes_of_several_numbers_are_refused() -> None:
     model = GCM(2, 1, response="survival", seed=0)
-    with pytest.raises(ValueError, match="data must have one column of outcomes"):
+    with pytest.raises(ValueError, match="y must be SurvivalTimes"):
         fit(model, **NAMES, data=frame().assign(sold=1.0), progress=False)

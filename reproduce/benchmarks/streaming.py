@@ -113,19 +113,15 @@ def score(folder: Path, model_folder: Path, rows: int) -> None:
 def child(*arguments: str, kill_when: Path | None = None, after: float = 0.0) -> dict[str, Any]:
     """What a process of this script tells; with `kill_when`, it is killed some time after that."""
     start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "reproduce.benchmarks.streaming", *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    if kill_when is not None:
-        while not kill_when.exists() and process.poll() is None:
-            time.sleep(0.1)
-        time.sleep(after)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        return {}
-    said, _ = process.communicate()
+    command = [sys.executable, "-m", "reproduce.benchmarks.streaming", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        if kill_when is not None:
+            while not kill_when.exists() and process.poll() is None:
+                time.sleep(0.1)
+            time.sleep(after)
+            process.send_signal(signal.SIGKILL)
+            return {}
+        said, _ = process.communicate()
     if process.returncode:
         raise RuntimeError(said)
     line, peak = said.strip().splitlines()[-2:]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 from toys import row
 
-from reproduce.benchmarks import growth, members, memory
+from reproduce.benchmarks import growth, members, memory, scale, streaming, workers
 from reproduce.benchmarks.paired import paired, ratio, show
 from reproduce.spaces import SEARCHED
 
@@ -81,3 +84,46 @@ def test_lightgbm_has_what_the_search_chose_for_the_data_set(tmp_path: Path) -> 
     ]
     pd.DataFrame(final).to_csv(tmp_path / "search_adult.csv", index=False)
     assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 240, "search_adult.csv")
+
+
+def test_the_model_of_costs_is_that_of_the_sizes() -> None:
+    constants = np.array([2.0, 0.5, 0.1, 0.07])
+    costs = [float(constants @ scale.terms(*size)) for size in scale.SIZES]
+    np.testing.assert_allclose(scale.fitted(costs), constants, rtol=1e-9)
+    assert scale.UNSEEN not in scale.SIZES
+
+
+@pytest.mark.long(keep=0)
+def test_scale_prints_the_model_beside_a_size_that_it_has_not_seen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scale, "BATCH", 64)
+    monkeypatch.setattr(scale.reading, "__defaults__", (2_000,))
+    monkeypatch.setattr(sys, "argv", ["scale", "--rows", "400"])
+    scale.main()
+    printed = capsys.readouterr().out
+    for part in ("fit: ", "predict: ", "read: ", "10^10: 840.0 GB"):
+        assert part in printed
+
+
+@pytest.mark.long(keep=0)
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="kills a process")
+def test_streaming_goes_on_after_a_kill(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["streaming", "--rows", "50000", "--score-rows", "1000"])
+    streaming.main()
+    printed = capsys.readouterr().out
+    assert "the weights are bit-equal" in printed
+    assert "predict: 50,000 rows" in printed
+
+
+@pytest.mark.long(keep=0)
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="no torch.distributed")
+def test_processes_that_torchrun_starts_end_with_the_weights_of_one() -> None:
+    job = {"kind": "members", "dtype": "float64", "seed": 0}
+    one = workers.run(1, **job, options={"epochs": 1})
+    two = workers.run(2, **job, options={"epochs": 1, "distributed": True})
+    assert two["losses"] == pytest.approx(one["losses"], rel=0, abs=1e-10)
+    for name, value in one["weights"].items():
+        torch.testing.assert_close(two["weights"][name], value, rtol=0, atol=1e-7)

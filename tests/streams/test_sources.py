@@ -216,7 +216,7 @@ def test_other_datasets_are_refused(tmp_path: Path) -> None:
         (iter(BATCHES), ValueError, "iterable more than once, got list_iterator, which ends after"),
         ((b for b in BATCHES), ValueError, "got generator, which ends after one pass: pass a Data"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_other_data_is_refused(data: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=re.escape(message)):

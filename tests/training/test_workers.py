@@ -97,15 +97,12 @@ def test_a_run_goes_on_after_a_process_was_killed(alone: dict[str, Any], tmp_pat
         raise survivor
     # Steps were written in the middle of the second epoch; three processes go on there.
     ours = alone["members"]
-    saved = checkpoint.read_bytes()
-    for size in (2, 3):
-        checkpoint.write_bytes(saved)
-        (tmp_path / str(size)).mkdir()
-        for losses, weights in in_processes(size, tmp_path / str(size), _resumed, checkpoint):
-            assert losses == pytest.approx(ours[0][step:], rel=0, abs=1e-12)
-            for key, value in weights.items():
-                torch.testing.assert_close(value, ours[4][key], rtol=0, atol=1e-9)
-        assert not checkpoint.exists()
+    (tmp_path / "resumed").mkdir()
+    for losses, weights in in_processes(3, tmp_path / "resumed", _resumed, checkpoint):
+        assert losses == pytest.approx(ours[0][step:], rel=0, abs=1e-12)
+        for key, value in weights.items():
+            torch.testing.assert_close(value, ours[4][key], rtol=0, atol=1e-9)
+    assert not checkpoint.exists()
 
 
 def test_without_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -160,6 +161,12 @@ def _answering() -> Iterator[None]:
         ) from error
 
 
+def _leave() -> None:
+    """End the group while Python is there: its threads would abort a process that just exits."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def workers_of(distributed: bool | None) -> Alone:
     """The processes among which a run is divided.
 
@@ -183,4 +190,5 @@ def workers_of(distributed: bool | None) -> Alone:
             )
         both = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         dist.init_process_group(both, timeout=ANSWER)
+        atexit.register(_leave)
     return Workers() if dist.get_world_size() > 1 else ALONE

@@ -206,14 +206,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reproduce.benchmarks.workers")
     parser.add_argument("--seeds", type=positive_count, default=5)
     parser.add_argument("--kills", type=positive_count, default=10)
+    parts = ("steps", "scores", "kills")
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.job is not None:
         worker(json.loads(arguments.job))
         return
-    steps()
-    scores(arguments.seeds)
-    kills(arguments.kills)
+    if "steps" in arguments.parts:
+        steps()
+    if "scores" in arguments.parts:
+        scores(arguments.seeds)
+    if "kills" in arguments.parts:
+        kills(arguments.kills)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,8 @@ def worker(job: dict[str, Any]) -> None:
     def noted(self: Trainer, batch: list[Tensor]) -> Tensor:
         loss = step(self, batch)
         losses.append(float(loss) / len(batch[0]))
-        (folder / f"training {rank}").touch()
+        with (folder / f"training {rank}").open("ab") as file:
+            file.write(b".")
         if len(losses) == job.get("steps"):
             raise KeyboardInterrupt
         return loss
@@ -159,6 +160,11 @@ def scores(seeds: int) -> None:
         )
 
 
+def steps_of(path: Path) -> int:
+    """Steps that a process has made, which writes a byte for each."""
+    return path.stat().st_size if path.exists() else 0
+
+
 def kills(count: int) -> None:
     """A process is killed at random moments, and the run goes on with as many, and with others."""
     job = {"kind": "members", "dtype": "float32", "seed": 0}
@@ -169,10 +175,10 @@ def kills(count: int) -> None:
         checkpoint = Path(tempfile.mkdtemp()) / "run"
         shared = {"distributed": True, "checkpoint": str(checkpoint), "checkpoint_every": 0.2}
         process, folder = start(2, {**job, "options": shared})
-        while not (folder / "training 1").exists():
-            time.sleep(0.05)
-        time.sleep(generator.uniform(0.0, 0.9) * unbroken["seconds"])
-        victim = generator.randrange(2)
+        step, victim = generator.randrange(1, len(unbroken["losses"])), generator.randrange(2)
+        while steps_of(folder / "training 1") < step:
+            time.sleep(0.02)
+        time.sleep(generator.uniform(0.0, 0.02))  # anywhere in a step
         os.kill(int((folder / f"pid {victim}").read_text()), signal.SIGKILL)
         began = time.perf_counter()
         said, _ = process.communicate()

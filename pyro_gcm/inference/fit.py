@@ -124,7 +124,8 @@ def fit(
         process group if it is initialised; True, also initialise it from the environment that
         `torchrun` sets; False, train in this process alone. Every process is given the same rows,
         model and options, computes its part of every batch with the noise that the rows have in one
-        process, and ends with the same weights; process 0 shows progress and writes.
+        process (discrete and gamma variates excepted), and ends with the same weights; process 0
+        shows progress and writes. One thread at a time can do so.
     :param callback: called with the number of steps done, before the first and after every step.
     :param engine: "auto" runs the first step through Pyro and all others without its handlers, if
         loss and gradients agree; "pyro" runs every step through Pyro. The result names the engine
@@ -200,7 +201,7 @@ def fit(
             "p(y | x, r).",
             stacklevel=2,
         )
-    with in_training(model):
+    with in_training(model), workers.used():
         model.to(options.target)
         identity = {
             "objective": objective,

@@ -232,7 +232,12 @@ class StreamedData(TrainingData):
     def window_rows(self) -> int:
         """Rows that are shuffled together."""
         assert self.found is not None
-        return self.memory // 2 // sum(c[:1].nbytes for c in self.found.sample.values())
+        return max(1, self.memory // 2 // self._row_bytes)
+
+    @property
+    def _row_bytes(self) -> int:
+        assert self.found is not None
+        return sum(c[:1].nbytes for c in self.found.sample.values())
 
     def incomplete(self) -> list[str]:
         """As `TrainingData.incomplete`."""
@@ -268,12 +273,11 @@ class StreamedData(TrainingData):
             *(options.batch_size, torch.Generator(), options.target),
             is_compared=is_compared,
         )
-        identity = {"data": training.identity, "checksum of data": self.found.checksum}
-        return TrainingRows(
-            _OnDevice(training, options.target),
-            validation.validation,
-            {**identity, "checksum of validation": validation.identity["checksum of the rows"]},
-        )
+        identity = {f"{name} of data": value for name, value in training.identity.items()}
+        identity["memory"] = identity.pop("buffer_rows of data") * self._row_bytes
+        identity["checksum of data"] = self.found.checksum
+        identity["checksum of validation"] = validation.identity["checksum of the rows"]
+        return TrainingRows(_OnDevice(training, options.target), validation.validation, identity)
 
 
 class _OnDevice:

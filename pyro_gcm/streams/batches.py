@@ -55,7 +55,9 @@ class BatchSource:
         :raises ValueError: likewise; for other widths or types than those of the first batch, and
             for a first batch that is not that of the first pass.
         """
-        for number, item in enumerate(self._data):
+        with torch.random.fork_rng(devices=[]):  # from whose generator a DataLoader takes a seed
+            batches = iter(self._data)
+        for number, item in enumerate(batches):
             block = _block(item, number)
             if number == 0:
                 self._check_first(block)

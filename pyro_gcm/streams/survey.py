@@ -124,6 +124,11 @@ class _Pass:
             raise ValueError(
                 f"validation must leave rows to train on, got {self._share} of {self.rows} rows"
             )
+        if self._share and not len(self._validation):
+            raise ValueError(
+                f"validation={self._share} keeps none of {self.rows} rows: give a larger share, or "
+                "rows (x, r, y)"
+            )
         return Survey(
             self.rows,
             self._x,

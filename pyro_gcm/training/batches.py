@@ -69,13 +69,17 @@ class RowsInMemory:
             self._before = self.order.get_state()
             shuffled = torch.randperm(self.rows, generator=self.order)
             self._visited = self.index[shuffled.to(self.index.device)]
+        if first < self.steps:
+            yield from self._batches(first)
+        if self.order is not None:
+            self._before = self.order.get_state()
+
+    def _batches(self, first: int) -> Iterator[Columns]:
         row_bytes = sum(c[:1].numel() * c.element_size() for c in self.columns)
         gathered = self.size * max(1, GATHERED // (row_bytes * self.size))
         for part in self._visited[first * self.size :].split(gathered):
             rows = self.prepare([column[part] for column in self.columns])
             yield from map(list, zip(*(column.split(self.size) for column in rows), strict=True))
-        if self.order is not None:
-            self._before = self.order.get_state()
 
     def origin(self, number: int, batch: int) -> list[int]:
         """As `Batches.origin`."""

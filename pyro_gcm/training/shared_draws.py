@@ -24,7 +24,10 @@ _FILLS = ("normal_", "uniform_", "exponential_", "cauchy_", "random_")
 #: Those whose draws depend on parameters of the rows, or that draw a number of times that does.
 _OTHERS = (
     *("_standard_gamma", "_sample_dirichlet", "multinomial", "poisson", "binomial"),
-    *("bernoulli", "bernoulli_", "geometric_", "log_normal_"),
+    *("bernoulli", "bernoulli_", "geometric_", "log_normal_", "rrelu", "gumbel_softmax"),
+    *("alpha_dropout", "feature_alpha_dropout", "dropout1d", "dropout2d", "dropout3d"),
+    *("feature_dropout", "scaled_dot_product_attention", "multi_head_attention_forward"),
+    *("rnn_tanh", "rnn_relu", "gru", "lstm"),
 )
 _MODES = threading.local()
 
@@ -33,9 +36,9 @@ class SharedDraws(TorchFunctionMode):
     """Inside, tensors of random numbers for some rows are parts of those for all rows.
 
     The dimension of the rows is the one that a caller names (`rows_along`), else the only one of
-    their number, else the last but one: wherever it is, the draws are independent and have the
-    right distribution. What cannot be drawn for rows of other processes (gamma variates, say) comes
-    from a generator of this process: right, but dependent on the number of processes.
+    their number, else the last but one. What cannot be drawn for rows of other processes (discrete
+    and gamma variates, dropout of whole channels or inside recurrent layers) comes from a generator
+    of this process: it has the right distribution, but depends on the number of processes.
 
     :param part: the rows of this process.
     :param rows: of the whole batch.
@@ -59,16 +62,17 @@ class SharedDraws(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        if not args and name not in _OF_SIZE:
+            return func(*args, **kwargs)
         if name in _LIKE:
             own, *others = args
             return self._filled(own, lambda whole: func(whole, *others, **kwargs))
         if name in _FILLS:
             own, *others = args
             return own.copy_(self._filled(own, lambda whole: func(whole, *others, **kwargs)))
-        if name == "normal" and len(args) == 2 and isinstance(args[0], Tensor):
-            mean, spread = args
-            shape = torch.broadcast_tensors(mean, torch.as_tensor(spread))[0]
-            return mean + self._filled(shape, lambda whole: whole.normal_(**kwargs)) * spread
+        if name == "normal" and (found := _normal(*args, **kwargs)) is not None:
+            mean, spread, generator = found
+            return mean + self._filled(mean, lambda w: w.normal_(generator=generator)) * spread
         if name in _OF_SIZE:
             return self._of_size(func, args, kwargs, _OF_SIZE[name])
         if name == "dropout":
@@ -82,8 +86,10 @@ class SharedDraws(TorchFunctionMode):
     ) -> Any:
         if "train" in kw:
             training = kw.pop("train")
-        if not training or p == 0.0 or kw.get("inplace"):
+        if not training or p == 0.0:
             return func(given, p, training, *args, **kw)
+        if args or kw.get("inplace"):
+            return self._apart(func, (given, p, training, *args), kw)
         kept = self._filled(given, lambda whole: whole.bernoulli_(1.0 - p))
         return given * kept.div_(1.0 - p)
 
@@ -128,7 +134,10 @@ class SharedDraws(TorchFunctionMode):
         seed = int(torch.randint(2**62, ())) + self.rank
         devices = {arg.device for arg in args if isinstance(arg, Tensor) and arg.is_cuda}
         with torch.random.fork_rng(devices=list(devices)):
-            torch.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)
+            for device in devices:
+                with torch.cuda.device(device):
+                    torch.cuda.manual_seed(seed)
             return func(*args, **kwargs)
 
 
@@ -144,6 +153,18 @@ def rows_along(dim: int) -> Iterator[None]:
         yield
     finally:
         mode.known = before
+
+
+def _normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any = None, **other: Any
+) -> tuple[Tensor, Any, Any] | None:
+    """Mean of the form of the result, spread and generator of `torch.normal` of tensors."""
+    if size is not None or other or not (isinstance(mean, Tensor) or isinstance(std, Tensor)):
+        return None
+    of = std if isinstance(std, Tensor) else mean
+    mean = mean if isinstance(mean, Tensor) else torch.full_like(of, mean)
+    shape = torch.broadcast_shapes(mean.shape, getattr(std, "shape", ()))
+    return mean.expand(shape).contiguous(), std, generator
 
 
 def _all_ints(args: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
@@ -120,9 +120,9 @@ class Trainer(ABC):
         """
         from tqdm.auto import tqdm
 
-        epochs, patience = self.options.epochs, self.options.patience
-        stopped = False
-        self.workers.start_alike(self.model.state_dict(), self.identity)
+        epochs = self.options.epochs
+        same = {**self.identity, "patience": self.options.patience}
+        self.workers.start_alike(self.model.state_dict(), same)
         if self.saved_state is not None:
             self.load_state(self.saved_state)
         else:
@@ -132,19 +132,24 @@ class Trainer(ABC):
         with tqdm(
             total=epochs, initial=self.epoch, desc="fit", unit="epoch", disable=hidden
         ) as bar:
-            while self.epoch < epochs and not stopped:
+            while self.epoch < epochs and not self._has_stopped:
                 row = self._run_epoch(bar)
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.4f}")
-                stopped = patience is not None and self.epoch - self.best_epoch >= patience
                 self._save()
         if self.validation.rows:
             if self.best_weights is None:
                 raise Diverged("the loss of the validation rows is inf in every epoch")
             self.model.load_state_dict(self.best_weights)
         self.saved.remove()
-        best_epoch = self.best_epoch or self.epoch
-        return FitResult(self.rows, best_epoch, stopped, self.engine, self.engine_reason)
+        best_epoch, engine = self.best_epoch or self.epoch, (self.engine, self.engine_reason)
+        return FitResult(self.rows, best_epoch, self._has_stopped, *engine)
+
+    @property
+    def _has_stopped(self) -> bool:
+        """Whether the best epoch is too long ago."""
+        patience = self.options.patience
+        return patience is not None and self.epoch - self.best_epoch >= patience
 
     def _save(self) -> None:
         self.saved_at = time.monotonic()
@@ -152,9 +157,13 @@ class Trainer(ABC):
             self.saved.save(self.state())
 
     def _run_epoch(self, bar: Any) -> dict[str, float]:
-        part = self.part or EpochPart(self.model)
+        part, is_saved = self.part, self.saved.path is not None
+        if part is None:
+            rate = self.optimizer.param_groups[0]["lr"]
+            part = EpochPart(self.model, rate, self.state() if is_saved else None)
         self.part, start = part, time.perf_counter() - part.seconds
-        rate = self.optimizer.param_groups[0]["lr"]
+        # Generators that a draw has set apart, whose size looked like a number of rows, meet again.
+        self.randomness.cpu = self.workers.from_first(lambda: self.randomness.cpu)
         n, before = self.training.rows, self.step - part.batches
         try:
             for batch in self.training.epoch(self.epoch, part.batches):
@@ -164,7 +173,8 @@ class Trainer(ABC):
                     shown = f"{100 * part.batches / self.training.steps:.0f} %"
                     bar.set_postfix(loss=f"{float(part.total) / n:.4f}", of_epoch=shown)
                 self._call_back()
-                if time.monotonic() - self.saved_at > self.options.checkpoint_every:
+                due = time.monotonic() - self.saved_at > self.options.checkpoint_every
+                if due and is_saved and part.batches < self.training.steps:
                     part.seconds = time.perf_counter() - start
                     self.finite.read()
                     self._save()
@@ -172,12 +182,14 @@ class Trainer(ABC):
             self.finite.check_weights(self.step - 1)
         except NotFinite as found:
             self.model.load_state_dict(part.good)
+            if part.start is not None:
+                self.saved.save(part.start)
             raise Diverged(self._diverged(found, found.step - before)) from None
         finally:
             self.part = None
         loss = float(part.total) / n
         self.epoch += 1
-        row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": rate}
+        row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": part.rate}
         if self.validation.rows:
             row["validation_loss"] = self._validate()
         row["seconds"] = time.perf_counter() - start
@@ -228,7 +240,8 @@ class Trainer(ABC):
                 loss = self.backward(own).detach() if self.workers.counts(rows) else self._idle(own)
             if self.step == 0:
                 self._check_gradients()
-            self._add_up(loss, len(own[0]) / rows)
+            if self.workers.size > 1:
+                self._add_up(loss, len(own[0]) / rows)
             norm = clip_gradients(self.parameters.values(), self.options.clip_norm)
             self.finite.add(self.step, loss, norm)
             self.optimizer.step()
@@ -243,19 +256,22 @@ class Trainer(ABC):
         """Where there are fewer rows than processes: what the others draw, and no gradient."""
         with torch.no_grad():
             self.held_out_loss(batch)
-        for parameter in self.parameters.values():
-            parameter.grad = torch.zeros_like(parameter)
-        return batch[0].new_zeros(())
+        return next(iter(self.parameters.values())).new_zeros(())
 
     def _add_up(self, loss: Tensor, share: float) -> None:
         """Loss and gradient of the batch from those of the processes, which have shares of it."""
-        if self.workers.size > 1:
-            gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
-            torch._foreach_mul_(gradients, share)
-            self.workers.add(*gradients, loss)
+        for parameter in self.parameters.values():
+            if parameter.grad is None:  # another process may have one
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
+        torch._foreach_mul_(gradients, share)
+        self.workers.add(*gradients, loss)
 
     def _check_gradients(self) -> None:
-        missing = [name for name, p in self.parameters.items() if p.grad is None]
+        found = torch.tensor([p.grad is not None for p in self.parameters.values()]).float()
+        found = found.to(self.options.target)
+        self.workers.add(found)
+        missing = [name for name, n in zip(self.parameters, found.tolist(), strict=True) if not n]
         if missing:
             raise RuntimeError(
                 f"no gradient reached {missing} in the first step, although the objective should "
@@ -265,7 +281,7 @@ class Trainer(ABC):
     @torch.no_grad()
     def _validation_loss(self) -> float:
         """Mean loss over the validation rows, with the same random numbers in every epoch."""
-        total = torch.zeros((), dtype=torch.float64, device=self.options.target)
+        total = 0.0
         with Randomness(self.seed, self.options.target).in_use():
             for batch in self.validation.epoch(self.epoch):
                 rows = len(batch[0])
@@ -273,8 +289,11 @@ class Trainer(ABC):
                     with self.workers.draws(rows):
                         part = self.workers.part(rows)
                         total += self.held_out_loss([column[part] for column in batch])
-        self.workers.add(total)
-        return float(total) / self.validation.rows
+        if self.workers.size > 1:
+            of_all = torch.tensor(total, dtype=torch.float64, device=self.options.target)
+            self.workers.add(of_all)
+            total = float(of_all)
+        return total / self.validation.rows
 
     def state(self) -> dict[str, Any]:
         """The state on which the next epoch, or the rest of this one, depends."""
@@ -319,8 +338,8 @@ class Trainer(ABC):
 def _check_layers(model: Any) -> None:
     """Refuse what would see a part of a batch as if it were all of it."""
     for module in model.modules():
-        if isinstance(module, _BatchNorm) and not isinstance(module, nn.SyncBatchNorm):
+        if isinstance(module, _NormBase) and module.track_running_stats:
             raise ValueError(
                 f"{type(module).__name__} would take the statistics of one process's part of a "
-                "batch: use torch.nn.SyncBatchNorm.convert_sync_batchnorm, or layer norm"
+                "batch: use layer norm"
             )

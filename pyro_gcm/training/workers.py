@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
@@ -13,10 +14,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from pyro_gcm._options import flag
 from pyro_gcm.training.shared_draws import SharedDraws
 
 #: How long a process of a group that `workers_of` makes may take to answer.
-ANSWER = timedelta(seconds=120)
+ANSWER = timedelta(minutes=10)
 
 
 class WorkerLost(RuntimeError):
@@ -27,6 +29,10 @@ class Alone:
     """One process, which computes all of every batch."""
 
     rank, size = 0, 1
+
+    def used(self) -> AbstractContextManager[Any]:
+        """Inside, no other run of this process uses them."""
+        return nullcontext()
 
     def part(self, rows: int) -> slice:
         """The rows of a batch that this process computes."""
@@ -60,6 +66,7 @@ class Alone:
 
 
 ALONE = Alone()
+_in_use = threading.Lock()
 
 
 class Workers(Alone):
@@ -73,6 +80,22 @@ class Workers(Alone):
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """As `Alone.used`.
+
+        :raises RuntimeError: in another thread, whose messages would be taken for those of this.
+        """
+        if not _in_use.acquire(blocking=False):
+            raise RuntimeError(
+                "another thread trains a model with these processes: train one after the other, or "
+                "pass distributed=False to train in this process alone"
+            )
+        try:
+            yield
+        finally:
+            _in_use.release()
 
     def part(self, rows: int) -> slice:
         """Neighbouring rows: as many for each process, or one more for the first ones.
@@ -117,7 +140,8 @@ class Workers(Alone):
                     raise ValueError(
                         "every process must be given the same rows, model and options, of which "
                         f"each computes its part: the {name} is {theirs.get(name)} in process "
-                        f"{rank}, {mine.get(name)} in process {self.rank}"
+                        f"{rank}, {mine.get(name)} in process {self.rank}. With distributed=False "
+                        "each trains for itself"
                     )
         with _answering(), torch.no_grad():
             for tensor in tensors.values():
@@ -131,7 +155,7 @@ class Workers(Alone):
         try:
             if self.rank == 0:
                 said = [make(), None]
-        except Exception as error:
+        except BaseException as error:
             said = [None, f"{type(error).__name__} in process 0: {error}"]
             raise
         finally:
@@ -157,7 +181,8 @@ def _answering() -> Iterator[None]:
         raise WorkerLost(
             "another process of this run has ended or does not answer: see what it says. With "
             "checkpoint=..., the same command goes on from the last one that was written, with any "
-            "number of processes"
+            "number of processes. If only some processes call fit, pass distributed=False. "
+            f"({str(error).partition('. ')[0]})"
         ) from error
 
 
@@ -175,8 +200,8 @@ def workers_of(distributed: bool | None) -> Alone:
         process alone.
     :raises ValueError: for another value, or True without processes.
     """
-    if distributed not in (None, True, False):
-        raise ValueError(f"distributed must be True, False or None, got {distributed!r}")
+    if distributed is not None:
+        distributed = flag("distributed", distributed)
     if distributed is False or not dist.is_available():
         return ALONE
     if not dist.is_initialized():
@@ -189,6 +214,8 @@ def workers_of(distributed: bool | None) -> Alone:
                 f"process group; there is no {', '.join(missing)} in the environment"
             )
         both = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+        if torch.cuda.is_available() and "LOCAL_RANK" in os.environ:
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         dist.init_process_group(both, timeout=ANSWER)
         atexit.register(_leave)
     return Workers() if dist.get_world_size() > 1 else ALONE

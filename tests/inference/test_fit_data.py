@@ -110,7 +110,9 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(
     model, again = trained(**options, **saved, callback=seen.append)
     assert seen[0] == 11
     assert same(model, whole)
-    assert [row["loss"] for row in again.rows] == [row["loss"] for row in result.rows]
+    pd.testing.assert_frame_equal(
+        again.history.drop(columns="seconds"), result.history.drop(columns="seconds")
+    )
     assert "validation_loss" in again.rows[0]
     with pytest.raises(KeyboardInterrupt):
         trained(**options, **saved, callback=stop)
@@ -145,10 +147,11 @@ def _with(column: str, row: int, value: Any) -> pd.DataFrame:
         ({"data": _with("a", 123, float("inf"))}, r"x .*row 123.*; rows are counted from row 0"),
         ({"data": _with("price", 9, float("nan"))}, "r .*row 9"),
         ({"data": _with("sold", 200, 2.0)}, "y must be 0 or 1"),
-        ({"data": _with("b", slice(None), float("nan"))}, "x .*NaN|x has no value in column 1"),
+        ({"data": _with("b", slice(None), float("nan"))}, "x .*NaN.*row 0"),
+        ({"data": frame(), "validation": 1e-6}, "validation=1e-06 keeps none of 300 rows"),
         ({"x": ["a", "c"]}, r"'c'"),
         ({"y": None}, "y must name columns of data, got None"),
-        ({"x": ["a"]}, r"x must have shape \[rows, 2\]|x_dim"),
+        ({"x": ["a"]}, "x_dim"),
         ({"c": torch.zeros(ROWS, 1)}, "c must be left out with data, got "),
         ({"sample_weight": torch.ones(ROWS)}, "sample_weight must be left out with data"),
         ({"memory": 100}, "memory must be "),

@@ -35,7 +35,7 @@ def test_batches_are_the_rows_in_the_given_order(
     assert max(prepared) <= max(size, gathered // 32)
 
 
-@pytest.mark.parametrize("first", [0, 1, 3, 6])
+@pytest.mark.parametrize("first", [0, 1, 3, 6, 7])
 def test_an_epoch_goes_on_from_a_batch(first: int) -> None:
     columns = [torch.arange(50.0)]
     unbroken = RowsInMemory(columns, torch.arange(50), 8, torch.Generator().manual_seed(1))
@@ -46,5 +46,6 @@ def test_an_epoch_goes_on_from_a_batch(first: int) -> None:
     again = RowsInMemory(columns, torch.arange(50), 8, torch.Generator())
     again.load(before)
     assert [batch[0].tolist() for batch in again.epoch(1, first)] == whole[first:]
-    assert [float(row) for row in again.origin(1, first)] == whole[first]
+    if first < 7:
+        assert [float(row) for row in again.origin(1, first)] == whole[first]
     assert torch.equal(again.state(), after)

@@ -40,6 +40,10 @@ def _whole_and_parts(draw: Callable[[int], Tensor], dim: int) -> tuple[Tensor, l
         (lambda n: torch.randint(2, 9, (n, 4)), 0),
         (lambda n: torch.normal(0.0, 2.0, (4, n)), 1),
         (lambda n: torch.normal(torch.ones(n, 4), 2.0), 0),
+        (lambda n: torch.normal(torch.ones(n, 4), std=torch.full((4,), 2.0)), 0),
+        (lambda n: torch.normal(mean=torch.ones(n), std=torch.full((n,), 2.0)), 0),
+        (lambda n: torch.normal(0.0, torch.full((2, n), 2.0)), 1),
+        (lambda n: torch.normal(torch.zeros(n)), 0),
         (lambda n: torch.randn_like(torch.zeros(5, n, 5)), 1),
         (lambda n: torch.rand_like(torch.zeros(5, n).t()), 0),
         (lambda n: torch.empty(n, 2).uniform_(1.0, 2.0), 0),
@@ -67,18 +71,27 @@ def test_rows_are_found_without_a_name() -> None:
     assert torch.equal(part.flatten()[:16], torch.cat([whole.flatten()[16:32]]))
 
 
-def test_draws_with_parameters_are_independent_and_leave_the_generator_alike() -> None:
-    def gammas(n: int) -> Tensor:
-        return torch.distributions.Gamma(torch.full((n,), 2.0), 1.0).rsample()
-
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda n: torch.distributions.Gamma(torch.full((n,), 2.0), 1.0).rsample(),
+        lambda n: functional.dropout1d(torch.ones(n, 9, 2)),
+        lambda n: functional.dropout(torch.ones(n, 9), inplace=True),
+        lambda n: 2.0 + functional.rrelu(-torch.ones(n, 9), training=True),
+        lambda n: torch.nn.GRU(2, 9, 2, dropout=0.5)(torch.ones(5, n, 2))[0].detach().square(),
+    ],
+)
+def test_other_draws_are_independent_and_leave_the_generator_alike(
+    draw: Callable[[int], Tensor],
+) -> None:
     draws = []
     for rank, part in enumerate(PARTS[:2]):
         torch.manual_seed(1)
         with SharedDraws(part, ROWS, rank):
-            draws.append((gammas(4), torch.rand(1)))
+            draws.append((draw(4), torch.rand(1)))
     assert not torch.equal(draws[0][0], draws[1][0])
     assert torch.equal(draws[0][1], draws[1][1])
-    assert bool((draws[0][0] > 0.0).all())
+    assert bool((draws[0][0] >= 0.0).all())
 
 
 def test_gradients_pass_through_dropout() -> None:

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from worker_runs import CASES, all_cases, in_processes, losses_of, members, table
@@ -105,12 +106,31 @@ def test_a_run_goes_on_after_a_process_was_killed(alone: dict[str, Any], tmp_pat
     assert not checkpoint.exists()
 
 
+def test_two_threads_do_not_share_them(tmp_path: Path) -> None:
+    for said in in_processes(2, tmp_path, _two_threads):
+        assert "another thread trains a model with these processes" in said
+
+
+def _two_threads() -> str:
+    said = []
+
+    def inner(step: int) -> None:
+        if step == 1:
+            with pytest.raises(RuntimeError) as refused:
+                fit(members().double(), *table(), epochs=1, distributed=True, progress=False)
+            said.append(str(refused.value))
+
+    fit(members().double(), *table(), epochs=1, distributed=True, progress=False, callback=inner)
+    return said[0]
+
+
 def test_without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert workers_of(None) is ALONE
     assert workers_of(False) is ALONE
+    assert workers_of(np.False_) is ALONE
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="there is no RANK, WORLD_SIZE, MASTER_ADDR in the env"):
         workers_of(True)
-    with pytest.raises(ValueError, match="distributed must be True, False or None, got 'yes'"):
+    with pytest.raises((TypeError, ValueError), match="distributed must be True or False"):
         fit(GCM(3, 2).double(), *table(), distributed="yes")

@@ -118,5 +118,6 @@ def in_processes(size: int, folder: Path, work: Callable[..., Any], *args: Any) 
         process.start()
     for process in started:
         process.join(120)
+        process.kill()
     files = [folder / str(rank) for rank in range(size)]
     return [torch.load(file, weights_only=False) if file.exists() else None for file in files]

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
 
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
@@ -74,14 +73,7 @@ class Trainer(ABC):
             "averaged weights": options.patience is not None,
             **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
         }
-        if workers.size > 1:
-            _check_layers(model)
-        smallest = min(options.batch_size, self.training.rows)
-        if smallest < workers.size:
-            raise ValueError(
-                f"batch_size must be at least the number of processes, {workers.size}, so that "
-                f"each has a part, got batches of {smallest} rows"
-            )
+        workers.check(model, min(options.batch_size, self.training.rows))
         # The other processes have the first one's: there need not be a file where they are.
         self.saved = Checkpoint(options.checkpoint if workers.rank == 0 else None)
         self.saved_state = workers.from_first(self.saved.read)
@@ -333,13 +325,3 @@ class Trainer(ABC):
         self.training.load(state["order"])
         self.randomness.cpu, self.randomness.cuda = state["rng"], state["cuda_rng"]
         self.saved_at = time.monotonic()
-
-
-def _check_layers(model: Any) -> None:
-    """Refuse what would see a part of a batch as if it were all of it."""
-    for module in model.modules():
-        if isinstance(module, _NormBase) and module.track_running_stats:
-            raise ValueError(
-                f"{type(module).__name__} would take the statistics of one process's part of a "
-                "batch: use layer norm"
-            )

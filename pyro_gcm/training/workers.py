@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn.modules.batchnorm import _NormBase
 
 from pyro_gcm._options import flag
 from pyro_gcm.training.shared_draws import SharedDraws
@@ -29,6 +30,12 @@ class Alone:
     """One process, which computes all of every batch."""
 
     rank, size = 0, 1
+
+    def check(self, model: Any, batch: int) -> None:
+        """Raise ValueError for what cannot be divided among the processes.
+
+        :param batch: rows of the largest batch.
+        """
 
     def used(self) -> AbstractContextManager[Any]:
         """Inside, no other run of this process uses them."""
@@ -80,6 +87,20 @@ class Workers(Alone):
 
     def __init__(self) -> None:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def check(self, model: Any, batch: int) -> None:
+        """As `Alone.check`."""
+        if batch < self.size:
+            raise ValueError(
+                f"batch_size must be at least the number of processes, {self.size}, so that each "
+                f"has a part, got batches of {batch} rows"
+            )
+        for module in model.modules():
+            if isinstance(module, _NormBase) and module.track_running_stats:
+                raise ValueError(
+                    f"{type(module).__name__} would take the statistics of one process's part of "
+                    "a batch: use layer norm"
+                )
 
     @contextmanager
     def used(self) -> Iterator[None]:

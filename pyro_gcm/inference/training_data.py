@@ -20,7 +20,8 @@ from pyro_gcm._validation import (
     row_blocks,
 )
 from pyro_gcm.inference.row_weights import in_parts, weighed
-from pyro_gcm.streams import Block, ShuffledRows, Survey, open_source, survey
+from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
+from pyro_gcm.streams.source import Block
 from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
 from pyro_gcm.training.checkpoint import checksum
 

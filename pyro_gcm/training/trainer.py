@@ -162,8 +162,8 @@ class Trainer(ABC):
                 part.total = part.total + self._step(batch)
                 part.batches += 1
                 if self.step % 100 == 0 and not bar.disable:
-                    shown = f"{100 * part.batches / self.training.steps:.0f} %"
-                    bar.set_postfix(loss=f"{float(part.total) / n:.4f}", of_epoch=shown)
+                    done = min(n, part.batches * self.options.batch_size)
+                    bar.set_postfix(loss=f"{float(part.total) / done:.4f}", rows=f"{done:,}/{n:,}")
                 self._call_back()
                 due = time.monotonic() - self.saved_at > self.options.checkpoint_every
                 if due and is_saved and part.batches < self.training.steps:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import signal
 import subprocess
 import sys
@@ -86,7 +85,7 @@ def train(folder: Path, model_folder: Path, checkpoint: Path) -> None:
         progress=False,
         callback=lambda step: marks.setdefault(step, time.perf_counter()),
     )
-    save(model, model_folder)
+    save(model, model_folder, overwrite=True)  # a short training may end before it is killed
     told = {"loss": result.rows[-1]["loss"], "first": min(marks), "seconds": 0.0}
     told["seconds"] = marks[max(marks)] - marks[min(marks)]
     told["rows"] = (max(marks) - min(marks)) * OPTIONS["batch_size"]
@@ -128,6 +127,12 @@ def child(*arguments: str, kill_when: Path | None = None, after: float = 0.0) ->
     return {**json.loads(line), "peak": int(peak), "all": time.perf_counter() - start}
 
 
+def peak_memory() -> int:
+    """Largest resident memory of this process in bytes, without that of the one that started it."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
 def show(what: str, told: dict[str, Any], rows: int) -> None:
     """One line of the result."""
     print(
@@ -152,7 +157,7 @@ def main() -> None:
             train(*map(Path, paths))
         else:
             score(Path(paths[0]), Path(paths[1]), int(paths[2]))
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        print(peak_memory())
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder or Path(scratch) / "rows"

@@ -9,7 +9,8 @@ import pytest
 import torch
 from streamed_rows import files, in_batches, in_memory, opened, surveyed, table
 
-from pyro_gcm.streams import Block, Survey, open_source
+from pyro_gcm.streams import Survey, open_source
+from pyro_gcm.streams.source import Block
 
 
 def same(one: Block, other: Block) -> bool:

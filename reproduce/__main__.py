@@ -67,7 +67,7 @@ def main() -> None:
         "censoring": censoring,
     }
     for name, module in experiments.items():
-        text = module.__doc__.replace("%", "%%")  # argparse fills in help with the operator %
+        text = str(module.__doc__).replace("%", "%%")  # argparse fills in help with the operator %
         command = commands.add_parser(name, help=text, description=module.__doc__)
         module.add_arguments(command)
         command.set_defaults(main=module.main)

@@ -17,7 +17,9 @@ import argparse
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,21 +53,19 @@ def seconds(rows: int, columns: int, members: int) -> tuple[float, float]:
     for _ in range(2):
         model = build_members(settings, columns - R_DIM, R_DIM)
         ends: list[float] = []
-        options = settings.training(model)._asdict()
-        note = ends.append
-        fit(
-            *(model, *data),
-            **options,
-            device="cpu",
-            progress=False,
-            callback=lambda step, note=note: note(time.process_time()),
-        )
+        options: dict[str, Any] = settings.training(model)._asdict()
+        options["callback"] = partial(_note, ends)
+        fit(model, *data, **options, device="cpu", progress=False)
         # The first step is made by both engines.
         training.append((ends[-1] - ends[1]) / (rows - BATCH))
         start = time.process_time()
         model.predict(data[0][: rows // 2], data[1][: rows // 2])
         predicting.append((time.process_time() - start) / (rows // 2))
     return min(training), min(predicting)
+
+
+def _note(ends: list[float], step: int) -> None:
+    ends.append(time.process_time())
 
 
 def terms(columns: int, members: int) -> list[float]:
@@ -95,7 +95,12 @@ def reading(columns: int, rows: int = 1_000_000) -> float:
         source = open_source(
             ds.dataset(folder), names[: columns - R_DIM], names[columns - R_DIM : -1], names[-1]
         )
-        options = {"seed": 0, "batch_size": BATCH, "buffer_rows": 200_000, "share": 0.0}
+        options: dict[str, Any] = {
+            "seed": 0,
+            "batch_size": BATCH,
+            "buffer_rows": 200_000,
+            "share": 0.0,
+        }
         shuffled = ShuffledRows(source, rows, **options)
         times = []
         for epoch in range(2):

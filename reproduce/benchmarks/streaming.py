@@ -74,6 +74,10 @@ def train(folder: Path, model_folder: Path, checkpoint: Path) -> None:
     """The process that trains."""
     model = GCM(X_DIM, R_DIM, seed=0)
     marks: dict[int, float] = {}
+
+    def note(step: int) -> None:
+        marks.setdefault(step, time.perf_counter())
+
     result = fit(
         model,
         **NAMES,
@@ -83,7 +87,7 @@ def train(folder: Path, model_folder: Path, checkpoint: Path) -> None:
         device="cpu",
         seed=0,
         progress=False,
-        callback=lambda step: marks.setdefault(step, time.perf_counter()),
+        callback=note,
     )
     save(model, model_folder, overwrite=True)  # a short training may end before it is killed
     told = {"loss": result.rows[-1]["loss"], "first": min(marks), "seconds": 0.0}

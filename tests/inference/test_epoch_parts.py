@@ -26,6 +26,7 @@ def trained(**options: Any) -> tuple[dict[str, Any], FitResult]:
     return model.state_dict(), result
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("step", [1, 3, 4, 8])
 def test_a_run_goes_on_with_the_next_batch(step: int, tmp_path: Path) -> None:
     def stop(done: int) -> None:

@@ -86,6 +86,7 @@ def test_units_are_those_of_rows_in_memory(tmp_path: Path, monkeypatch: pytest.M
     assert streamed.engine == "plain"
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize("source", ["files", "batches"])
 def test_a_run_goes_on_in_the_middle_of_an_epoch(
     source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

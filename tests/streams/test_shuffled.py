@@ -73,7 +73,7 @@ def test_orders_differ_by_epoch_and_seed_and_by_nothing_else(
     assert other != rows_of(list(shuffled(source, seed=3, share=0.0, **options).epoch(0)))
 
 
-@pytest.mark.long(keep=3)
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_an_epoch_goes_on_at_each_batch_as_if_it_had_not_ended(
     layout: tuple[Source, dict[str, int]], share: float

@@ -66,6 +66,7 @@ def _refusals() -> list[str]:
     return said
 
 
+@pytest.mark.long(keep=0)
 def test_what_cannot_be_shared_is_refused_in_every_process(tmp_path: Path) -> None:
     for said in in_processes(2, tmp_path, _refusals):
         assert "every process must be given the same rows" in said[0]
@@ -89,6 +90,7 @@ def _resumed(checkpoint: Path) -> Any:
     return losses, weights
 
 
+@pytest.mark.long(keep=0)
 def test_a_run_goes_on_after_a_process_was_killed(alone: dict[str, Any], tmp_path: Path) -> None:
     checkpoint, step = tmp_path / "run", 13
     (tmp_path / "killed").mkdir()
@@ -106,6 +108,7 @@ def test_a_run_goes_on_after_a_process_was_killed(alone: dict[str, Any], tmp_pat
     assert not checkpoint.exists()
 
 
+@pytest.mark.long(keep=0)
 def test_two_threads_do_not_share_them(tmp_path: Path) -> None:
     for said in in_processes(2, tmp_path, _two_threads):
         assert "another thread trains a model with these processes" in said

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import row_blocks
-from pyro_gcm.streams.moments import Moments
+from pyro_gcm.streams.moments import Moments, unit_of_squares
 
 #: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
 _FAR = 2.0**10
@@ -18,8 +18,6 @@ _FAR = 2.0**10
 _LARGE = 2.0**60
 #: Bound on standardised values, so that sums and products of them are finite.
 _LARGEST = 2.0**60
-#: Sizes of values whose squares, summed over many rows, are normal numbers in float64.
-_SQUARABLE = 2.0**400
 #: Types by the number that stands for them in a state.
 _TYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -124,15 +122,14 @@ def _mean_and_spread(values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     count, total, squares, largest = zero.clone(), zero.clone(), zero.clone(), zero
     for rows in blocks:
         largest = torch.maximum(largest, rows.nan_to_num().abs().amax(0))
-    unit = _power_of_two(largest)
+    unit = unit_of_squares(largest)
     for rows in blocks:
         count += (~rows.isnan()).sum(0)
-        total += _over(rows, unit).nansum(0)
+        total += (rows.double() / unit).nansum(0)
     loc = total / count
     for rows in blocks:
-        squares += (_over(rows, unit) - loc).square().nansum(0)
-    loc, scale = (v if unit is None else v * unit for v in (loc, (squares / count).sqrt()))
-    return loc, scale, largest
+        squares += (rows.double() / unit - loc).square().nansum(0)
+    return loc * unit, (squares / count).sqrt() * unit, largest
 
 
 def _is_wide(loc: Tensor, scale: Tensor) -> bool:
@@ -142,16 +139,3 @@ def _is_wide(loc: Tensor, scale: Tensor) -> bool:
 
 def _is_extreme(scale: Tensor) -> bool:
     return bool(((scale < 1.0 / _LARGE) | (scale > _LARGE)).any())
-
-
-def _power_of_two(largest: Tensor) -> Tensor | None:
-    """Of the size of each column, by which it can be divided exactly; None if none is needed."""
-    far = (largest > _SQUARABLE) | ((largest < 1.0 / _SQUARABLE) & (largest > 0.0))
-    if not far.any():
-        return None
-    exponent = torch.frexp(largest).exponent.clamp(-1000, 1000)
-    return torch.where(far, torch.ldexp(torch.ones_like(largest), exponent), 1.0)
-
-
-def _over(rows: Tensor, unit: Tensor | None) -> Tensor:
-    return rows.double() if unit is None else rows.double() / unit

@@ -96,7 +96,13 @@ def no_empty_column(name: str, tensor: Tensor) -> None:
         empty &= rows.isnan().all(0)
         if not empty.any():
             return
-    raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
+    refuse_empty(name, empty)
+
+
+def refuse_empty(name: str, empty: Tensor) -> None:
+    """Raise ValueError for the first column of a matrix that is marked as empty, if one is."""
+    if empty.any():
+        raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
 
 
 def vector(

@@ -17,6 +17,7 @@ from pyro_gcm._validation import (
     kind,
     no_empty_column,
     positive_int,
+    refuse_empty,
     row_blocks,
 )
 from pyro_gcm.inference.row_weights import in_parts, weighed
@@ -107,7 +108,7 @@ class DataInMemory(TrainingData):
         sample_weight: ArrayLike | None,
         validation: Any,
     ) -> None:
-        self.model, self.missing = model, missing
+        super().__init__(model, missing, validation)
         checked = self._checked(*columns)
         model.response.check_latent(model, checked["y"])
         self.columns, self.weights = weighed(checked, sample_weight)
@@ -119,7 +120,6 @@ class DataInMemory(TrainingData):
         if self.columns["y"].isnan().all() and observed.isnan().all():
             raise ValueError("y and c have no value at all, only NaN")
         self._rows = len(self.columns["y"])
-        super().__init__(model, missing, validation)
         if self.given is not None:
             if self.given.keys() != self.columns.keys():
                 raise ValueError(
@@ -203,8 +203,6 @@ class StreamedData(TrainingData):
 
     def look(self, options: TrainingOptions) -> None:
         """Read all rows once, and check them."""
-        if self.found is not None:
-            return
         row_bytes = 8 * (self.model.x_dim + self.model.r_dim + 1)
         self.found = survey(
             self.source,
@@ -216,10 +214,7 @@ class StreamedData(TrainingData):
             progress=options.progress,
         )
         for name, moments in (("x", self.found.x), ("r", self.found.r)):
-            empty = moments.count == 0.0
-            if empty.any():
-                column = int(empty.nonzero()[0])
-                raise ValueError(f"{name} has no value in column {column}, only NaN")
+            refuse_empty(name, moments.count == 0.0)
 
     def _check(self, block: Block, first: int) -> None:
         try:

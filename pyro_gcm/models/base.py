@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any, ClassVar
 
-import pyro.distributions as dist
 import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
@@ -14,7 +12,7 @@ from torch import Tensor, nn
 from pyro_gcm._options import text_or_none
 from pyro_gcm._validation import ArrayLike, checked_data, columns_of_units, one_of, positive_int
 from pyro_gcm._warn import warn_user
-from pyro_gcm.distributions import InfiniteCost, LazyDistribution
+from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import announce, is_announcing
 from pyro_gcm.models import build, infinite_costs
@@ -322,15 +320,3 @@ class OrderEventModel(nn.Module):
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(_names)}"
-
-
-def in_units(
-    standard: Callable[[], Any], batch_shape: torch.Size, units: Standardizer
-) -> LazyDistribution:
-    """The distribution of standardised columns `standard()` in the units of the data."""
-
-    def build() -> Any:
-        affine = dist.transforms.AffineTransform(units.loc, units.scale, event_dim=1)
-        return dist.TransformedDistribution(standard(), [affine])
-
-    return LazyDistribution(build, batch_shape, units.loc.shape)

@@ -18,9 +18,9 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build, member_parts
-from pyro_gcm.models.base import in_units
+from pyro_gcm.models.column_units import columns_in_units, in_units
 from pyro_gcm.models.inversion import required_revenue
-from pyro_gcm.models.missing import PartlyObserved, columns_in_units, draw_missing
+from pyro_gcm.models.missing import PartlyObserved, draw_missing
 from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.response import Response

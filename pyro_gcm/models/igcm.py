@@ -25,7 +25,7 @@ from pyro_gcm.distributions import (
 from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.inference.views import CostGuard
 from pyro_gcm.models import build
-from pyro_gcm.models.base import in_units
+from pyro_gcm.models.column_units import in_units
 from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.implicit_objectives import IGCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction

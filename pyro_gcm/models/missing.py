@@ -10,14 +10,14 @@ import math
 from typing import Any
 
 import pyro
-import pyro.distributions as dist
 import torch
 from torch import Tensor
 
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, same_rows
-from pyro_gcm.distributions import LazyDistribution, ObservedCost, OrderEvent, given_observed
+from pyro_gcm.distributions import ObservedCost, OrderEvent, given_observed
 from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.views import CostGuard
+from pyro_gcm.models.column_units import columns_in_units, independent_columns
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.sampling.base_samples import column_draws
 
@@ -75,30 +75,6 @@ def draw_missing(name: str, columns: Any, value: Tensor) -> Tensor:
     missing = value.isnan()
     draw = pyro.sample(f"{name}_missing", columns.mask(missing).to_event(1))
     return torch.where(missing, draw, value)
-
-
-def columns_in_units(lazy: Any) -> Any:
-    """What `in_units` made, with the columns as a batch dimension, so that each can be masked."""
-    if not isinstance(lazy, LazyDistribution):
-        raise ValueError(
-            "x and r may have missing values only where the model draws them, not from a "
-            f"{type(lazy).__name__}"
-        )
-    built: Any = lazy.built
-    affine = dist.transforms.AffineTransform(built.transforms[0].loc, built.transforms[0].scale)
-    return dist.TransformedDistribution(independent_columns(built.base_dist), [affine])
-
-
-def independent_columns(standard: Any) -> Any:
-    """The univariate distribution of the columns of a decoder, as a batch dimension."""
-    base = standard
-    while isinstance(base, torch.distributions.Independent):
-        base = base.base_dist
-    if base.event_shape:
-        raise ValueError(
-            f"missing values need a decoder with independent columns, got {type(base).__name__}"
-        )
-    return base
 
 
 # In predictions

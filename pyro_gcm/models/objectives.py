@@ -14,7 +14,8 @@ from torch import Tensor
 from pyro_gcm.inference.plain_step import gcm_terms
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import collapse, conditional
-from pyro_gcm.models.missing import complete, independent_columns
+from pyro_gcm.models.column_units import independent_columns
+from pyro_gcm.models.missing import complete
 from pyro_gcm.sampling.base_samples import column_draws, latent_draws
 from pyro_gcm.sampling.draws import Draws
 

@@ -89,7 +89,7 @@ def moments(values: Tensor) -> Moments:
         least = values.masked_fill(missing, torch.inf).amin(0).double()
         largest = values.masked_fill(missing, -torch.inf).amax(0).double()
     some = count > 0.0
-    unit = _unit(torch.where(some, torch.maximum(least.abs(), largest.abs()), 0.0))
+    unit = unit_of_squares(torch.where(some, torch.maximum(least.abs(), largest.abs()), 0.0))
     scaled = values if (unit == 1.0).all() else values.double() / unit
     constant = least == largest  # whose computed spread may be a few ulps
     mean = scaled.nansum(0, dtype=torch.float64) / count.clamp(min=1.0)
@@ -100,8 +100,8 @@ def moments(values: Tensor) -> Moments:
     return Moments(count, mean * unit, rest * unit, squares, unit, least, largest)
 
 
-def _unit(size: Tensor) -> Tensor:
-    """A power of two near the sizes, or 1 for those that can be squared."""
+def unit_of_squares(size: Tensor) -> Tensor:
+    """A power of two near each size, or 1 for sizes that can be squared as they are."""
     near = (size <= _SQUARABLE) & (size >= 1.0 / _SQUARABLE)
     exponent = torch.frexp(size).exponent.clamp(-1000, 1000)
     power = torch.ldexp(torch.ones_like(size), exponent)

@@ -152,10 +152,12 @@ class Trainer(ABC):
         part, is_saved = self.part, self.saved.path is not None
         if part is None:
             rate = self.optimizer.param_groups[0]["lr"]
-            part = EpochPart(self.model, rate, self.state() if is_saved else None)
+            state = self.state() if is_saved else {"model": self.model.state_dict()}
+            part = EpochPart(rate, state)
         self.part, start = part, time.perf_counter() - part.seconds
         # Generators that a draw has set apart, whose size looked like a number of rows, meet again.
-        self.randomness.cpu = self.workers.from_first(lambda: self.randomness.cpu)
+        drawn = self.randomness
+        drawn.cpu, drawn.cuda = self.workers.from_first(lambda: (drawn.cpu, drawn.cuda))
         n, before = self.training.rows, self.step - part.batches
         try:
             for batch in self.training.epoch(self.epoch, part.batches):
@@ -173,8 +175,8 @@ class Trainer(ABC):
             self.finite.read()
             self.finite.check_weights(self.step - 1)
         except NotFinite as found:
-            self.model.load_state_dict(part.good)
-            if part.start is not None:
+            self.model.load_state_dict(part.start["model"])
+            if is_saved:
                 self.saved.save(part.start)
             raise Diverged(self._diverged(found, found.step - before)) from None
         finally:
@@ -316,7 +318,7 @@ class Trainer(ABC):
             scale_rates(self.optimizer, self.scheduler, mine / theirs)
         self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
         if state.get("part") is not None:  # which files of 0.2.0 do not have
-            self.part = EpochPart(self.model)
+            self.part = EpochPart(0.0, {})
             self.part.load(state["part"])
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:

@@ -15,6 +15,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.models.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged
+from reproduce.default_members import DefaultMembers
 from reproduce.linear import Linear
 from reproduce.runs import Settings
 
@@ -214,6 +215,7 @@ METHODS: dict[str, Method] = {
         ({"alternatives": 3}, {"alternatives": 1}, {"alternatives": 6, **_SIGNED_LOG}),
         **_ENSEMBLE,
     ),
+    "Members, default": Method(DefaultMembers, ("members",), grid={}, estimator=True),
     "GCM, 3 alternatives": _gcm_method(("implicit",), fixed={"form": "alternatives"}),
     "IGCM, 3 alternatives": _igcm_method(("implicit",), fixed={"alternatives": 3}),
     "IGCM, response and revenue": _igcm_method(

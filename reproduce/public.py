@@ -1,8 +1,8 @@
 """All methods on the public data sets: Table 3 of the paper, under several protocols.
 
 "confirmation" is "held-out" on further splits, which were not looked at when choices were made;
-"released" is the training code behind the paper's table, see `reproduce.released`, and "changes"
-that with one change at a time.
+"members" are members with their defaults on the splits of both; "released" is the training code
+behind the paper's table, see `reproduce.released`, and "changes" that with one change at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from reproduce.tasks import (
 )
 from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 
-HELD_OUT, PUBLISHED = methods_of("held-out"), methods_of("published")
+HELD_OUT, PUBLISHED, MEMBERS = map(methods_of, ("held-out", "published", "members"))
 #: First split of each protocol with random splits.
 FIRST_SPLIT = {"held-out": 0, "confirmation": 10}
 #: Rows of the training part that the search uses at most.
@@ -191,7 +191,7 @@ def _best_epoch(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce public`."""
-    protocols = [*FIRST_SPLIT, "published", "released", "changes"]
+    protocols = [*FIRST_SPLIT, "members", "published", "released", "changes"]
     parser.add_argument("--protocol", choices=protocols, default="held-out")
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=None)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=None)
@@ -215,10 +215,13 @@ def main(arguments: argparse.Namespace) -> None:
         shown = released_tables.report(table, protocol)
     else:
         published = protocol == "published"
+        known, make = {
+            "published": (PUBLISHED, published_fits),
+            "members": (MEMBERS, member_fits),
+        }.get(protocol, (HELD_OUT, held_out_fits))
         _restrict(arguments, "datasets", PUBLISHED_TASKS if published else list(TASKS))
-        _restrict(arguments, "methods", PUBLISHED if published else HELD_OUT)
-        fits = published_fits(arguments) if published else held_out_fits(arguments)
-        table = run_fits(path, fits, run, arguments)
+        _restrict(arguments, "methods", known)
+        table = run_fits(path, make(arguments), run, arguments)
         shown = own_scores(table)
     print(f"\nProtocol {protocol}\n\n{shown}")
     print(f"\nwritten: {path}")
@@ -245,6 +248,21 @@ def published_fits(arguments: argparse.Namespace) -> list[Fit]:
         )
         for name in arguments.datasets
         for seed in range(1 if quick else arguments.seeds)
+        for method in arguments.methods
+    ]
+
+
+def member_fits(arguments: argparse.Namespace) -> list[Fit]:
+    """Members with their defaults on the random splits of the other protocols."""
+    seeds = 1 if arguments.quick else arguments.seeds
+    return [
+        Fit(
+            *("public", name, "default", "held-out", str(split), split, method),
+            as_json(training_settings(TASKS[name], method, arguments.quick)),
+        )
+        for name in arguments.datasets
+        for first in FIRST_SPLIT.values()
+        for split in range(first, first + seeds)
         for method in arguments.methods
     ]
 

@@ -246,6 +246,11 @@ def finals(results: Results) -> pd.DataFrame:
     return joined(results, FINALS_OF)
 
 
+def pooled(results: Results) -> pd.DataFrame:
+    """The held-out fits on the splits of both rounds, and those of members."""
+    return joined(results, ["public_held-out", "public_confirmation", "public_members"])
+
+
 def _survival(make: Callable[..., str]) -> Callable[..., str]:
     """Text of the survival tables of all data sets."""
     return lambda results, *of: make(joined(results, SURVIVAL), *of)
@@ -285,6 +290,8 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "survival_level": _survival(survival.level_with_first),
     "survival_splits": _survival(survival.splits),
     "survival_worth": _survival(survival.worth),
+    "pooled": lambda results, *metrics: search_tables.means(pooled(results), *metrics),
+    "pooled_differences": lambda results, *of: search_tables.differences(pooled(results), *of),
     "many_sets": lambda results, metric: many_sets.report(many(results), metric),
     "searched_differences": lambda results, *of: search_tables.differences(finals(results), *of),
 }

@@ -62,6 +62,7 @@ FILES = {
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
     "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
     "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
+    "public_members": ("public --protocol members", _planned("members", 20, _EVERY)),
     "open_tuning": ("open --tune", _planned("open", _TRIALS, _EVERY)),
     "open": ("open --tune", _planned("open", 5, _EVERY)),
     "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),

@@ -10,10 +10,10 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss
 from toys import DIVERGING, REAL, options, toy
 
-from pyro_gcm import audit_monotonicity
+from pyro_gcm import audit_monotonicity, fit_members
 from reproduce import public, quantile, runs, tasks, tuning
 from reproduce.arguments import Refused
-from reproduce.methods import METHODS, Rows, train
+from reproduce.methods import METHODS, Rows, rows_of, train
 from reproduce.public import candidates, published_settings
 from reproduce.runs import Fit, as_json
 from reproduce.tuning import VALIDATION_LOSS
@@ -230,6 +230,27 @@ def test_held_out_fits_are_at_the_best_of_the_six_trials(tmp_path, monkeypatch):
         public.held_out_fits(asked(tmp_path, *few))
 
 
+def test_members_are_fitted_on_the_splits_of_both_rounds_without_a_search(tmp_path):
+    some = ["--datasets", "adult", "compas", "--protocol", "members", "--seeds", "2"]
+    fits = public.member_fits(asked(tmp_path, *some, "--methods", "Members, default"))
+    assert {(f.method, f.protocol, f.variant, f.settings) for f in fits} == {
+        ("Members, default", "held-out", "default", "{}")
+    }
+    assert [(f.dataset, f.split, f.seed) for f in fits] == [
+        (name, str(n), n) for name in ("adult", "compas") for n in (0, 1, 10, 11)
+    ]
+
+
+def test_members_of_the_tables_are_those_of_the_library():
+    table = dataset("continuous")
+    learn, test = table.split(0)
+    made, _ = train("Members, default", rows_of(table, learn), {}, 3)
+    columns = table.x[learn], table.r[learn], table.y[learn]
+    ours = fit_members(*columns, response="continuous", seed=3, progress=False).model
+    at = table.x[test], table.r[test]
+    assert torch.equal(made.predict(*at), ours.predict(*at))
+
+
 @pytest.mark.parametrize("name", list(tasks.TASKS))
 def test_settings_of_table_5_are_those_of_the_paper(name):
     # Typed from the paper: hidden, N, D, epochs, optimiser, batch, learning rate.
@@ -265,12 +286,14 @@ def test_what_a_protocol_lacks_is_refused_by_name(tmp_path, monkeypatch):
 
 
 def test_the_commands_run_from_the_search_to_the_table(given, tmp_path, capsys):
-    few = ["--datasets", "compas", "auto_mpg", "--methods", "MM", "GCM", "--quick"]
-    for protocol in ("held-out", "confirmation", "published"):
-        public.main(asked(tmp_path, "--protocol", protocol, *few))
+    few = ["--datasets", "compas", "auto_mpg", "--quick"]
+    two = ["MM", "GCM"]
+    protocols = {"held-out": two, "confirmation": two, "published": two}
+    for protocol, names in {**protocols, "members": ["Members, default"]}.items():
+        public.main(asked(tmp_path, "--protocol", protocol, *few, "--methods", *names))
         table = runs.read_results(tmp_path / f"public_{protocol}.csv")
         assert set(table["dataset"]) == {"compas", "auto_mpg"}
-        assert set(table["method"]) == {"MM", "GCM"}
+        assert set(table["method"]) == set(names)
         assert np.isfinite(table["value"]).all()
         assert f"Protocol {protocol}" in capsys.readouterr().out
     assert len(runs.read_results(tmp_path / "public_tuning.csv")) == 4

@@ -248,7 +248,7 @@ def finals(results: Results) -> pd.DataFrame:
 
 def pooled(results: Results) -> pd.DataFrame:
     """The held-out fits on the splits of both rounds, and those of members."""
-    return joined(results, ["public_held-out", "public_confirmation", "public_members"])
+    return joined(results, ["public_members", "public_held-out", "public_confirmation"])
 
 
 def _survival(make: Callable[..., str]) -> Callable[..., str]:

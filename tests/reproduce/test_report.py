@@ -166,7 +166,7 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
 
 
 def test_quick_and_partial_results_are_told(tmp_path, filled):
-    quick = [row(settings='{"epochs":1,"rows":200}')]
+    quick = [row(split="10", settings='{"epochs":1,"rows":200}')]
     write(tmp_path, "public_confirmation", quick)
     head = text_of(tmp_path).split("## Verdict")[0]
     assert "**Fits of `--quick`, whose scores mean nothing: `public_confirmation.csv`.**" in head

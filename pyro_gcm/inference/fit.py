@@ -152,6 +152,8 @@ def fit(
     one_of("particles", particles, PARTICLES)
     standardize = flag("standardize", standardize)
     one_of("engine", engine, ["auto", "pyro"])
+    if data is None and isinstance(y, str):
+        raise TypeError(f"y names a column, {y!r}: give the table with its columns as data")
     if data is None:
         rows: TrainingData = DataInMemory(
             model, pair.missing, (x, r, y, c), sample_weight, validation

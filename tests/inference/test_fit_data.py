@@ -171,6 +171,11 @@ def test_without_any_rows() -> None:
         trained()
 
 
+def test_names_without_data() -> None:
+    with pytest.raises(TypeError, match="y names a column, 'sold': give the table with its"):
+        fit(GCM(2, 1), **NAMES)
+
+
 def test_outcomes_of_several_numbers_are_refused() -> None:
     model = GCM(2, 1, response="survival", seed=0)
     with pytest.raises(ValueError, match="y must be SurvivalTimes"):

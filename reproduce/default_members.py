@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -22,9 +22,8 @@ class DefaultMembers:
 
     def fit(self, x: Tensor, r: Tensor, y: Tensor) -> DefaultMembers:
         """Train on rows; returns itself."""
-        columns, response = (x, r, y), self.response
-        fitted = fit_members(*columns, response=response, seed=self.seed, progress=False)
-        self.model = fitted.model
+        options: dict[str, Any] = {"response": self.response, "seed": self.seed}
+        self.model = fit_members(x, r, y, **options, device="cpu", progress=False).model
         return self
 
     def predict(self, x: Tensor, r: Tensor) -> Tensor:

@@ -70,4 +70,4 @@ def report(table: pd.DataFrame, metric: str) -> str:
 
 
 def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"

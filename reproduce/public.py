@@ -196,7 +196,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=None)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=None)
     parser.add_argument(
-        "--seeds", type=positive_count, default=10, help="splits, or seeds on one split"
+        "--seeds", type=positive_count, default=10, help="splits of a round, or seeds on one split"
     )
     add_tune_argument(parser)
     add_run_arguments(parser)
@@ -214,12 +214,11 @@ def main(arguments: argparse.Namespace) -> None:
         table = run_fits(path, make(arguments), released.run, arguments, released.together)
         shown = released_tables.report(table, protocol)
     else:
-        published = protocol == "published"
-        known, make = {
-            "published": (PUBLISHED, published_fits),
-            "members": (MEMBERS, member_fits),
-        }.get(protocol, (HELD_OUT, held_out_fits))
-        _restrict(arguments, "datasets", PUBLISHED_TASKS if published else list(TASKS))
+        tasks, known, make = {
+            "published": (PUBLISHED_TASKS, PUBLISHED, published_fits),
+            "members": (list(TASKS), MEMBERS, member_fits),
+        }.get(protocol, (list(TASKS), HELD_OUT, held_out_fits))
+        _restrict(arguments, "datasets", tasks)
         _restrict(arguments, "methods", known)
         table = run_fits(path, make(arguments), run, arguments)
         shown = own_scores(table)
@@ -255,14 +254,14 @@ def published_fits(arguments: argparse.Namespace) -> list[Fit]:
 def member_fits(arguments: argparse.Namespace) -> list[Fit]:
     """Members with their defaults on the random splits of the other protocols."""
     seeds = 1 if arguments.quick else arguments.seeds
+    splits = sorted({first + at for first in FIRST_SPLIT.values() for at in range(seeds)})
     return [
         Fit(
             *("public", name, "default", "held-out", str(split), split, method),
             as_json(training_settings(TASKS[name], method, arguments.quick)),
         )
         for name in arguments.datasets
-        for first in FIRST_SPLIT.values()
-        for split in range(first, first + seeds)
+        for split in splits
         for method in arguments.methods
     ]
 

@@ -55,7 +55,10 @@ class TrainingData(ABC):
                 "validation must be a share of the rows in [0, 1) or rows (x, r, y) or (x, r, y, "
                 f"c), got {kind(validation)}"
             )
-        self.given, self.share = self._checked(*validation), 0.0
+        try:
+            self.given, self.share = self._checked(*validation), 0.0
+        except ValueError as error:
+            raise ValueError(f"validation: {error}") from error
 
     def _checked(self, *columns: ArrayLike) -> dict[str, Tensor]:
         return checked_data(self.model, *columns, required=_ALL, missing=self.missing, device=_CPU)

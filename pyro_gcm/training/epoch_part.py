@@ -12,8 +12,8 @@ class EpochPart:
     """The part of an epoch that is done.
 
     :param rate: the learning rate at its start.
-    :param start: what is put back if it fails: the state of the run at its start, or, where no file
-        is written, that of the model alone.
+    :param start: the state of the run at its start, or only that of the model where no file is
+        written. If the epoch fails, the model gets its weights back, and the file this state.
     """
 
     def __init__(self, rate: float, start: dict[str, Any]) -> None:
@@ -25,6 +25,9 @@ class EpochPart:
         """Plain data and tensors."""
         return dict(vars(self))
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
-        vars(self).update(state)
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> EpochPart:
+        """The part that has a state."""
+        part = cls.__new__(cls)
+        vars(part).update(state)
+        return part

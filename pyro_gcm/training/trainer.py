@@ -113,7 +113,8 @@ class Trainer(ABC):
         from tqdm.auto import tqdm
 
         epochs = self.options.epochs
-        same = {**self.identity, "patience": self.options.patience}
+        options = {"patience": self.options.patience, "device": self.options.target.type}
+        same = {**self.identity, **options}
         self.workers.start_alike(self.model.state_dict(), same)
         if self.saved_state is not None:
             self.load_state(self.saved_state)
@@ -318,8 +319,7 @@ class Trainer(ABC):
             scale_rates(self.optimizer, self.scheduler, mine / theirs)
         self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
         if state.get("part") is not None:  # which files of 0.2.0 do not have
-            self.part = EpochPart(0.0, {})
-            self.part.load(state["part"])
+            self.part = EpochPart.of(state["part"])
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:
             for mean, value in zip(self.average.mean, state["average"], strict=True):

@@ -86,3 +86,13 @@ def test_the_search_says_what_its_section_says(results):
         if cell.startswith("-") and "*" in cell
     ]
     assert starred == [("XGBoost", 3)]  # on Blog Feedback
+
+
+def test_no_neural_method_is_ahead_of_members_on_twenty_splits(results):
+    rows = report.pooled(results)
+    for metrics in (("AUC", "RMSE"), ("log score",)):
+        table = search_tables.differences(rows, "Members, default", *metrics)
+        for line in table.splitlines()[2:]:
+            method, *cells = line.strip("| ").split(" | ")
+            ahead = [cell for cell in cells if cell.startswith("-") and "*" in cell]
+            assert not ahead or method == "HistGradientBoosting", line

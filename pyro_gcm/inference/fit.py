@@ -153,7 +153,10 @@ def fit(
     standardize = flag("standardize", standardize)
     one_of("engine", engine, ["auto", "pyro"])
     if data is None and isinstance(y, str):
-        raise TypeError(f"y names a column, {y!r}: give the table with its columns as data")
+        raise TypeError(
+            f"y must be a numeric array or tensor, got str {y!r}; "
+            "to name a column, give the table that has it as data"
+        )
     if data is None:
         rows: TrainingData = DataInMemory(
             model, pair.missing, (x, r, y, c), sample_weight, validation

@@ -172,7 +172,7 @@ def test_without_any_rows() -> None:
 
 
 def test_names_without_data() -> None:
-    with pytest.raises(TypeError, match="y names a column, 'sold': give the table with its"):
+    with pytest.raises(TypeError, match="got str 'sold'; to name a column, give the table"):
         fit(GCM(2, 1), **NAMES)
 
 

@@ -16,6 +16,7 @@ import pytest
 def figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(plt, "show", lambda *args, **options: pytest.fail("a figure was shown"))
     settings = dict(plt.rcParams)
+    plt.close("all")  # what tests elsewhere have left open
     yield
     plt.close("all")
     assert dict(plt.rcParams) == settings

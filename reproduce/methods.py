@@ -93,15 +93,15 @@ def levels(name: str, *values: Any) -> Levels:
     return tuple({name: value} for value in values)
 
 
-def _seeded(make: Callable[..., Any]) -> Callable[..., Any]:
+def seeded(make: Callable[..., Any]) -> Callable[..., Any]:
     """A maker of a module, the weights drawn from a seed."""
 
-    def seeded(*sizes: Any, seed: int, **options: Any) -> Any:
+    def made(*sizes: Any, seed: int, **options: Any) -> Any:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return make(*sizes, **options)
 
-    return seeded
+    return made
 
 
 #: Forms of GCM: the paper's, that with alternatives, and that with splines of the revenues as well.
@@ -128,7 +128,7 @@ def _with_noise(x_dim: int, options: Settings) -> Settings:
     noise = options.pop("noise", None)
     if noise is not None:
         size = {"hidden": options["hidden"]} if "hidden" in options else {}
-        options["response"] = _seeded(Continuous)(x_dim, **size, noise=noise, seed=options["seed"])
+        options["response"] = seeded(Continuous)(x_dim, **size, noise=noise, seed=options["seed"])
     return options
 
 
@@ -137,7 +137,7 @@ _PUBLIC = ("held-out", "published")
 
 def _network(make: Callable[..., Any], own: Levels, *more: str, **attributes: Any) -> Method:
     """A network of the comparison; `more` are experiments beyond those that have all networks."""
-    return Method(_seeded(make), (*_PUBLIC, "quantile", *more), own, **attributes)
+    return Method(seeded(make), (*_PUBLIC, "quantile", *more), own, **attributes)
 
 
 def _booster(

@@ -20,7 +20,7 @@ from pyro_gcm import GCM, baselines, data, fit_members
 from pyro_gcm.training import Diverged
 from reproduce.arguments import Refused, positive_count
 from reproduce.markdown import NOT_RUN, markdown
-from reproduce.methods import Predictor, Rows, rows_of
+from reproduce.methods import Predictor, Rows, rows_of, seeded
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import distribution_scores
 from reproduce.tables import every_metric
@@ -54,6 +54,14 @@ def _boosting(
     return model.fit(rows.x, rows.r, rows.y), 0
 
 
+def _network(make: Callable[..., Any], rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
+    sizes = rows.x.shape[1], rows.r.shape[1]
+    model = seeded(make)(*sizes, response=rows.response, seed=seed)
+    columns = rows.x, rows.r, rows.y
+    result = baselines.fit(model, *columns, seed=seed, device=device, progress=False)
+    return model, result.best_epoch
+
+
 def _gcm(rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
     model = GCM(rows.x.shape[1], rows.r.shape[1], response=rows.response, seed=seed)
     columns = rows.x, rows.r, rows.y
@@ -67,6 +75,16 @@ def _members(rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
     return fitted.model, fitted.result.best_epoch
 
 
+#: The neural methods that the paper compares with.
+NETWORKS = {
+    "PosNN": baselines.PosNN,
+    "MM": baselines.MM,
+    "SMM": baselines.SMM,
+    "CMNN": baselines.CMNN,
+    "SMNN": baselines.SMNN,
+    "Hint": baselines.Hint,
+    "PWL": baselines.PWL,
+}
 #: Name -> method. The options of a booster are no settings: one thread, and no output.
 METHODS = {
     "HistGradientBoosting": Default(partial(_boosting, "sklearn", {}), "sklearn"),
@@ -75,6 +93,7 @@ METHODS = {
     "CatBoost": Default(partial(_boosting, "catboost", {"thread_count": 1}), "catboost"),
     "Members": Default(_members, "pyro_gcm", density=True),
     "GCM": Default(_gcm, "pyro_gcm", density=True),
+    **{name: Default(partial(_network, make), "pyro_gcm") for name, make in NETWORKS.items()},
 }
 
 

@@ -21,6 +21,7 @@ FEWEST = 5
 def gains(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     """What members gain on every data set: a row a data set, a column a method.
 
+    :param table: of experiments that each have members on the splits of their other methods.
     :param metric: "error", log of the ratio of 1 - AUC or of RMSE, the other's over that of
         members; or "log score", the difference in nats a row. Means are over the splits that both
         methods have.
@@ -28,10 +29,10 @@ def gains(table: pd.DataFrame, metric: str) -> pd.DataFrame:
     metrics = ("AUC", "RMSE") if metric == "error" else (metric,)
     rows = table[table["metric"].isin(metrics)]
     kinds = dict(zip(rows["dataset"], rows["metric"], strict=True))
-    values = samples(rows, ["method", "dataset"])
+    values = samples(rows, ["experiment", "method", "dataset"])
     found: dict[str, dict[str, float]] = {}
-    for (method, name), other in values.items():
-        ours = values.get((REFERENCE, name))
+    for (experiment, method, name), other in values.items():
+        ours = values.get((experiment, REFERENCE, name))
         if method == REFERENCE or ours is None:
             continue
         both = pd.concat([ours, other], axis=1, join="inner", keys=["ours", "other"]).dropna()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import many_sets, quoted, report, search_tables
+from reproduce import many_sets, quoted, released_tables, report, search_tables
 from reproduce.results import RESULTS
 
 ROOT = Path(__file__).parents[2]
@@ -96,3 +96,11 @@ def test_no_neural_method_is_ahead_of_members_on_twenty_splits(results):
             method, *cells = line.strip("| ").split(" | ")
             ahead = [cell for cell in cells if cell.startswith("-") and "*" in cell]
             assert not ahead or method == "HistGradientBoosting", line
+
+
+def test_two_changes_put_gcm_and_igcm_last_on_compas(results):
+    table = results["public_changes"]
+    for change in released_tables.by_change(table, "compas"):
+        places = [released_tables.place_after(table, "compas", change, m) for m in ("GCM", "IGCM")]
+        last = change in ("weights that learn", "all of them")
+        assert (sorted(places) == ["8", "9"]) == last, (change, places)

@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import sys
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -127,6 +128,7 @@ def test_methods_have_their_defaults(monkeypatch):
     monkeypatch.setattr(untouched.baselines, "MonotoneBoosting", stop)
     monkeypatch.setattr(untouched, "GCM", recorded(untouched.GCM))
     monkeypatch.setattr(untouched.pyro_gcm, "fit", stop)
+    monkeypatch.setattr(untouched.baselines, "fit", stop)
     monkeypatch.setattr(untouched, "fit_members", stop)
     found = {}
     for method in untouched.METHODS:
@@ -141,6 +143,23 @@ def test_methods_have_their_defaults(monkeypatch):
     assert found["CatBoost"] == [{**boosting, "thread_count": 1}]
     assert found["Members"] == [{"response": "binary", **fit}]
     assert found["GCM"] == [{"response": "binary", "seed": 3}, fit]
+    assert all(found[method] == [fit] for method in untouched.NETWORKS)
+
+
+@pytest.mark.parametrize("method", untouched.NETWORKS)
+def test_networks_have_the_options_of_their_classes(method, monkeypatch):
+    class Stop(Exception):
+        pass
+
+    def stop(*arguments, **named):
+        assert named == {"response": "binary"}
+        raise Stop
+
+    monkeypatch.setitem(
+        untouched.METHODS, method, untouched.Default(partial(untouched._network, stop), "pyro_gcm")
+    )
+    with pytest.raises(Stop):
+        untouched.run(study_fit(method))
 
 
 def study_fit(method, dataset="fair", seed=0):

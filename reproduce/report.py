@@ -110,7 +110,7 @@ def read(folder: Path, device: str = "cpu") -> Results:
                 table = table[table["device"] == device]
             if name not in MANY_SETTINGS:
                 _check_settings(table, path)
-            if name == "ablation":
+            if name.startswith("ablation"):
                 table = ablation.with_sizes(table)
         if len(table):
             results[name] = table.reset_index(drop=True)

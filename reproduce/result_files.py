@@ -68,6 +68,7 @@ FILES = {
     "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
     "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
     "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
+    "ablation_released": ("ablation --protocol released", len(ablation.released_fits(10, False))),
     "timing": ("timing", 0),
     "auctions": ("auctions", 5),
     **{
@@ -101,4 +102,4 @@ GROWING = (
 )
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
-MANY_SETTINGS |= {"ablation", "timing", "public_released", "public_changes"}
+MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", "public_changes"}

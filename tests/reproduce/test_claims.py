@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from reproduce import many_sets, quoted, released_tables, report, search_tables, untouched
+from reproduce import (
+    ablation,
+    many_sets,
+    quoted,
+    released_tables,
+    report,
+    search_tables,
+    untouched,
+)
 from reproduce.results import RESULTS
 
 ROOT = Path(__file__).parents[2]
@@ -107,3 +115,26 @@ def test_two_changes_put_gcm_and_igcm_last_on_compas(results):
         places = [released_tables.place_after(table, "compas", change, m) for m in ("GCM", "IGCM")]
         last = change in ("weights that learn", "all of them")
         assert (sorted(places) == ["8", "9"]) == last, (change, places)
+
+
+def test_only_weights_that_learn_and_all_changes_take_the_first_place_from_igcm_on_adult(results):
+    table = results["public_changes"]
+    places = {
+        change: tuple(
+            int(released_tables.place_after(table, "adult", change, m)) for m in ("GCM", "IGCM")
+        )
+        for change in released_tables.by_change(table, "adult")
+    }
+    assert places.pop("weights that learn") == (6, 3)
+    assert places.pop("all of them") == (9, 8)
+    assert {igcm for _, igcm in places.values()} == {1}, places
+
+
+def test_the_released_ablation_meets_the_paper_and_has_no_better_northeast(results):
+    table = results["ablation_released"]
+    apart = {m: ablation.report(table, "published", m).count("†") for m in ("GCM", "IGCM")}
+    assert apart == {"GCM": 0, "IGCM": 2}
+    for line in ablation.effects(table).splitlines()[2:]:
+        if "ours" in line:
+            mean, half = map(float, line.split("|")[-2].split("±"))
+            assert mean < half

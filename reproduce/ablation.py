@@ -10,12 +10,11 @@ import json
 
 import pandas as pd
 
-from reproduce import released
+from reproduce import published, released
 from reproduce.arguments import positive_count
 from reproduce.intervals import mean_interval
 from reproduce.markdown import NOT_RUN, beside, markdown, number, shown
 from reproduce.methods import methods_of
-from reproduce.public import published_settings, run
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
 from reproduce.tables import intervals, paper_cells
 from reproduce.tasks import PAPER
@@ -30,16 +29,17 @@ ABLATED = methods_of("ablation")
 def fits(seeds: int, variants: list[str], quick: bool) -> list[Fit]:
     """Every cell, under the published protocol, the other settings those of Table 5."""
     sizes = [(d, n) for d in LATENT_DIMENSIONS for n in SAMPLE_NUMBERS]
-    cells = []
-    for seed in range(1 if quick else seeds):
-        for variant in variants:
-            for method in ABLATED:
-                for d, n in sizes[:: 5 if quick else 1]:
-                    settings = _settings(method, d, n, quick)
-                    cells.append(
-                        Fit("ablation", "adult", variant, "published", "0", seed, method, settings)
-                    )
-    return cells
+    return [
+        published.fit_of("ablation", "adult", variant, seed, method, settings)
+        for seed in range(1 if quick else seeds)
+        for variant in variants
+        for method in ABLATED
+        for d, n in sizes[:: 5 if quick else 1]
+        for settings in [
+            published.settings_of("adult", method, quick)
+            | {"z_dim": d, "num_particles": n, "num_samples": n}
+        ]
+    ]
 
 
 def released_fits(seeds: int, quick: bool) -> list[Fit]:
@@ -55,12 +55,6 @@ def released_fits(seeds: int, quick: bool) -> list[Fit]:
         ]
         for seed in range(2 if quick else seeds)
     ]
-
-
-def _settings(method: str, latent: int, samples: int, quick: bool) -> str:
-    settings = json.loads(published_settings("adult", method, quick))
-    sizes = {"z_dim": latent, "num_particles": samples, "num_samples": samples}
-    return as_json({**settings, **sizes})
 
 
 def with_sizes(table: pd.DataFrame) -> pd.DataFrame:
@@ -136,7 +130,7 @@ def main(arguments: argparse.Namespace) -> None:
     else:
         path = arguments.output / "ablation.csv"
         cells = fits(arguments.seeds or 3, arguments.variants, arguments.quick)
-        results = run_fits(path, cells, run, arguments)
+        results = run_fits(path, cells, published.run, arguments)
     table = with_sizes(results)
     for variant, method in sorted(set(zip(table["variant"], table["method"], strict=True))):
         print(f"\nAUC of {method}, label {variant}, best epoch on the test rows")

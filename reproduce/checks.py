@@ -1,4 +1,4 @@
-"""Linear models and untuned boosting on the published split, of all inputs and of r alone.
+"""Linear models and untuned boosting on the published rows, with all inputs and with r alone.
 
 They show how much of a score of the published protocol needs x, or more than a straight line.
 """
@@ -9,10 +9,10 @@ import argparse
 
 from reproduce.arguments import positive_count
 from reproduce.methods import METHODS, methods_of
-from reproduce.public import run, training_settings
-from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
+from reproduce.published import fit_of, run, settings_of
+from reproduce.runs import Fit, add_run_arguments, run_fits
 from reproduce.tables import own_scores
-from reproduce.tasks import PUBLISHED_TASKS, TASKS, published_split
+from reproduce.tasks import PUBLISHED_TASKS
 
 CHECKS = methods_of("checks")
 
@@ -20,10 +20,7 @@ CHECKS = methods_of("checks")
 def fits(datasets: list[str], seeds: int, quick: bool) -> list[Fit]:
     """Every check of every data set; only boosting, which stops early, depends on the seed."""
     return [
-        Fit(
-            *("checks", name, "published", "published", published_split(name), seed, method),
-            as_json(training_settings(TASKS[name], method, quick)),
-        )
+        fit_of("checks", name, "published", seed, method, settings_of(name, method, quick))
         for name in datasets
         for method in CHECKS
         for seed in range(seeds if METHODS[method].trees and not quick else 1)

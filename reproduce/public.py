@@ -1,7 +1,8 @@
 """All methods on the public data sets: Table 3 of the paper, under several protocols.
 
 "confirmation" is "held-out" on further splits, which were not looked at when choices were made;
-"members" are members with their defaults on the splits of both; "released" is the training code
+"members" are members with their defaults on the splits of both; "published" is the training of this
+library on what the paper's code reads, see `reproduce.published`; "released" is the training code
 behind the paper's table, see `reproduce.released`, and "changes" that with one change at a time.
 """
 
@@ -13,30 +14,29 @@ import time
 
 import numpy as np
 import torch
-from sklearn.metrics import log_loss, mean_squared_error, root_mean_squared_error
+from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
 
 from pyro_gcm import audit_monotonicity, data
 from pyro_gcm.training import Diverged
-from reproduce import released, released_tables
+from reproduce import published, released, released_tables
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import (
     METHODS,
     Predictor,
-    check_weights,
+    least_squares,
     methods_of,
     rows_of,
     train,
 )
+from reproduce.released_rows import KNOWN_SPLITS
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
-from reproduce.scores import binary_scores
+from reproduce.scores import point_scores
 from reproduce.tables import own_scores
 from reproduce.tasks import (
     PUBLISHED_TASKS,
     TASKS,
     Task,
-    paper_hyperparameters,
-    published_split,
     rows_of_fit,
 )
 from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
@@ -71,34 +71,12 @@ def training_settings(task: Task, method: str, quick: bool) -> Settings:
         "validation": 0.1,
     }
     if METHODS[method].latent:
-        base |= {"num_particles": 16, **_least_squares(task, method)}
+        base |= {"num_particles": 16, **least_squares(task.metric, method)}
     return {**base, **QUICK} if quick else base
 
 
-def _least_squares(task: Task, method: str) -> Settings:
-    """For RMSE, the mean outside the logarithm, as in the paper's appendix D.3, and one spread.
-
-    The importance-weighted bound fits a mixture over z: a better density, a worse mean.
-    """
-    if task.metric != "RMSE":
-        return {}
-    bound = {} if METHODS[method].fixed.get("objective") == "paper" else {"elbo": "elbo"}
-    return {"noise": "constant", **bound}
-
-
-def published_settings(name: str, method: str, quick: bool) -> str:
-    """The hyperparameters of the paper's Table 5, for every method, as JSON."""
-    settings = paper_hyperparameters(name)
-    if METHODS[method].latent:
-        settings["num_samples"] = settings["num_particles"]  # the paper predicts with them, too
-        settings |= _least_squares(TASKS[name], method)
-    else:
-        del settings["num_particles"], settings["z_dim"]
-    return as_json({**settings, **(QUICK if quick else {})})
-
-
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """One fit of any protocol; NaN where it diverged."""
+    """One fit on a random split; NaN where it diverged."""
     dataset, learn, test, settings = rows_of_fit(fit)
     if fit.protocol == "tuning":
         learn = learn[:SEARCH_ROWS]
@@ -106,8 +84,6 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         learn, test = learn[:size], learn[size:]
     start = time.perf_counter()
     try:
-        if fit.protocol == "published" and not METHODS[fit.method].estimator:
-            return _best_epoch(fit, dataset, learn, test, settings, device)
         rows = rows_of(dataset, learn)
         model, history = train(fit.method, rows, settings, fit.seed, device=device)
     except Diverged:
@@ -119,7 +95,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     if fit.protocol == "tuning":
         scores = {VALIDATION_LOSS: _validation_loss(dataset, prediction, test)}
     else:
-        scores = scores_of(dataset, prediction, test)
+        scores = point_scores(dataset.response, prediction, dataset.y[test].numpy())
     if fit.protocol == "held-out":
         scores["violation rate"] = _violation_rate(dataset, model, test, device)
     return {**scores, "seconds": seconds, "epochs": epochs}
@@ -129,14 +105,6 @@ def _predict(dataset: data.Dataset, model: Predictor, test: Tensor, device: str)
     x, r = dataset.x[test].to(device), dataset.r[test].to(device)
     prediction: np.ndarray = model.predict(x, r).double().cpu().numpy()
     return prediction
-
-
-def scores_of(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> dict[str, float]:
-    """Scores of a prediction of some rows: all metrics of a binary y, RMSE of another."""
-    y = dataset.y[test].numpy()
-    if dataset.response == "binary":
-        return binary_scores(prediction, y)
-    return {"RMSE": root_mean_squared_error(y, prediction)}
 
 
 def _validation_loss(dataset: data.Dataset, prediction: np.ndarray, test: Tensor) -> float:
@@ -159,36 +127,6 @@ def _violation_rate(dataset: data.Dataset, model: Predictor, test: Tensor, devic
     return audit.rate
 
 
-def _best_epoch(
-    fit: Fit,
-    dataset: data.Dataset,
-    learn: Tensor,
-    test: Tensor,
-    settings: Settings,
-    device: str,
-) -> Scores:
-    """The metric at the epoch where it is best on the test rows, and at the last one."""
-    task = TASKS[fit.dataset]
-    steps = math.ceil(len(learn) / settings["batch_size"])
-    curve: list[float] = []
-
-    def watch(step: int, model: Predictor) -> None:
-        if step and step % steps == 0:
-            check_weights(model)
-            prediction = _predict(dataset, model, test, device)
-            curve.append(scores_of(dataset, prediction, test)[task.metric])
-
-    start = time.perf_counter()
-    train(fit.method, rows_of(dataset, learn), settings, fit.seed, device=device, watch=watch)
-    best = (np.argmin if task.lower_is_better else np.argmax)(curve)
-    return {
-        task.metric: curve[best],
-        f"{task.metric}, last epoch": curve[-1],
-        "seconds": time.perf_counter() - start,
-        "epochs": int(best) + 1,
-    }
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce public`."""
     protocols = [*FIRST_SPLIT, "members", "published", "released", "changes"]
@@ -207,15 +145,19 @@ def main(arguments: argparse.Namespace) -> None:
     protocol = arguments.protocol
     path = arguments.output / f"public_{protocol}.csv"
     if protocol in ("released", "changes"):
-        known = PUBLISHED_TASKS if protocol == "released" else list(released.KNOWN_SPLITS)
+        known = PUBLISHED_TASKS if protocol == "released" else list(KNOWN_SPLITS)
         _restrict(arguments, "datasets", known)
         _restrict(arguments, "methods", list(released.FORMS))
         make = released.fits if protocol == "released" else released.changed
         table = run_fits(path, make(arguments), released.run, arguments, released.together)
         shown = released_tables.report(table, protocol)
+    elif protocol == "published":
+        _restrict(arguments, "datasets", PUBLISHED_TASKS)
+        _restrict(arguments, "methods", PUBLISHED)
+        asked = arguments.datasets, arguments.methods, arguments.seeds, arguments.quick
+        shown = own_scores(run_fits(path, published.fits(*asked), published.run, arguments))
     else:
         tasks, known, make = {
-            "published": (PUBLISHED_TASKS, PUBLISHED, published_fits),
             "members": (list(TASKS), MEMBERS, member_fits),
         }.get(protocol, (list(TASKS), HELD_OUT, held_out_fits))
         _restrict(arguments, "datasets", tasks)
@@ -235,20 +177,6 @@ def _restrict(arguments: argparse.Namespace, option: str, known: list[str]) -> N
         raise Refused(
             f"--{option} {' '.join(strange)}: protocol {arguments.protocol} has {', '.join(known)}"
         )
-
-
-def published_fits(arguments: argparse.Namespace) -> list[Fit]:
-    """Every method on the split of the literature, or on one random split where there is none."""
-    quick = arguments.quick
-    return [
-        Fit(
-            *("public", name, "published", "published", published_split(name), seed, method),
-            published_settings(name, method, quick),
-        )
-        for name in arguments.datasets
-        for seed in range(1 if quick else arguments.seeds)
-        for method in arguments.methods
-    ]
 
 
 def member_fits(arguments: argparse.Namespace) -> list[Fit]:

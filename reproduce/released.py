@@ -11,19 +11,18 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm import data
 from reproduce.released_baselines import CMNN, MLP, MM, PWL, SMM, SMNN, Hint, PosNN
 from reproduce.released_costs import GCM, IGCM
 from reproduce.released_forms import Form
-from reproduce.released_training import Part, scores, train
+from reproduce.released_rows import Part, rows_of, unit_of_y
+from reproduce.released_training import scores, train
 from reproduce.runs import Fit, Scores, Settings, as_json
-from reproduce.tasks import TASKS, load, paper_hyperparameters
+from reproduce.tasks import TASKS, paper_hyperparameters
 
 #: Name in the tables -> network.
 FORMS: dict[str, type[Form]] = {
@@ -43,8 +42,6 @@ CONFIGURATIONS: dict[str, Settings] = {
         "auto_mpg": ("signs", 16, 0.01, 0.99, 121, 6),
     }.items()
 }
-#: Data sets whose training and test rows are known to be the paper's.
-KNOWN_SPLITS = ("adult", "compas", "auto_mpg")
 #: Dimension of z in the code, unless a call says otherwise.
 Z_DIM = 4
 #: One change from the released protocol to an ordinary one, by name; the last makes all of them.
@@ -154,7 +151,7 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
             [scores(p, y, binary) for p, y in zip(parts, (chosen_on.y, test.y), strict=True)]
         )
     seconds = (time.perf_counter() - start) / len(group)
-    unit = 10.0 if fit.dataset == "auto_mpg" else 1.0
+    unit = unit_of_y(fit.dataset)
     results = []
     for place in range(len(group)):
         curve = [epoch[0][place][task.metric] for epoch in history]
@@ -164,47 +161,6 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
         extra = {f"{task.metric}, last epoch": last, "seconds": seconds, "epochs": best + 1}
         results.append({**found, **extra})
     return results
-
-
-@lru_cache(maxsize=2)
-def rows_of(name: str, label: str = "published", scaling: str = "released") -> tuple[Part, Part]:
-    """Training and test rows as the released code reads them.
-
-    Those of Adult, COMPAS and Auto MPG are the released ones; Adult's are the last fifth of the
-    permutation of numpy's `RandomState(0)`, and so are those of the other sets without a split in
-    the literature, which is a guess.
-    """
-    dataset = load(name, "published")
-    if dataset.fixed is not None:
-        learn, test = dataset.fixed_split()
-    else:
-        order = torch.from_numpy(np.random.RandomState(0).permutation(len(dataset.y)))
-        learn, test = order[: int(0.8 * len(order))], order[int(0.8 * len(order)) :]
-    x, r, y = dataset.x, _signed(dataset), dataset.y
-    if label == "right" and name == "adult":
-        y = load(name, "default").y
-    if name == "blog":
-        x = (1.0 + 20.0 * x).log()
-    if name == "auto_mpg":
-        y = y / 10.0
-    if scaling == "standard":
-        x, r = (_standardised(part, learn) for part in (x, r))
-    columns = [part.float() for part in (x, r, y)]
-    return tuple(Part(*(part[index] for part in columns)) for index in (learn, test))  # type: ignore[return-value]
-
-
-def _signed(dataset: data.Dataset) -> Tensor:
-    """Revenues with the signs of the released code, where a falling one is below 0."""
-    return dataset.r - torch.tensor([float(n.startswith("-")) for n in dataset.r_names]) * (
-        dataset.r.min() >= 0.0
-    )
-
-
-def _standardised(columns: Tensor, learn: Tensor) -> Tensor:
-    """Columns with mean 0 and standard deviation 1 in the training rows; constant ones at 0."""
-    known = columns[learn]
-    spread = known.std(0)
-    return (columns - known.mean(0)) / torch.where(spread > 0.0, spread, 1.0)
 
 
 def _some(part: Part, rows: slice | Tensor) -> Part:

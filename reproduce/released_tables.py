@@ -11,7 +11,8 @@ from scipy.stats import kendalltau
 
 from reproduce.intervals import Interval, mean_interval, meet, samples
 from reproduce.markdown import NOT_RUN, beside, grid, markdown, number, shown
-from reproduce.released import CHANGES, FORMS, KNOWN_SPLITS, Z_DIM, changes_of, settings_of
+from reproduce.released import CHANGES, FORMS, Z_DIM, changes_of, settings_of
+from reproduce.released_rows import KNOWN_SPLITS
 from reproduce.tables import paper_table_3
 from reproduce.tasks import TASKS, own_metric
 

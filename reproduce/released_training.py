@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from reproduce.released_costs import TEST_DRAWS
 from reproduce.released_forms import Form, Parameters, Sizes
+from reproduce.released_rows import Part
 
 Array = npt.NDArray[Any]
 #: Of the gradient, elementwise; weight of the sum of squares of all parameters.
@@ -26,18 +26,6 @@ CLIP, L2 = 1.0, 1e-6
 SIGN_EPSILON = 1e-7 / math.sqrt(1e-3)
 #: Numbers of a block of predictions.
 _BLOCK = 2_000_000
-
-
-@dataclass(frozen=True)
-class Part:
-    """Rows as a network reads them, float32: x [n, x_dim], r [n, r_dim], y [n]."""
-
-    x: Tensor
-    r: Tensor
-    y: Tensor
-
-    def __len__(self) -> int:
-        return len(self.y)
 
 
 class Stacked:

@@ -20,6 +20,7 @@ from reproduce import (
     untouched,
 )
 from reproduce.methods import METHODS, methods_of
+from reproduce.released_rows import KNOWN_SPLITS
 from reproduce.runs import Fit
 from reproduce.spaces import SEARCHED
 from reproduce.tasks import PUBLISHED_TASKS, TASKS
@@ -56,7 +57,7 @@ FILES = {
     ),
     "public_changes": (
         "public --protocol changes --seeds 5",
-        _released(released.changed, released.KNOWN_SPLITS, 5),
+        _released(released.changed, KNOWN_SPLITS, 5),
     ),
     "checks": ("checks", _CHECKS * _PAPER),
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),

@@ -48,6 +48,13 @@ def _average(values: list[Tensor]) -> Array:
     return average
 
 
+def point_scores(response: str, prediction: Array, y: Array) -> dict[str, float]:
+    """Scores of a prediction: all of a binary y, RMSE of a continuous one."""
+    if response == "binary":
+        return binary_scores(prediction, y)
+    return {"RMSE": root_mean_squared_error(y, prediction)}
+
+
 def binary_scores(probability: Array, y: Array) -> dict[str, float]:
     """AUC, accuracy, log score in nats a row, and calibration error of Pr(y = 1)."""
     return {

@@ -70,11 +70,6 @@ def load(name: str, variant: str) -> data.Dataset:
     return data.load(name, variant)
 
 
-def published_split(name: str) -> str:
-    """The split of the literature, "fixed", or "0" where there is none."""
-    return "fixed" if load(name, "published").fixed is not None else "0"
-
-
 def rows_of_fit(fit: Fit) -> tuple[data.Dataset, Tensor, Tensor, Settings]:
     """The data set of a fit, its training and test rows, and the settings of the method.
 

@@ -65,10 +65,12 @@ def igcm_terms(model: Any, *, generates: tuple[str, ...] = (), exact_kernel: boo
         cost = model.c_dist(z, covariates)
         if exact_kernel:
             return OrderEvent(cost, model.k_given(x, r))
-        p_k = model.k_dist(x) if generates else model.k_given(x, r)
-        k = weights.latent(
-            model.k_guide_dist(x, r, y), None if model.k_guide is None and not generates else p_k
-        )
+        p_k = None  # it cancels where the guide is that prior
+        if generates:
+            p_k = model.k_dist(x)
+        elif model.k_guide is not None:
+            p_k = model.k_given(x, r)
+        k = weights.latent(model.k_guide_dist(x, r, y), p_k)
         if "x" in generates:
             weights.observed(model.x_dist(z, k, x), x)
         if "r" in generates:

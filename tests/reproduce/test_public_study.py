@@ -1,20 +1,19 @@
 """The public data sets: what is trained on, what is scored, and with which settings."""
 
-import json
 import math
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.metrics import accuracy_score, log_loss
-from toys import DIVERGING, REAL, options, toy
+from sklearn.metrics import log_loss
+from toys import DIVERGING, options, toy
 
 from pyro_gcm import audit_monotonicity, fit_members
-from reproduce import public, quantile, runs, tasks, tuning
+from reproduce import public, quantile, released_rows, runs, tasks, tuning
 from reproduce.arguments import Refused
 from reproduce.methods import METHODS, Rows, rows_of, train
-from reproduce.public import candidates, published_settings
+from reproduce.public import candidates
 from reproduce.runs import Fit, as_json
 from reproduce.tuning import VALIDATION_LOSS
 
@@ -39,7 +38,8 @@ def given(monkeypatch):
 
     loaded = {kind: dataset(kind) for kind in ("binary", "continuous")}
     kinds = {"blog": "continuous", "auto_mpg": "continuous"}
-    monkeypatch.setattr(tasks, "load", lambda name, variant: loaded[kinds.get(name, "binary")])
+    for module in (tasks, released_rows):
+        monkeypatch.setattr(module, "load", lambda name, variant: loaded[kinds.get(name, "binary")])
     monkeypatch.setattr(public, "train", recorded)
     monkeypatch.setattr(public, "AUDITED_PAIRS", 50)
     return given
@@ -137,44 +137,11 @@ def test_the_validation_loss_is_that_of_the_unseen_rows(given, name, response):
     assert score == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize(("name", "response"), [("compas", "binary"), ("blog", "continuous")])
-def test_the_best_epoch_is_that_of_a_loop_by_hand(given, name, response):
-    more = {"epochs": 4, "learning_rate": 0.1}
-    settings = {k: v for k, v in {**SMALL, **more}.items() if k != "validation"}
-    one = Fit("public", name, "published", "published", "fixed", 0, "MLP", as_json(settings))
-    scores = public.run(one)
-    table = dataset(response)
-    learn, test = table.fixed_split()
-    assert given == [("MLP", learn.tolist())]
-    metric = tasks.TASKS[name].metric
-    curve = []
-
-    def at(step, model):
-        if step in (6, 12, 18, 24):  # 90 rows in batches of 16
-            p, y = model.predict(table.x[test], table.r[test]).double(), table.y[test]
-            if response == "binary":
-                curve.append(accuracy_score(y, p > 0.5))
-            else:
-                curve.append(float((p - y).square().mean().sqrt()))
-
-    rows = Rows(table.x[learn], table.r[learn], table.y[learn], response)
-    train("MLP", rows, settings, 0, watch=at)
-    assert len(set(curve)) > 1
-    best = max(curve) if response == "binary" else min(curve)
-    assert scores[metric] == pytest.approx(best)
-    assert scores[f"{metric}, last epoch"] == pytest.approx(curve[-1])
-    assert scores["epochs"] == curve.index(best) + 1
-
-
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
-@pytest.mark.parametrize(
-    ("protocol", "name"),
-    [("held-out", "blog"), ("tuning", "blog"), ("published", "blog"), ("published", "compas")],
-)
+@pytest.mark.parametrize(("protocol", "name"), [("held-out", "blog"), ("tuning", "blog")])
 @pytest.mark.filterwarnings("ignore:Encountered NaN")
 def test_a_diverged_fit_is_nan(given, protocol, name, method):
-    split = "fixed" if protocol == "published" else "0"
-    scores = public.run(fit(protocol, method, name=name, split=split, **DIVERGING, validation=0.0))
+    scores = public.run(fit(protocol, method, name=name, **DIVERGING, validation=0.0))
     metric = VALIDATION_LOSS if protocol == "tuning" else tasks.TASKS[name].metric
     assert math.isnan(scores[metric])
     assert set(scores) == {metric, "seconds", "epochs"}
@@ -189,19 +156,6 @@ def test_other_errors_are_not_taken_for_divergence(given, module, monkeypatch):
     of_quantile = Fit("e", "simulation", "default", "tuned", "", 0, "MLP", as_json({"steps": 2}))
     with pytest.raises(RuntimeError, match="out of memory"):
         module.run(fit("held-out") if module is public else of_quantile)
-
-
-def test_published_fits_use_the_fixed_split_where_there_is_one(tmp_path, monkeypatch):
-    tables = {"compas": dataset(), "adult": dataset(fixed=False)}
-    monkeypatch.setattr(tasks, "load", lambda name, variant: tables[name])
-    fits = public.published_fits(
-        asked(tmp_path, "--protocol", "published", "--datasets", "compas", "adult",
-                "--methods", "MLP", "GCM", "--seeds", "3")
-    )  # fmt: skip
-    assert {(f.dataset, f.split) for f in fits} == {("compas", "fixed"), ("adult", "0")}
-    assert {f.variant for f in fits} == {"published"}
-    assert [f.seed for f in fits if f.dataset == "adult" and f.method == "GCM"] == [0, 1, 2]
-    assert len(fits) == len(set(fits)) == 2 * 2 * 3
 
 
 def test_held_out_fits_are_at_the_best_of_the_six_trials(tmp_path, monkeypatch):
@@ -251,29 +205,6 @@ def test_members_of_the_tables_are_those_of_the_library():
     assert torch.equal(made.predict(*at), ours.predict(*at))
 
 
-@pytest.mark.parametrize("name", list(tasks.TASKS))
-def test_settings_of_table_5_are_those_of_the_paper(name):
-    # Typed from the paper: hidden, N, D, epochs, optimiser, batch, learning rate.
-    row = {
-        "adult": (16, 32, 4, 40, "adam", 256, 0.001),
-        "compas": (6, 32, 6, 200, "adam", 64, 0.01),
-        "diabetes": (16, 32, 4, 20, "sgd", 256, 0.3),
-        "blog": (16, 32, 4, 40, "adam", 256, 0.001),
-        "loan_psds": (16, 32, 4, 20, "adam", 512, 0.003),
-        "auto_mpg": (6, 32, 3, 120, "adam", 16, 0.01),
-    }[name]
-    names = "hidden", "num_particles", "z_dim", "epochs", "optimizer", "batch_size", "learning_rate"
-    paper = dict(zip(names, row, strict=True))
-    for method in ("GCM", "IGCM"):
-        ours = json.loads(published_settings(name, method, False))
-        squares = {"noise": "constant", "elbo": "elbo"} if name in ("blog", "auto_mpg") else {}
-        assert ours == {**paper, "num_samples": 32, **squares}
-    ours = json.loads(published_settings("blog", "IGCM (paper loss)", False))
-    assert "elbo" not in ours  # a loss of its own
-    del paper["num_particles"], paper["z_dim"]
-    assert json.loads(published_settings(name, "MM", False)) == paper
-
-
 def test_what_a_protocol_lacks_is_refused_by_name(tmp_path, monkeypatch):
     for protocol, option, name in (
         ("held-out", "--methods", "LightGBM"),
@@ -297,11 +228,3 @@ def test_the_commands_run_from_the_search_to_the_table(given, tmp_path, capsys):
         assert np.isfinite(table["value"]).all()
         assert f"Protocol {protocol}" in capsys.readouterr().out
     assert len(runs.read_results(tmp_path / "public_tuning.csv")) == 4
-
-
-@REAL
-def test_a_real_data_set_is_scored():
-    one = Fit("public", "auto_mpg", "published", "published", "fixed", 0, "MM",
-                published_settings("auto_mpg", "MM", quick=True))  # fmt: skip
-    scores = public.run(one)
-    assert 1.0 < scores["RMSE"] < 40.0

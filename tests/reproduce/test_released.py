@@ -16,12 +16,13 @@ from toys import options
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import collapse
-from reproduce import ablation, public, released, released_tables
+from reproduce import ablation, public, released, released_rows, released_tables
 from reproduce.released import FORMS
 from reproduce.released_baselines import SHIFT
 from reproduce.released_costs import DRAWS, spread
 from reproduce.released_forms import cross_entropy, positive
-from reproduce.released_training import SIGN_EPSILON, Part, Stacked, Updates, train
+from reproduce.released_rows import Part
+from reproduce.released_training import SIGN_EPSILON, Stacked, Updates, train
 from reproduce.runs import read_results
 from reproduce.tables import paper_table_3
 
@@ -209,13 +210,13 @@ def test_the_rows_are_the_released_ones():
         pytest.skip("the released files are not there")
     with gzip.open(folder / "test_adult.csv.gz") as file:
         wanted = pd.read_csv(file).to_numpy()
-    _, test = released.rows_of("adult")
+    _, test = released_rows.rows_of("adult")
     assert np.abs(test.r.numpy() - wanted[:, :4]).max() < 1e-6
     assert (test.y.numpy() == wanted[:, -1]).all()
     # The categories are in another order.
     assert sorted(map(tuple, test.x.numpy().T)) == sorted(map(tuple, wanted[:, 4:-1].T))
     for name, file in (("compas", "compas"), ("auto_mpg", "auto")):
-        for part, kind in zip(released.rows_of(name), ("train", "test"), strict=True):
+        for part, kind in zip(released_rows.rows_of(name), ("train", "test"), strict=True):
             frame = pd.read_csv(folder / f"{kind}_{file}.csv")
             y = frame.pop("ground_truth") / (10.0 if name == "auto_mpg" else 1.0)
             columns = torch.cat([part.x, part.r], 1).abs().sum(0).sort()[0]
@@ -263,7 +264,7 @@ def test_both_tables_of_small_runs(tmp_path, capsys):
 def test_cells_of_the_papers_numbers_meet_the_paper():
     rows = []
     for (method, name), cell in paper_table_3().items():
-        if name in released.KNOWN_SPLITS:
+        if name in released_rows.KNOWN_SPLITS:
             settings = released.as_json(released.settings_of(name, method)[0])
             for seed, sign in enumerate((-1.0, 1.0)):
                 value = cell.mean + sign * 0.2 * cell.half + (0.5 if method == "MM" else 0.0)

@@ -259,12 +259,12 @@ def _survival(make: Callable[..., str]) -> Callable[..., str]:
 def many(results: Results) -> pd.DataFrame:
     """All fits that are compared with members over the data sets.
 
-    The final fits of the search; the networks, which it lacks, on the held-out splits of default
-    members; and defaults on the untouched sets.
+    The final fits of the search; IGCM and the networks, which it lacks, on the held-out splits of
+    default members; and defaults on the untouched sets.
     """
     there = [results["untouched"]] if "untouched" in results else []
     held_out = pooled(results)
-    held_out = held_out[held_out["method"].isin([*untouched.NETWORKS, "Members, default"])]
+    held_out = held_out[held_out["method"].isin(["IGCM", *untouched.NETWORKS, "Members, default"])]
     held_out = held_out.replace({"method": {"Members, default": many_sets.REFERENCE}})
     return pd.concat([finals(results), held_out, *there], ignore_index=True)
 

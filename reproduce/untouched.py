@@ -16,7 +16,7 @@ import pandas as pd
 from torch import Tensor
 
 import pyro_gcm
-from pyro_gcm import GCM, baselines, data, fit_members
+from pyro_gcm import GCM, IGCM, baselines, data, fit_members
 from pyro_gcm.training import Diverged
 from reproduce.arguments import Refused, positive_count
 from reproduce.markdown import NOT_RUN, markdown
@@ -27,7 +27,7 @@ from reproduce.tables import every_metric
 from reproduce.untouched_data import UNTOUCHED, load
 
 #: Rows of --quick, whose outcomes are shuffled.
-QUICK_ROWS = 300
+QUICK_ROWS = 1_000
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ def _network(make: Callable[..., Any], rows: Rows, seed: int, device: str) -> tu
     return model, result.best_epoch
 
 
-def _gcm(rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
-    model = GCM(rows.x.shape[1], rows.r.shape[1], response=rows.response, seed=seed)
+def _latent(make: Callable[..., Any], rows: Rows, seed: int, device: str) -> tuple[Predictor, int]:
+    model = make(rows.x.shape[1], rows.r.shape[1], response=rows.response, seed=seed)
     columns = rows.x, rows.r, rows.y
     result = pyro_gcm.fit(model, *columns, seed=seed, device=device, progress=False)
     return model, result.best_epoch
@@ -92,7 +92,8 @@ METHODS = {
     "LightGBM": Default(partial(_boosting, "lightgbm", {"n_jobs": 1}), "lightgbm"),
     "CatBoost": Default(partial(_boosting, "catboost", {"thread_count": 1}), "catboost"),
     "Members": Default(_members, "pyro_gcm", density=True),
-    "GCM": Default(_gcm, "pyro_gcm", density=True),
+    "GCM": Default(partial(_latent, GCM), "pyro_gcm", density=True),
+    "IGCM": Default(partial(_latent, IGCM), "pyro_gcm", density=True),
     **{name: Default(partial(_network, make), "pyro_gcm") for name, make in NETWORKS.items()},
 }
 

@@ -95,9 +95,12 @@ def test_the_study_runs_every_method_and_resumes(tmp_path, capsys, monkeypatch):
     assert len(wide) == 2 * len(untouched.METHODS) * 2
     assert wide.loc["fair", ["AUC", "log score"]].notna().all(axis=None)
     assert wide.loc["randhie", ["RMSE", "log score"]].notna().all(axis=None)
-    assert table["settings"].str.contains('"shuffled":300').all()
+    assert table["settings"].str.contains(f'"shuffled":{untouched.QUICK_ROWS}').all()
     settings = json.loads(table[table["method"] == "LightGBM"]["settings"].iloc[0])
-    assert settings == {"lightgbm": pytest.importorskip("lightgbm").__version__, "shuffled": 300}
+    assert settings == {
+        "lightgbm": pytest.importorskip("lightgbm").__version__,
+        "shuffled": untouched.QUICK_ROWS,
+    }
     # Nothing can be learned from shuffled outcomes.
     assert (wide.loc["fair", "AUC"] - 0.5).abs().mean() < 0.2
     printed = capsys.readouterr().out
@@ -126,7 +129,9 @@ def test_methods_have_their_defaults(monkeypatch):
         raise Stop
 
     monkeypatch.setattr(untouched.baselines, "MonotoneBoosting", stop)
-    monkeypatch.setattr(untouched, "GCM", recorded(untouched.GCM))
+    for method, make in (("GCM", untouched.GCM), ("IGCM", untouched.IGCM)):
+        fit = partial(untouched._latent, recorded(make))
+        monkeypatch.setitem(untouched.METHODS, method, untouched.Default(fit, "pyro_gcm"))
     monkeypatch.setattr(untouched.pyro_gcm, "fit", stop)
     monkeypatch.setattr(untouched.baselines, "fit", stop)
     monkeypatch.setattr(untouched, "fit_members", stop)
@@ -142,7 +147,7 @@ def test_methods_have_their_defaults(monkeypatch):
     fit = {"seed": 3, "device": "cpu", "progress": False}
     assert found["CatBoost"] == [{**boosting, "thread_count": 1}]
     assert found["Members"] == [{"response": "binary", **fit}]
-    assert found["GCM"] == [{"response": "binary", "seed": 3}, fit]
+    assert found["GCM"] == found["IGCM"] == [{"response": "binary", "seed": 3}, fit]
     assert all(found[method] == [fit] for method in untouched.NETWORKS)
 
 

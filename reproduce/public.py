@@ -29,7 +29,6 @@ from reproduce.methods import (
     rows_of,
     train,
 )
-from reproduce.released_rows import KNOWN_SPLITS
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import point_scores
 from reproduce.tables import own_scores
@@ -145,7 +144,7 @@ def main(arguments: argparse.Namespace) -> None:
     protocol = arguments.protocol
     path = arguments.output / f"public_{protocol}.csv"
     if protocol in ("released", "changes"):
-        known = PUBLISHED_TASKS if protocol == "released" else list(KNOWN_SPLITS)
+        known = PUBLISHED_TASKS if protocol == "released" else list(released.CHANGED)
         _restrict(arguments, "datasets", known)
         _restrict(arguments, "methods", list(released.FORMS))
         make = released.fits if protocol == "released" else released.changed

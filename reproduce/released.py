@@ -42,6 +42,8 @@ CONFIGURATIONS: dict[str, Settings] = {
         "auto_mpg": ("signs", 16, 0.01, 0.99, 121, 6),
     }.items()
 }
+#: Data sets on which one change at a time is made.
+CHANGED = ("adult", "compas", "auto_mpg")
 #: Dimension of z in the code, unless a call says otherwise.
 Z_DIM = 4
 #: One change from the released protocol to an ordinary one, by name; the last makes all of them.

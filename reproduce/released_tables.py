@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 from reproduce.intervals import Interval, mean_interval, meet, samples
 from reproduce.markdown import NOT_RUN, beside, grid, markdown, number, shown
 from reproduce.released import CHANGES, FORMS, Z_DIM, changes_of, settings_of
-from reproduce.released_rows import KNOWN_SPLITS
+from reproduce.released_rows import KNOWN_ROWS
 from reproduce.tables import paper_table_3
 from reproduce.tasks import TASKS, own_metric
 
@@ -58,7 +58,7 @@ def share(table: pd.DataFrame, *names: str) -> str:
     found = [
         meet(ours[key], theirs[key])
         for key in theirs
-        if key in ours and key[1] in (names or KNOWN_SPLITS)
+        if key in ours and key[1] in (names or KNOWN_ROWS)
     ]
     known = [each for each in found if each is not None]
     return f"{sum(known)} of {len(known)}" if known else NOT_RUN
@@ -70,7 +70,7 @@ def apart(table: pd.DataFrame) -> str:
     lines = []
     for (method, name), cell in ours.items():
         their = theirs.get((method, name))
-        if name in KNOWN_SPLITS and their is not None and meet(cell, their) is False:
+        if name in KNOWN_ROWS and their is not None and meet(cell, their) is False:
             gap = f"{cell.mean - their.mean:+.4f}"
             reach = f"{cell.half + their.half:.4f}"
             lines.append([TASKS[name].title, method, number(cell.mean), number(their.mean)])
@@ -85,7 +85,7 @@ def from_mean(table: pd.DataFrame) -> str:
     names = [
         name
         for name in TASKS
-        if name not in KNOWN_SPLITS and not TASKS[name].stand_in and name in {k[1] for k in ours}
+        if name not in KNOWN_ROWS and not TASKS[name].stand_in and name in {k[1] for k in ours}
     ]
     lines = []
     for method in FORMS:

@@ -20,7 +20,6 @@ from reproduce import (
     untouched,
 )
 from reproduce.methods import METHODS, methods_of
-from reproduce.released_rows import KNOWN_SPLITS
 from reproduce.runs import Fit
 from reproduce.spaces import SEARCHED
 from reproduce.tasks import PUBLISHED_TASKS, TASKS
@@ -57,7 +56,7 @@ FILES = {
     ),
     "public_changes": (
         "public --protocol changes --seeds 5",
-        _released(released.changed, KNOWN_SPLITS, 5),
+        _released(released.changed, released.CHANGED, 5),
     ),
     "checks": ("checks", _CHECKS * _PAPER),
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
@@ -91,6 +90,7 @@ FILES = {
 }
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
 GROWING = (
+    "public_published",
     "public_released",
     "public_changes",
     *TRIALS_OF,

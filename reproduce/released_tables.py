@@ -43,6 +43,21 @@ def cells(table: pd.DataFrame) -> str:
     return beside(kept, paper_table_3(), {name: name for name in FORMS}, columns, lower)
 
 
+def differences(table: pd.DataFrame) -> str:
+    """Ours minus the paper's, cell by cell; † where the intervals have no point in common."""
+    ours, theirs = _main(table), paper_table_3()
+    names = [name for name in TASKS if not TASKS[name].stand_in and (NINE[0], name) in ours]
+    lines = []
+    for method in NINE:
+        line = [method]
+        for name in names:
+            our, their = ours.get((method, name)), theirs[method, name]
+            mark = "†" if our is not None and meet(our, their) is False else ""
+            line.append(NOT_RUN if our is None else f"{our.mean - their.mean:+.4f}{mark}")
+        lines.append(line)
+    return markdown(["Method", *(TASKS[name].title for name in names)], lines)
+
+
 def stand_in(table: pd.DataFrame) -> str:
     """The scores of the data set that takes the place of one of the paper's."""
     names = {name: TASKS[name].title for name in TASKS if TASKS[name].stand_in}

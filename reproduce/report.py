@@ -311,6 +311,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "firsts": quoted.firsts,
     "released": released_tables.cells,
     "released_share": released_tables.share,
+    "released_differences": released_tables.differences,
     "released_apart": released_tables.apart,
     "released_order": released_tables.order,
     "released_networks": released_tables.networks,

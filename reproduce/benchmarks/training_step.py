@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyro
 import torch
 from torch import Tensor
@@ -25,7 +28,11 @@ from pyro_gcm.inference import ImportanceWeightedELBO, unannounced
 from pyro_gcm.inference.noise import Noise
 from pyro_gcm.inference.plain_step import plain_loss
 from reproduce.arguments import positive_count
-from reproduce.benchmarks.paired import paired, show
+from reproduce.benchmarks.paired import paired, ratio, show
+from reproduce.results import versions, write_csv
+
+#: Sides that the others are set beside.
+REFERENCES = ("by hand, log form", "by hand, good")
 
 
 def log_form(model: GCM, particles: int, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
@@ -103,6 +110,18 @@ def steps(
     return {name: partial(step, loss) for name, loss in losses.items()}
 
 
+def table(seconds: Mapping[str, Sequence[float]], shared: Mapping[str, Any]) -> pd.DataFrame:
+    """A row for each side and reference: median milliseconds, and the ratio with its quartiles."""
+    rows = []
+    for reference in REFERENCES:
+        for side, times in seconds.items():
+            lower, median, upper = ratio(times, seconds[reference])
+            found = {"side": side, "milliseconds": 1e3 * float(np.median(times))}
+            beside = {"beside": reference, "ratio": median, "lower": lower, "upper": upper}
+            rows.append({**shared, **found, **beside, "versions": versions()})
+    return pd.DataFrame(rows)
+
+
 def main() -> None:
     """Print median milliseconds of every side and its ratio to each of the hand-written ones."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -110,13 +129,21 @@ def main() -> None:
     parser.add_argument("--batch-size", type=positive_count, default=256)
     parser.add_argument("--particles", type=positive_count, default=32)
     parser.add_argument("--hidden", type=positive_count, nargs="+", default=[16, 128])
+    parser.add_argument("--output", type=Path, help="folder of training_step.csv, if it is wanted")
     options = parser.parse_args()
+    tables = []
     for hidden in options.hidden:
         print(f"\nhidden {hidden}, batch {options.batch_size}, particles {options.particles}")
         sides = steps(options.batch_size, 33, 4, options.particles, hidden)
         seconds = paired(sides, options.steps, warm_up=10)
-        for reference in ("by hand, log form", "by hand, good"):
+        for reference in REFERENCES:
             show(seconds, reference)
+        sizes = options.batch_size, options.particles, options.steps
+        shared = dict(zip(("batch_size", "particles", "steps"), sizes, strict=True))
+        tables.append(table(seconds, {"hidden": hidden, **shared}))
+    if options.output is not None:
+        options.output.mkdir(parents=True, exist_ok=True)
+        write_csv(pd.concat(tables), options.output / "training_step.csv")
 
 
 if __name__ == "__main__":

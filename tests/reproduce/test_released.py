@@ -226,6 +226,24 @@ def test_the_rows_are_the_released_ones():
             )
 
 
+@needs_data
+def test_blog_has_the_columns_that_the_pages_of_its_file_print():
+    # github.com/airtai/mono-dense-keras, experiments/Blog, the first and the third training row.
+    front = [[0.00192, 0.001825, 0.00292, 0.001627], [0.00064, 0.001825, 0.0, 0.000651]]
+    constrained = [
+        [0.108675, 0.19557, 0.6, 0.391304, 0.516725, 0.55, 0.486111, 0.0],
+        [0.108675, 0.19557, 0.6, 0.391304, 0.518486, 0.55, 0.138889, 0.0],
+    ]
+    learn, test = released_rows.rows_of("blog")
+    assert (len(learn), len(test)) == (47_302, 6_968)
+    for at, (x, r) in enumerate(zip(front, constrained, strict=True)):
+        logged = [math.log(1.0 + 20.0 * value) for value in x]
+        assert learn.x[2 * at, :4].tolist() == pytest.approx(logged, abs=2e-5)
+        assert learn.r[2 * at].tolist() == pytest.approx(r, abs=1e-6)
+    assert learn.y[:3].tolist() == [0.0, 0.0, 0.125]
+    assert learn.x.shape[1] + learn.r.shape[1] == 276
+
+
 @pytest.mark.long(keep=0)
 def test_training_learns_and_seeds_differ():
     torch.manual_seed(0)
@@ -273,7 +291,11 @@ def test_cells_of_the_papers_numbers_meet_the_paper():
     columns = ["method", "dataset", "settings", "split", "seed", "metric", "value"]
     table = pd.DataFrame(rows, columns=columns)
     assert released_tables.share(table, "adult") == "8 of 9"
-    assert released_tables.share(table) == "24 of 27"
+    assert released_tables.share(table) == "32 of 36"
+    gaps = released_tables.differences(table).splitlines()
+    assert gaps[0].count("|") == 6
+    assert [line.count("†") for line in gaps[2:]] == [0, 4, *[0] * 7]
+    assert "+0.5000†" in gaps[3]
     assert "| Adult | MM |" in released_tables.apart(table)
     others = table[table["method"] != "MM"]
     assert released_tables.order(others) == released_tables.order(others.iloc[:0])  # not all nine

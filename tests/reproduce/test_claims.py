@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from reproduce import (
@@ -138,3 +139,23 @@ def test_the_released_ablation_meets_the_paper_and_has_no_better_northeast(resul
         if "ours" in line:
             mean, half = map(float, line.split("|")[-2].split("±"))
             assert mean < half
+
+
+def test_the_readme_of_benchmarks_has_the_training_step_of_the_file():
+    steps = pd.read_csv(RESULTS / "training_step.csv").set_index(["hidden", "side", "beside"])
+    lines = BENCHMARKS.split("| `training_step`")[1].split("| `whole_fit`")[0].splitlines()
+    found = []
+    for hidden, beside in (
+        *((16, name) for name in ("by hand, good", "by hand, log form")),
+        (128, "by hand, good"),
+    ):
+        ratio, lower, upper = steps.loc[
+            (hidden, "engine plain", beside), ["ratio", "lower", "upper"]
+        ]
+        found.append(f"{ratio:.2f} ({lower:.2f} to {upper:.2f})")
+    plain, pyro = (
+        steps.loc[(16, side, "by hand, good"), "milliseconds"]
+        for side in ("engine plain", "engine pyro")
+    )
+    found.insert(2, f"{plain / pyro:.2f}")
+    assert [line.split("|")[-2].strip() for line in lines if line.strip()] == found

@@ -108,14 +108,12 @@ def _contrast(cells: pd.DataFrame, inside: pd.Series) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce ablation`."""
     parser.add_argument("--protocol", choices=["published", "released"], default="published")
-    parser.add_argument(
-        "--seeds", type=positive_count, help="seeds a cell, from 0 (default: 3; released: 10)"
-    )
+    parser.add_argument("--seeds", type=positive_count, default=10, help="of a cell, from 0")
     parser.add_argument(
         "--variants",
         nargs="+",
         choices=["published", "default"],
-        default=["published", "default"],
+        default=["published"],
         help="of the label, under the published protocol",
     )
     add_run_arguments(parser)
@@ -125,11 +123,11 @@ def main(arguments: argparse.Namespace) -> None:
     """Run the cells that the table lacks, and print their means."""
     if arguments.protocol == "released":
         path = arguments.output / "ablation_released.csv"
-        cells = released_fits(arguments.seeds or 10, arguments.quick)
+        cells = released_fits(arguments.seeds, arguments.quick)
         results = run_fits(path, cells, released.run, arguments, released.together)
     else:
         path = arguments.output / "ablation.csv"
-        cells = fits(arguments.seeds or 3, arguments.variants, arguments.quick)
+        cells = fits(arguments.seeds, arguments.variants, arguments.quick)
         results = run_fits(path, cells, published.run, arguments)
     table = with_sizes(results)
     for variant, method in sorted(set(zip(table["variant"], table["method"], strict=True))):

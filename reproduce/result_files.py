@@ -67,7 +67,7 @@ FILES = {
     "open": ("open --tune", _planned("open", 5, _EVERY)),
     "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
     "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
-    "ablation": ("ablation", _planned("ablation", 2 * 3 * _CELLS)),
+    "ablation": ("ablation", _planned("ablation", 10 * _CELLS)),
     "ablation_released": ("ablation --protocol released", len(ablation.released_fits(10, False))),
     "timing": ("timing", 0),
     "auctions": ("auctions", 5),
@@ -91,6 +91,7 @@ FILES = {
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
 GROWING = (
     "public_published",
+    "ablation",
     "public_released",
     "public_changes",
     *TRIALS_OF,

@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import accuracy_score
 from toys import DIVERGING, REAL, toy
 
-from reproduce import ablation, checks, published, released_rows, tasks
+from reproduce import checks, published, released_rows, tasks
 from reproduce.methods import Rows, train
 
 SMALL = {
@@ -111,14 +111,6 @@ def test_the_fits_are_of_every_seed_on_one_split():
     assert {(f.variant, f.split, f.protocol) for f in fits} == {("published", "fixed", "published")}
     assert [f.seed for f in fits if f.dataset == "adult" and f.method == "GCM"] == [0, 1, 2]
     assert len(fits) == len(set(fits)) == 2 * 2 * 3
-
-
-def test_the_ablation_has_every_size_with_either_label():
-    fits = ablation.fits(2, ["published", "default"], False)
-    sizes = {(f.options["z_dim"], f.options["num_particles"]) for f in fits}
-    assert len(fits) == len(set(fits)) == 2 * 2 * 2 * 16
-    assert sizes == {(d, n) for d in (4, 8, 12, 16) for n in (8, 16, 24, 32)}
-    assert all(f.options["num_samples"] == f.options["num_particles"] for f in fits)
 
 
 @pytest.mark.parametrize("name", list(tasks.TASKS))

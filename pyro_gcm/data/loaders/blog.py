@@ -77,7 +77,8 @@ def published() -> Dataset:
     - x and r are scaled to [0, 1] by the minimum and maximum over all selected rows, test rows
       included.
 
-    The fixed split has 47,302 and 6,968 rows.
+    r are the eight counts, as the papers say; their code constrains other columns. The fixed split
+    has 47,302 and 6,968 rows.
     """
     table, is_first, is_train = _read()
     table[_Y] = table[_Y] % 256

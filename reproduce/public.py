@@ -11,8 +11,12 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from sklearn.metrics import log_loss, mean_squared_error
 from torch import Tensor
@@ -21,26 +25,13 @@ from pyro_gcm import audit_monotonicity, data
 from pyro_gcm.training import Diverged
 from reproduce import published, released, released_tables
 from reproduce.arguments import Refused, positive_count
-from reproduce.methods import (
-    METHODS,
-    Predictor,
-    least_squares,
-    methods_of,
-    rows_of,
-    train,
-)
+from reproduce.methods import METHODS, Predictor, least_squares, methods_of, rows_of, train
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import point_scores
 from reproduce.tables import own_scores
-from reproduce.tasks import (
-    PUBLISHED_TASKS,
-    TASKS,
-    Task,
-    rows_of_fit,
-)
+from reproduce.tasks import PUBLISHED_TASKS, TASKS, Task, rows_of_fit
 from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 
-HELD_OUT, PUBLISHED, MEMBERS = map(methods_of, ("held-out", "published", "members"))
 #: First split of each protocol with random splits.
 FIRST_SPLIT = {"held-out": 0, "confirmation": 10}
 #: Rows of the training part that the search uses at most.
@@ -128,8 +119,7 @@ def _violation_rate(dataset: data.Dataset, model: Predictor, test: Tensor, devic
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce public`."""
-    protocols = [*FIRST_SPLIT, "members", "published", "released", "changes"]
-    parser.add_argument("--protocol", choices=protocols, default="held-out")
+    parser.add_argument("--protocol", choices=list(PROTOCOLS), default="held-out")
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=None)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=None)
     parser.add_argument(
@@ -141,29 +131,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> None:
     """Run the fits that the tables lack."""
-    protocol = arguments.protocol
-    path = arguments.output / f"public_{protocol}.csv"
-    if protocol in ("released", "changes"):
-        known = PUBLISHED_TASKS if protocol == "released" else list(released.CHANGED)
-        _restrict(arguments, "datasets", known)
-        _restrict(arguments, "methods", list(released.FORMS))
-        make = released.fits if protocol == "released" else released.changed
-        table = run_fits(path, make(arguments), released.run, arguments, released.together)
-        shown = released_tables.report(table, protocol)
-    elif protocol == "published":
-        _restrict(arguments, "datasets", PUBLISHED_TASKS)
-        _restrict(arguments, "methods", PUBLISHED)
-        asked = arguments.datasets, arguments.methods, arguments.seeds, arguments.quick
-        shown = own_scores(run_fits(path, published.fits(*asked), published.run, arguments))
-    else:
-        tasks, known, make = {
-            "members": (list(TASKS), MEMBERS, member_fits),
-        }.get(protocol, (list(TASKS), HELD_OUT, held_out_fits))
-        _restrict(arguments, "datasets", tasks)
-        _restrict(arguments, "methods", known)
-        table = run_fits(path, make(arguments), run, arguments)
-        shown = own_scores(table)
-    print(f"\nProtocol {protocol}\n\n{shown}")
+    name = arguments.protocol
+    protocol, path = PROTOCOLS[name], arguments.output / f"public_{name}.csv"
+    _restrict(arguments, "datasets", protocol.tasks)
+    _restrict(arguments, "methods", protocol.methods)
+    fits = protocol.fits(arguments)
+    table = run_fits(path, fits, protocol.run, arguments, protocol.together)
+    print(f"\nProtocol {name}\n\n{protocol.report(table, name)}")
     print(f"\nwritten: {path}")
 
 
@@ -213,3 +187,28 @@ def held_out_fits(arguments: argparse.Namespace) -> list[Fit]:
         for split in splits
         for method in arguments.methods
     ]
+
+
+@dataclass(frozen=True)
+class _Protocol:
+    """What a protocol runs, on what, and how its table is shown."""
+
+    tasks: list[str]
+    methods: list[str]
+    fits: Callable[[argparse.Namespace], list[Fit]]
+    run: Callable[..., Any] = run
+    together: Callable[[Fit], Any] | None = None
+    report: Callable[[pd.DataFrame, str], str] = lambda table, name: own_scores(table)
+
+
+_RELEASED = released.run, released.together, released_tables.report
+#: Name -> protocol.
+PROTOCOLS = {
+    **dict.fromkeys(FIRST_SPLIT, _Protocol(list(TASKS), methods_of("held-out"), held_out_fits)),
+    "members": _Protocol(list(TASKS), methods_of("members"), member_fits),
+    "published": _Protocol(PUBLISHED_TASKS, methods_of("published"), published.fits, published.run),
+    "released": _Protocol(PUBLISHED_TASKS, list(released.FORMS), released.fits, *_RELEASED),
+    "changes": _Protocol(
+        list(released.CHANGED), list(released.FORMS), released.changed, *_RELEASED
+    ),
+}

@@ -6,9 +6,9 @@ standardised on top, so that the rest of the training alone tells it from `repro
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -38,15 +38,14 @@ def settings_of(name: str, method: str, quick: bool = False) -> Settings:
     return {**settings, **QUICK} if quick else settings
 
 
-def fits(
-    datasets: Sequence[str], methods: Sequence[str], seeds: int, quick: bool = False
-) -> list[Fit]:
-    """Every method on the one split of a data set."""
+def fits(arguments: argparse.Namespace) -> list[Fit]:
+    """Every method and seed on the one split of a data set."""
+    quick = arguments.quick
     return [
         fit_of("public", name, "published", seed, method, settings_of(name, method, quick))
-        for name in datasets
-        for seed in range(1 if quick else seeds)
-        for method in methods
+        for name in arguments.datasets
+        for seed in range(1 if quick else arguments.seeds)
+        for method in arguments.methods
     ]
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 from sklearn.metrics import accuracy_score
-from toys import DIVERGING, REAL, toy
+from toys import DIVERGING, REAL, options, toy
 
-from reproduce import checks, published, released_rows, tasks
+from reproduce import checks, public, published, released_rows, tasks
 from reproduce.methods import Rows, train
 
 SMALL = {
@@ -106,8 +106,9 @@ def test_checks_see_the_same_rows(small, monkeypatch):
     assert scores[0]["log score"] != scores[1]["log score"]
 
 
-def test_the_fits_are_of_every_seed_on_one_split():
-    fits = published.fits(["compas", "adult"], ["MLP", "GCM"], 3)
+def test_the_fits_are_of_every_seed_on_one_split(tmp_path):
+    asked = ["--datasets", "compas", "adult", "--methods", "MLP", "GCM", "--seeds", "3"]
+    fits = published.fits(options(public, tmp_path, *asked))
     assert {(f.variant, f.split, f.protocol) for f in fits} == {("published", "fixed", "published")}
     assert [f.seed for f in fits if f.dataset == "adult" and f.method == "GCM"] == [0, 1, 2]
     assert len(fits) == len(set(fits)) == 2 * 2 * 3

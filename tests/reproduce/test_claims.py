@@ -74,6 +74,16 @@ def test_the_readme_says_where_boosting_is_ahead(results):
     assert len(behind) >= 5
 
 
+def test_the_cells_of_table_3_that_readme_and_changelog_count(results):
+    table = results["public_released"]
+    there = ["adult", "compas", "diabetes", "blog", "auto_mpg"]
+    assert released_tables.share(table, *there) == "44 of 45"
+    assert released_tables.apart(table).count("| COMPAS | MM |") == 1
+    assert "44 of the 45 comparable" in (ROOT / "README.md").read_text(encoding="utf-8")
+    changelog = " ".join((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split())
+    assert "44 of the 45 comparable cells of Table 3" in changelog
+
+
 @pytest.mark.parametrize("metric", ["error", "log score"])
 def test_members_are_ahead_of_boosting_as_the_verdict_says(results, metric):
     text = many_sets.report(report.many(results), metric)

@@ -26,6 +26,7 @@ from pyro_gcm.training import Diverged
 from reproduce import published, released, released_tables
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, Predictor, least_squares, methods_of, rows_of, train
+from reproduce.published import QUICK
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import point_scores
 from reproduce.tables import own_scores
@@ -38,8 +39,6 @@ FIRST_SPLIT = {"held-out": 0, "confirmation": 10}
 SEARCH_ROWS = 20_000
 #: Size of the search for violations in every held-out fit.
 AUDITED_ROWS, AUDITED_PAIRS = 500, 2_000
-#: What --quick makes of every fit.
-QUICK: Settings = {"epochs": 1, "rows": 200}
 
 
 def candidates(name: str, method: str, quick: bool) -> list[str]:

@@ -1,7 +1,7 @@
 """Protocol "published": the paper's Table 5 and choice of the epoch, with this library's training.
 
 Every method reads the rows as the paper's code does, in its scale and on its split, with nothing
-standardised on top, so that the rest of the training alone tells it from `reproduce.released`.
+standardised on top, so that networks and training alone tell it from `reproduce.released`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import torch
 
 from pyro_gcm.training import Diverged
 from reproduce.methods import METHODS, Predictor, Rows, check_weights, least_squares, train
-from reproduce.released_rows import Part, rows_of, unit_of_y
+from reproduce.released_forms import Part
+from reproduce.released_rows import rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.scores import point_scores
 from reproduce.tasks import TASKS, paper_hyperparameters
@@ -64,7 +65,9 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     task, method, settings = TASKS[fit.dataset], METHODS[fit.method], fit.options
     limit = settings.pop("rows", None)
     label = "published" if fit.variant == "published" else "right"
-    learn, test = (_some(part, method.reads_x, limit) for part in rows_of(fit.dataset, label))
+    learn, test = (
+        _read(part, method.reads_x, limit) for part in rows_of(fit.dataset, label, "released")
+    )
     unit, response = unit_of_y(fit.dataset), "continuous" if task.lower_is_better else "binary"
     rows, truth = Rows(learn.x, learn.r, learn.y, response), unit * test.y.double().numpy()
     start = time.perf_counter()
@@ -93,7 +96,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     }
 
 
-def _some(part: Part, reads_x: bool, limit: int | None) -> Part:
+def _read(part: Part, reads_x: bool, limit: int | None) -> Part:
     """The first rows of a part, without x where a method does not read it."""
     x = part.x if reads_x else part.x[:, :0]
     return Part(x[:limit], part.r[:limit], part.y[:limit])

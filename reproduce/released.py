@@ -18,8 +18,8 @@ from torch import Tensor
 
 from reproduce.released_baselines import CMNN, MLP, MM, PWL, SMM, SMNN, Hint, PosNN
 from reproduce.released_costs import GCM, IGCM
-from reproduce.released_forms import Form
-from reproduce.released_rows import Part, rows_of, unit_of_y
+from reproduce.released_forms import Form, Part
+from reproduce.released_rows import rows_of, unit_of_y
 from reproduce.released_training import scores, train
 from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.tasks import TASKS, paper_hyperparameters
@@ -95,7 +95,7 @@ def fits(arguments: argparse.Namespace) -> list[Fit]:
 
 
 def changed(arguments: argparse.Namespace) -> list[Fit]:
-    """Every method with each of the changes, on the data sets whose rows are the paper's."""
+    """Every method with each of the changes."""
     quick = QUICK if arguments.quick else {}
     seeds = range(2 if arguments.quick else arguments.seeds)
     return [

@@ -34,6 +34,18 @@ def cross_entropy(p: Tensor, y: Tensor, epsilon: float = EPSILON) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Rows as a network reads them, float32: x [n, x_dim], r [n, r_dim], y [n]."""
+
+    x: Tensor
+    r: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
 class Form:
     """A network: the sizes of its parameters, its loss and its prediction.
 

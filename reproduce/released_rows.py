@@ -5,7 +5,6 @@ The source is that of `reproduce.released`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -13,30 +12,19 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import data
+from reproduce.released_forms import Part
 from reproduce.tasks import load
 
 #: Data sets whose training and test rows are known to be the paper's.
 KNOWN_ROWS = ("adult", "compas", "blog", "auto_mpg")
-#: What the released code constrains on Blog Feedback. Its file has the eight revenues in front, so
-#: that the names "feature_50" to "feature_58" are those of other attributes. The file is that of
-#: github.com/airtai/mono-dense-keras (nbs/experiments/data), whose pages print its first rows.
+#: What the released code constrains on Blog Feedback. Its file has the eight counts in its first
+#: columns, and the code takes "feature_50" to "feature_58" as if it had not. The file is that of
+#: github.com/airtai/mono-dense-keras, whose notebook nbs/experiments/Blog.ipynb prints five rows.
 BLOG_CONSTRAINED = tuple(f"attribute {i}" for i in (46, 47, 48, 49, 55, 60, 61, 62))
 
 
-@dataclass(frozen=True)
-class Part:
-    """Rows as a network reads them, float32: x [n, x_dim], r [n, r_dim], y [n]."""
-
-    x: Tensor
-    r: Tensor
-    y: Tensor
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-
 @lru_cache(maxsize=2)
-def rows_of(name: str, label: str = "published", scaling: str = "released") -> tuple[Part, Part]:
+def rows_of(name: str, label: str, scaling: str) -> tuple[Part, Part]:
     """Training and test rows, y in units of `unit_of_y`.
 
     Those of `KNOWN_ROWS` are the released ones; Adult's are the last fifth of the permutation of
@@ -52,12 +40,10 @@ def rows_of(name: str, label: str = "published", scaling: str = "released") -> t
     else:
         order = torch.from_numpy(np.random.RandomState(0).permutation(len(dataset.y)))
         learn, test = order[: int(0.8 * len(order))], order[int(0.8 * len(order)) :]
-    x, r = _columns(dataset)
+    x, r = _of_blog(dataset) if name == "blog" else (dataset.x, _signed(dataset))
     y = dataset.y / unit_of_y(name)
     if label == "right" and name == "adult":
         y = load(name, "default").y
-    if name == "blog":
-        x = (1.0 + 20.0 * x).log()
     if scaling == "standard":
         x, r = (_standardised(part, learn) for part in (x, r))
     columns = [part.float() for part in (x, r, y)]
@@ -69,13 +55,12 @@ def unit_of_y(name: str) -> float:
     return 10.0 if name == "auto_mpg" else 1.0
 
 
-def _columns(dataset: data.Dataset) -> tuple[Tensor, Tensor]:
-    """x and r, of Blog Feedback with other revenues than the data set has."""
-    if dataset.name != "blog":
-        return dataset.x, _signed(dataset)
+def _of_blog(dataset: data.Dataset) -> tuple[Tensor, Tensor]:
+    """Logarithms of the free columns, the eight counts in front, and the constrained columns."""
     constrained = [dataset.x_names.index(name) for name in BLOG_CONSTRAINED]
     free = [at for at in range(dataset.x_dim) if at not in constrained]
-    return torch.cat([dataset.r, dataset.x[:, free]], 1), dataset.x[:, constrained]
+    x = torch.cat([dataset.r, dataset.x[:, free]], 1)
+    return (1.0 + 20.0 * x).log(), dataset.x[:, constrained]
 
 
 def _signed(dataset: data.Dataset) -> Tensor:

@@ -16,8 +16,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from reproduce.released_costs import TEST_DRAWS
-from reproduce.released_forms import Form, Parameters, Sizes
-from reproduce.released_rows import Part
+from reproduce.released_forms import Form, Parameters, Part, Sizes
 
 Array = npt.NDArray[Any]
 #: Of the gradient, elementwise; weight of the sum of squares of all parameters.

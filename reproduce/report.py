@@ -321,6 +321,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "changes": released_tables.changes,
     "place_after": released_tables.place_after,
     "published": tables.published,
+    "seeds": tables.seeds,
     "stand_ins": tables.stand_ins,
     "own_scores": tables.own_scores,
     "ranked_scores": tables.ranked_scores,

@@ -64,6 +64,18 @@ def published(table: pd.DataFrame) -> str:
     return beside(ours, paper_table_3(), partners, _titles(names), _lower(names))
 
 
+def seeds(table: pd.DataFrame) -> str:
+    """How many seeds each data set has, those with the same number together."""
+    counts = table.groupby("dataset")["seed"].nunique()
+    groups = {
+        count: [task.title for name, task in TASKS.items() if counts.get(name) == count]
+        for count in sorted(set(counts), reverse=True)
+    }
+    if len(groups) == 1:
+        return f"{next(iter(groups))} on each data set"
+    return "; ".join(f"{count} on {', '.join(titles)}" for count, titles in groups.items())
+
+
 def stand_ins(table: pd.DataFrame) -> str:
     """The scores of data sets that take the place of one of the paper's."""
     names = [name for name, task in TASKS.items() if task.stand_in]

@@ -10,7 +10,6 @@ import pandas as pd
 from torch import Tensor
 
 from pyro_gcm import data
-from reproduce.methods import METHODS
 from reproduce.runs import Fit, Settings
 
 PAPER = Path(__file__).parent / "paper"
@@ -71,17 +70,14 @@ def load(name: str, variant: str) -> data.Dataset:
 
 
 def rows_of_fit(fit: Fit) -> tuple[data.Dataset, Tensor, Tensor, Settings]:
-    """The data set of a fit, its training and test rows, and the settings of the method.
+    """The data set of a fit on a random split, its training and test rows, and its settings.
 
     Two settings are of the data: `rows`, the most rows of each part, and `covariates`.
     """
     settings = fit.options
     limit = settings.pop("rows", None)
     dataset = with_covariates(load(fit.dataset, fit.variant), settings.pop("covariates", "raw"))
-    if not METHODS[fit.method].reads_x:
-        dataset = replace(dataset, x=dataset.x[:, :0], x_names=())
-    split = dataset.fixed_split() if fit.split == "fixed" else dataset.split(int(fit.split))
-    learn, test = (part[:limit] for part in split)
+    learn, test = (part[:limit] for part in dataset.split(int(fit.split)))
     return dataset, learn, test, settings
 
 

@@ -11,7 +11,15 @@ import pytest
 import torch
 from toys import row
 
-from reproduce.benchmarks import growth, members, memory, scale, streaming, workers
+from reproduce.benchmarks import (
+    growth,
+    members,
+    memory,
+    scale,
+    streaming,
+    training_step,
+    workers,
+)
 from reproduce.benchmarks.paired import paired, ratio, show
 from reproduce.spaces import SEARCHED
 
@@ -26,6 +34,19 @@ def test_sides_run_in_turn_after_a_warm_up(capsys: pytest.CaptureFixture[str]) -
     slow, fast = capsys.readouterr().out.splitlines()
     assert "3.000 x fast (2.500 to 3.500)" in slow
     assert "100.000 ms" in fast
+
+
+def test_the_training_step_is_written_with_every_side_beside_both_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = ["--steps", "3", "--batch-size", "8", "--particles", "2", "--hidden", "4"]
+    monkeypatch.setattr(sys, "argv", ["training_step", *small, "--output", str(tmp_path)])
+    training_step.main()
+    table = pd.read_csv(tmp_path / "training_step.csv")
+    assert len(table) == 4 * 2
+    assert (table.loc[table["side"] == table["beside"], "ratio"] == 1.0).all()
+    assert ((table["lower"] <= table["ratio"]) & (table["ratio"] <= table["upper"])).all()
+    assert set(table["hidden"]) == {4}
 
 
 def test_ratio_is_the_median_of_pairs() -> None:

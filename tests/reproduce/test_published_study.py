@@ -20,20 +20,21 @@ SETS = [("compas", "binary", 1.0), ("auto_mpg", "continuous", 10.0)]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Every data set is a small one, with columns that are not standardised, and read anew."""
+    """Every data set is a small one, with columns that are not standardised.
+
+    Its two variants have opposite outcomes.
+    """
     tables = {}
     for kind in ("binary", "continuous"):
         table = toy("toy", "published", kind, 2, 2, 120, True)
         tables[kind] = replace(table, x=0.01 * table.x, r=0.3 * table.r)
-    kinds = {"blog": "continuous", "auto_mpg": "continuous"}
 
     def load(name, variant):
-        return tables[kinds.get(name, "binary")]
+        table = tables["continuous" if name == "auto_mpg" else "binary"]
+        return table if variant == "published" else replace(table, y=1.0 - table.y)
 
     monkeypatch.setattr(released_rows, "load", load)
-    released_rows.rows_of.cache_clear()
-    yield tables
-    released_rows.rows_of.cache_clear()
+    return tables
 
 
 def fit(method, name="compas", experiment="public", **more):
@@ -66,20 +67,36 @@ def test_the_best_epoch_is_that_of_a_loop_by_hand(small, name, response, unit):
 
 
 @pytest.mark.parametrize("method", ["GCM", "IGCM", "IGCM (paper loss)", "SMM"])
-@pytest.mark.parametrize("name", ["compas", "blog"])
+@pytest.mark.parametrize("name", ["compas", "auto_mpg"])
 def test_no_method_standardises(method, name, monkeypatch):
     seen = []
     monkeypatch.setattr(published, "check_weights", seen.append)
     more = {} if method == "SMM" else {"num_particles": 2, "num_samples": 4}
     scores = published.run(fit(method, name, **more, epochs=1))
     assert math.isfinite(scores[tasks.TASKS[name].metric])
-    for key, value in seen[0].state_dict().items():
-        if key.endswith((".loc", ".scale")):
-            assert (value == float(key.endswith("scale"))).all(), key
+    units = {k: v for k, v in seen[0].state_dict().items() if k.endswith((".loc", ".scale"))}
+    assert len(units) >= (6 if name == "auto_mpg" else 4)  # of x, of r, and of a continuous y
+    assert all((value == float(key.endswith("scale"))).all() for key, value in units.items())
+
+
+def test_the_default_variant_has_the_right_label_of_adult(small, monkeypatch):
+    given = {}
+
+    def recorded(method, rows, *arguments, **options):
+        given[fit_.variant] = rows.y
+        return train(method, rows, *arguments, **options)
+
+    monkeypatch.setattr(published, "train", recorded)
+    for variant in ("published", "default"):
+        fit_ = published.fit_of("ablation", "adult", variant, 0, "MLP", {**SMALL, "epochs": 1})
+        published.run(fit_)
+    learn, _ = small["binary"].fixed_split()
+    assert torch.equal(given["published"], small["binary"].y[learn].float())
+    assert torch.equal(given["default"], 1.0 - given["published"])
 
 
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
-@pytest.mark.parametrize("name", ["blog", "compas"])
+@pytest.mark.parametrize("name", ["auto_mpg", "compas"])
 @pytest.mark.filterwarnings("ignore:Encountered NaN")
 def test_a_diverged_fit_is_nan(name, method):
     more = {"num_particles": 2} if method == "GCM" else {}

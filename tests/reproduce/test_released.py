@@ -1,18 +1,14 @@
 """Protocol "released": the forms against Pyro, autograd and brute force; data, updates, tables."""
 
-import gzip
 import math
-import os
-from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyro
 import pyro.distributions as dist
 import pytest
 import torch
 from pyro import poutine
-from toys import options
+from toys import REAL, options
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import collapse
@@ -20,14 +16,11 @@ from reproduce import ablation, public, released, released_rows, released_tables
 from reproduce.released import FORMS
 from reproduce.released_baselines import SHIFT
 from reproduce.released_costs import DRAWS, spread
-from reproduce.released_forms import cross_entropy, positive
-from reproduce.released_rows import Part
+from reproduce.released_forms import Part, cross_entropy, positive
 from reproduce.released_training import SIGN_EPSILON, Stacked, Updates, train
 from reproduce.runs import read_results
 from reproduce.tables import paper_table_3
 
-DATA = os.environ.get("PYRO_GCM_DATA")
-needs_data = pytest.mark.skipif(not DATA, reason="PYRO_GCM_DATA is not set")
 OPTIONS = {"z_dim": 3, "loss_type": 0, "epsilon": 0.0}
 SEEDS = (0, 1)
 
@@ -203,47 +196,6 @@ def test_a_step_of_signs_is_the_first_one_of_an_adam():
     torch.testing.assert_close(ours, theirs.detach())
 
 
-@needs_data
-def test_the_rows_are_the_released_ones():
-    folder = Path(DATA) / "released"
-    if not folder.exists():
-        pytest.skip("the released files are not there")
-    with gzip.open(folder / "test_adult.csv.gz") as file:
-        wanted = pd.read_csv(file).to_numpy()
-    _, test = released_rows.rows_of("adult")
-    assert np.abs(test.r.numpy() - wanted[:, :4]).max() < 1e-6
-    assert (test.y.numpy() == wanted[:, -1]).all()
-    # The categories are in another order.
-    assert sorted(map(tuple, test.x.numpy().T)) == sorted(map(tuple, wanted[:, 4:-1].T))
-    for name, file in (("compas", "compas"), ("auto_mpg", "auto")):
-        for part, kind in zip(released_rows.rows_of(name), ("train", "test"), strict=True):
-            frame = pd.read_csv(folder / f"{kind}_{file}.csv")
-            y = frame.pop("ground_truth") / (10.0 if name == "auto_mpg" else 1.0)
-            columns = torch.cat([part.x, part.r], 1).abs().sum(0).sort()[0]
-            assert sorted(part.y.tolist()) == pytest.approx(sorted(y))
-            assert columns.numpy() == pytest.approx(
-                np.sort(np.abs(frame.to_numpy()).sum(0)), rel=1e-4
-            )
-
-
-@needs_data
-def test_blog_has_the_columns_that_the_pages_of_its_file_print():
-    # github.com/airtai/mono-dense-keras, experiments/Blog, the first and the third training row.
-    front = [[0.00192, 0.001825, 0.00292, 0.001627], [0.00064, 0.001825, 0.0, 0.000651]]
-    constrained = [
-        [0.108675, 0.19557, 0.6, 0.391304, 0.516725, 0.55, 0.486111, 0.0],
-        [0.108675, 0.19557, 0.6, 0.391304, 0.518486, 0.55, 0.138889, 0.0],
-    ]
-    learn, test = released_rows.rows_of("blog")
-    assert (len(learn), len(test)) == (47_302, 6_968)
-    for at, (x, r) in enumerate(zip(front, constrained, strict=True)):
-        logged = [math.log(1.0 + 20.0 * value) for value in x]
-        assert learn.x[2 * at, :4].tolist() == pytest.approx(logged, abs=2e-5)
-        assert learn.r[2 * at].tolist() == pytest.approx(r, abs=1e-6)
-    assert learn.y[:3].tolist() == [0.0, 0.0, 0.125]
-    assert learn.x.shape[1] + learn.r.shape[1] == 276
-
-
 @pytest.mark.long(keep=0)
 def test_training_learns_and_seeds_differ():
     torch.manual_seed(0)
@@ -262,7 +214,7 @@ def test_training_learns_and_seeds_differ():
 
 
 @pytest.mark.long(keep=0)
-@needs_data
+@REAL
 def test_both_tables_of_small_runs(tmp_path, capsys):
     asked = ["--quick", "--jobs", "1", "--datasets", "auto_mpg"]
     public.main(options(public, tmp_path, "--protocol", "released", *asked))

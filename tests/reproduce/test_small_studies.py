@@ -35,14 +35,6 @@ def load(monkeypatch, make):
     """Data sets come from a function (name, variant) -> data set."""
     for module in (tasks, datasets, timing, released_rows):
         monkeypatch.setattr(module, "load", make)
-    released_rows.rows_of.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def _forget():
-    """No rows of a small data set stay behind."""
-    yield
-    released_rows.rows_of.cache_clear()
 
 
 # The sizes of the data sets.

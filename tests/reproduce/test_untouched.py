@@ -178,6 +178,14 @@ class Constant:
         return torch.ones(len(x), dtype=torch.float64)
 
 
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("name", [*untouched.UNTOUCHED])
+def test_a_quick_run_tests_on_both_outcomes(name):
+    dataset = load(name, untouched.QUICK_ROWS)
+    if dataset.response == "binary":
+        assert all(len(dataset.y[dataset.split(at)[1]].unique()) == 2 for at in range(2))
+
+
 def test_a_method_without_a_density_is_as_wide_as_its_errors(monkeypatch):
     sizes = []
 

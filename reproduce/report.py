@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -35,28 +35,14 @@ from reproduce import (
     timing,
     untouched,
 )
-from reproduce.arguments import Refused
 from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out
-from reproduce.markdown import NOT_RUN, known_first, markdown, number
-from reproduce.result_files import FILES, FINALS_OF, GROWING, MANY_SETTINGS, SURVIVAL
+from reproduce.markdown import NOT_RUN, markdown, number
+from reproduce.result_files import FILES, GROWING, SURVIVAL
 from reproduce.results import RESULTS, versions_of_files
-from reproduce.runs import KEY, read_results
+from reproduce.runs import KEY
+from reproduce.stored_results import NotRun, Results, finals, joined, many, pooled, read
 
 TEMPLATE = Path(__file__).with_name("REPORT_template.md")
-
-
-class Results(dict[str, pd.DataFrame]):
-    """Tables of results by the name of their file.
-
-    :raises NotRun: for a table that is not there.
-    """
-
-    def __missing__(self, name: str) -> pd.DataFrame:
-        raise NotRun(name)
-
-
-class NotRun(KeyError):
-    """There are no results in a file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,50 +72,6 @@ def draw(results: Results, folder: Path) -> None:
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     for name, methods in curve_groups(list(curves["method"].unique())).items():
         draw_curves(curves[curves["method"].isin(methods)], folder / name)
-
-
-def read(folder: Path, device: str = "cpu") -> Results:
-    """Every table that is there and has rows, in an order that its file does not decide.
-
-    :param device: of the rows; only the table of times has those of all devices.
-    :raises Refused: if there is no such folder, or a method has two settings on one split where
-        there should be one.
-    """
-    if not folder.is_dir():
-        raise Refused(f"--results {folder}: there is no such folder")
-    results = Results()
-    for name in FILES:
-        path = folder / f"{name}.csv"
-        if not path.exists():
-            continue
-        if name in ("datasets", "soak"):
-            table = pd.read_csv(path)
-        else:
-            table = read_results(path).sort_values([*KEY, "metric", "device"], kind="stable")
-            if name != "timing":
-                table = table[table["device"] == device]
-            if name not in MANY_SETTINGS:
-                _check_settings(table, path)
-            if name.startswith("ablation"):
-                table = ablation.with_sizes(table)
-        if len(table):
-            results[name] = table.reset_index(drop=True)
-    files = {file.stem: file for file in sorted((folder / "quantile_curves").glob("*.csv"))}
-    if files:
-        curves = [pd.read_csv(files[name]) for name in known_first(files)]
-        results["quantile_curves"] = pd.concat(curves, ignore_index=True)
-    return results
-
-
-def _check_settings(table: pd.DataFrame, path: Path) -> None:
-    identity = [name for name in KEY if name != "settings"]
-    twice = table[table.duplicated([*identity, "metric"])]
-    if len(twice):
-        row = twice.iloc[0]
-        raise Refused(
-            f"{path}: {row['method']} on {row['dataset']}, seed {row['seed']} has two settings, "
-            "expected one: remove the rows of the other (a --quick run?)"
-        )
 
 
 def report(results: Results, template: str | None = None) -> str:
@@ -229,44 +171,9 @@ def _standings(results: Results, file: str, before: str, *ours: str) -> str:
     return tables.standings(results[file], results[before], *ours)
 
 
-def joined(results: Results, files: Iterable[str]) -> pd.DataFrame:
-    """The tables of those of some files that are there.
-
-    :raises NotRun: with the first one, if none is.
-    """
-    files = list(files)
-    found = [results[file] for file in files if file in results]
-    if not found:
-        raise NotRun(files[0])
-    return pd.concat(found, ignore_index=True)
-
-
-def finals(results: Results) -> pd.DataFrame:
-    """The final fits of the search on every data set that has some."""
-    return joined(results, FINALS_OF)
-
-
-def pooled(results: Results) -> pd.DataFrame:
-    """The held-out fits on the splits of both rounds, and those of members."""
-    return joined(results, ["public_members", "public_held-out", "public_confirmation"])
-
-
 def _survival(make: Callable[..., str]) -> Callable[..., str]:
     """Text of the survival tables of all data sets."""
     return lambda results, *of: make(joined(results, SURVIVAL), *of)
-
-
-def many(results: Results) -> pd.DataFrame:
-    """All fits that are compared with members over the data sets.
-
-    The final fits of the search; IGCM and the networks, which it lacks, on the held-out splits of
-    default members; and defaults on the untouched sets.
-    """
-    there = [results["untouched"]] if "untouched" in results else []
-    held_out = pooled(results)
-    held_out = held_out[held_out["method"].isin(["IGCM", *untouched.NETWORKS, "Members, default"])]
-    held_out = held_out.replace({"method": {"Members, default": many_sets.REFERENCE}})
-    return pd.concat([finals(results), held_out, *there], ignore_index=True)
 
 
 def _score(results: Results, file: str, *of: str) -> str:

@@ -1,6 +1,7 @@
 """What README and documentation say of results is what the files of results say."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +16,12 @@ from reproduce import (
     search_tables,
     untouched,
 )
+from reproduce.intervals import meet
+from reproduce.methods import METHODS, methods_of
 from reproduce.results import RESULTS
+from reproduce.tables import intervals, paper_table_3
+from reproduce.tables import score as score_of
+from reproduce.tasks import TASKS, own_metric
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = (ROOT / "reproduce" / "benchmarks" / "README.md").read_text(encoding="utf-8")
@@ -96,6 +102,52 @@ def test_members_are_ahead_of_boosting_as_the_verdict_says(results, metric):
     assert ("IGCM" in marked) == (metric == "error")
     # And of the sampled GCM, as docs/guides/members_or_sampled.md says.
     assert ("GCM" in marked) == (metric == "error")
+
+
+def published_cells(results, name):
+    """Ours minus the paper's, positive where better, and whether the intervals are apart."""
+    rows = own_metric(results["public_published"])
+    ours, theirs = intervals(rows[rows["dataset"] == name], "method"), paper_table_3()
+    sign = -1.0 if TASKS[name].lower_is_better else 1.0
+    return {
+        method: (
+            sign * (ours[method,].mean - theirs[entry.paper, name].mean),
+            meet(ours[method,], theirs[entry.paper, name]) is False,
+        )
+        for method, entry in METHODS.items()
+        if entry.paper and (method,) in ours
+    }
+
+
+def test_the_published_protocol_says_what_its_section_says(results):
+    score = partial(score_of, results["public_published"])
+    checks = partial(score_of, results["checks"])
+    adult = published_cells(results, "adult")
+    assert len(adult) == 11
+    ranked = sorted(adult, key=lambda m: -score("adult", m))
+    assert ranked[:4] == ["GCM", "IGCM (paper loss)", "SMM", "MM"]
+    assert {m for m, (gain, _) in adult.items() if gain < 0} == {"SMNN", "GCM (literal)"}
+    literal = score("adult", "GCM (literal)")
+    assert literal < checks("adult", "Boosting, revenues alone")
+    compas = published_cells(results, "compas")
+    apart = {m for m, (_, is_apart) in compas.items() if is_apart}
+    assert "GCM" not in apart
+    assert {m for m in apart if compas[m][0] < 0} == {"IGCM", "GCM (literal)"}
+    assert max(compas, key=lambda m: compas[m][0]) == "Hint"
+    last = score("compas", "GCM (literal)", "accuracy, last epoch")
+    assert all(last < checks("compas", f"{m}, revenues alone") for m in ("Linear", "Boosting"))
+    blog = published_cells(results, "blog")
+    assert all(gain > 0.0 for gain, _ in blog.values())
+    nine = [score("blog", m) for m in released_tables.NINE]
+    assert max(nine) - min(nine) < 0.003
+    auto = published_cells(results, "auto_mpg")
+    assert all(gain > 0.0 for gain, is_apart in auto.values() if is_apart)
+    names = ("GCM (literal)", "GCM")
+    for name, most in (("auto_mpg", 0.12), ("blog", 0.002)):
+        literal, ours = (score(name, method) for method in names)
+        assert 0.0 < literal - ours < most
+    linear = checks("loan_psds", "Linear")
+    assert all(score("loan_psds", method) < linear for method in methods_of("published"))
 
 
 def test_the_search_says_what_its_section_says(results):

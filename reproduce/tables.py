@@ -65,15 +65,15 @@ def published(table: pd.DataFrame) -> str:
 
 
 def seeds(table: pd.DataFrame) -> str:
-    """How many seeds each data set has, those with the same number together."""
+    """How many seeds the data sets have, those with the fewest last and without their names."""
     counts = table.groupby("dataset")["seed"].nunique()
-    groups = {
-        count: [task.title for name, task in TASKS.items() if counts.get(name) == count]
-        for count in sorted(set(counts), reverse=True)
-    }
-    if len(groups) == 1:
-        return f"{next(iter(groups))} on each data set"
-    return "; ".join(f"{count} on {', '.join(titles)}" for count, titles in groups.items())
+    fewest = min(counts)
+    more = [
+        f"{counts[name]} on {task.title}"
+        for name, task in TASKS.items()
+        if counts.get(name, fewest) > fewest
+    ]
+    return ", ".join([*more, f"{fewest} on {'the others' if more else 'each data set'}"])
 
 
 def stand_ins(table: pd.DataFrame) -> str:

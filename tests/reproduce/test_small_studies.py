@@ -35,6 +35,7 @@ def load(monkeypatch, make):
     """Data sets come from a function (name, variant) -> data set."""
     for module in (tasks, datasets, timing, released_rows):
         monkeypatch.setattr(module, "load", make)
+    released_rows.rows_of.cache_clear()
 
 
 # The sizes of the data sets.

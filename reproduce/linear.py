@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy.typing as npt
 import torch
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -19,12 +22,17 @@ class Linear:
 
     def fit(self, x: Tensor, r: Tensor, y: Tensor) -> Linear:
         """Train on rows x [n, x_dim], r [n, r_dim], y [n]."""
-        self.pipeline.fit(torch.cat([x, r], 1).numpy(), y.numpy())
+        self.pipeline.fit(_inputs(x, r), y.double().numpy())
         return self
 
     def predict(self, x: Tensor, r: Tensor) -> Tensor:
         """Pr(y = 1) or the mean of y, [B]."""
-        inputs = torch.cat([x, r], 1).cpu().numpy()
+        inputs = _inputs(x, r)
         if self.binary:
             return torch.as_tensor(self.pipeline.predict_proba(inputs)[:, 1])
         return torch.as_tensor(self.pipeline.predict(inputs))
+
+
+def _inputs(x: Tensor, r: Tensor) -> npt.NDArray[Any]:
+    """[x, r] in float64: scikit-learn solves float32 in float32."""
+    return torch.cat([x, r], 1).double().cpu().numpy()

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -131,13 +132,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> None:
     """Run the fits that the tables lack."""
     name = arguments.protocol
-    protocol, path = PROTOCOLS[name], arguments.output / f"public_{name}.csv"
+    protocol = PROTOCOLS[name]
     _restrict(arguments, "datasets", protocol.tasks)
     _restrict(arguments, "methods", protocol.methods)
-    fits = protocol.fits(arguments)
-    table = run_fits(path, fits, protocol.run, arguments, protocol.together)
-    print(f"\nProtocol {name}\n\n{protocol.report(table, name)}")
-    print(f"\nwritten: {path}")
+    files: dict[Path, list[Fit]] = {}
+    for fit in protocol.fits(arguments):
+        ending = f"_{fit.dataset}" if protocol.file_a_task else ""
+        files.setdefault(arguments.output / f"public_{name}{ending}.csv", []).append(fit)
+    tables = [
+        run_fits(path, fits, protocol.run, arguments, protocol.together)
+        for path, fits in files.items()
+    ]
+    print(f"\nProtocol {name}\n\n{protocol.report(pd.concat(tables), name)}")
+    print(f"\nwritten: {', '.join(map(str, files))}")
 
 
 def _restrict(arguments: argparse.Namespace, option: str, known: list[str]) -> None:
@@ -198,6 +205,7 @@ class _Protocol:
     run: Callable[..., Any] = run
     together: Callable[[Fit], Any] | None = None
     report: Callable[[pd.DataFrame, str], str] = lambda table, name: own_scores(table)
+    file_a_task: bool = False
 
 
 _RELEASED = released.run, released.together, released_tables.report
@@ -208,6 +216,6 @@ PROTOCOLS = {
     "published": _Protocol(PUBLISHED_TASKS, methods_of("published"), published.fits, published.run),
     "released": _Protocol(PUBLISHED_TASKS, list(released.FORMS), released.fits, *_RELEASED),
     "changes": _Protocol(
-        list(released.CHANGED), list(released.FORMS), released.changed, *_RELEASED
+        list(released.CHANGED), list(released.FORMS), released.changed, *_RELEASED, file_a_task=True
     ),
 }

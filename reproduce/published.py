@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from pyro_gcm.training import Diverged
 from reproduce.methods import METHODS, Predictor, Rows, check_weights, least_squares, train
-from reproduce.released_forms import Part
 from reproduce.released_rows import rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.scores import point_scores
@@ -63,25 +61,29 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     An estimator, which has no epochs, has all scores. NaN where a fit diverged.
     """
     task, method, settings = TASKS[fit.dataset], METHODS[fit.method], fit.options
-    limit = settings.pop("rows", None)
+    first = slice(settings.pop("rows", None))
     label = "published" if fit.variant == "published" else "right"
-    learn, test = (
-        _read(part, method.reads_x, limit) for part in rows_of(fit.dataset, label, "released")
-    )
-    unit, response = unit_of_y(fit.dataset), "continuous" if task.lower_is_better else "binary"
-    rows, truth = Rows(learn.x, learn.r, learn.y, response), unit * test.y.double().numpy()
+    learn, test = (part.rows(first) for part in rows_of(fit.dataset, label, "released"))
+    if not method.reads_x:
+        learn, test = (replace(part, x=part.x[:, :0]) for part in (learn, test))
+    response = "continuous" if task.lower_is_better else "binary"
+    rows, unit = Rows(learn.x, learn.r, learn.y, response), unit_of_y(fit.dataset)
+
+    def scores(model: Predictor) -> dict[str, float]:
+        prediction = model.predict(test.x.to(device), test.r.to(device)).double().cpu()
+        truth = test.y.double()
+        return point_scores(response, (unit * prediction).numpy(), (unit * truth).numpy())
+
     start = time.perf_counter()
     if method.estimator:
         model, _ = train(fit.method, rows, settings, fit.seed, device=device)
-        found = point_scores(response, unit * _predict(model, test, device), truth)
-        return {**found, "seconds": time.perf_counter() - start, "epochs": 0}
+        return {**scores(model), "seconds": time.perf_counter() - start, "epochs": 0}
     steps, curve = math.ceil(len(learn) / settings["batch_size"]), []
 
     def watch(step: int, model: Predictor) -> None:
         if step and step % steps == 0:
             check_weights(model)
-            prediction = unit * _predict(model, test, device)
-            curve.append(point_scores(response, prediction, truth)[task.metric])
+            curve.append(scores(model)[task.metric])
 
     try:
         train(fit.method, rows, settings, fit.seed, device=device, watch=watch)
@@ -94,14 +96,3 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         "seconds": time.perf_counter() - start,
         "epochs": int(best) + 1,
     }
-
-
-def _read(part: Part, reads_x: bool, limit: int | None) -> Part:
-    """The first rows of a part, without x where a method does not read it."""
-    x = part.x if reads_x else part.x[:, :0]
-    return Part(x[:limit], part.r[:limit], part.y[:limit])
-
-
-def _predict(model: Predictor, rows: Part, device: str) -> npt.NDArray[np.float64]:
-    prediction: torch.Tensor = model.predict(rows.x.to(device), rows.r.to(device))
-    return prediction.double().cpu().numpy()

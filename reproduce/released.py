@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from reproduce.released_baselines import CMNN, MLP, MM, PWL, SMM, SMNN, Hint, PosNN
 from reproduce.released_costs import GCM, IGCM
@@ -138,9 +137,10 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
     binary = task.metric != "RMSE"
     learn, test = rows_of(fit.dataset, settings["label"], settings["scaling"])
     if "rows" in settings:
-        learn, test = (_some(part, slice(settings["rows"])) for part in (learn, test))
+        learn, test = (part.rows(slice(settings["rows"])) for part in (learn, test))
     learn, chosen_on = _parts(learn, test, settings["selection"])
-    shown = Part(*map(torch.cat, zip(_columns(chosen_on), _columns(test), strict=True)))
+    both = [(part.x, part.r, part.y) for part in (chosen_on, test)]
+    shown = Part(*map(torch.cat, zip(*both, strict=True)))
     options = {name: settings[name] for name in _OF_NETWORKS if name in settings}
     form = FORMS[fit.method](
         learn.x.shape[1], learn.r.shape[1], settings["hidden"], binary, options
@@ -165,18 +165,10 @@ def run(group: Sequence[Fit], device: str = "cpu") -> list[Scores]:
     return results
 
 
-def _some(part: Part, rows: slice | Tensor) -> Part:
-    return Part(*(column[rows] for column in _columns(part)))
-
-
-def _columns(part: Part) -> tuple[Tensor, Tensor, Tensor]:
-    return part.x, part.r, part.y
-
-
 def _parts(learn: Part, test: Part, selection: str) -> tuple[Part, Part]:
     """Rows to train on, and rows on which the epoch is chosen."""
     if selection == "test":
         return learn, test
     order = torch.randperm(len(learn), generator=torch.Generator().manual_seed(0))
     size = int(VALIDATION * len(learn))
-    return _some(learn, order[size:]), _some(learn, order[:size])
+    return learn.rows(order[size:]), learn.rows(order[:size])

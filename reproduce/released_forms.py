@@ -44,6 +44,10 @@ class Part:
     def __len__(self) -> int:
         return len(self.y)
 
+    def rows(self, index: slice | Tensor) -> Part:
+        """Some of the rows."""
+        return Part(self.x[index], self.r[index], self.y[index])
+
 
 @dataclass(frozen=True)
 class Form:

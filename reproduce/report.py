@@ -37,7 +37,7 @@ from reproduce import (
 )
 from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.markdown import NOT_RUN, markdown, number
-from reproduce.result_files import FILES, GROWING, SURVIVAL
+from reproduce.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY
 from reproduce.stored_results import NotRun, Results, finals, joined, many, pooled, read
@@ -67,8 +67,8 @@ def draw(results: Results, folder: Path) -> None:
     """The figures of the tables that are there."""
     if "public_held-out" in results:
         draw_held_out(results["public_held-out"], folder / "held_out.png")
-    if "public_changes" in results:
-        draw_changes(results["public_changes"], folder / "changes.png")
+    if set(CHANGES_OF) & set(results):
+        draw_changes(joined(results, CHANGES_OF), folder / "changes.png")
     curves = results.get("quantile_curves", pd.DataFrame(columns=["method"]))
     for name, methods in curve_groups(list(curves["method"].unique())).items():
         draw_curves(curves[curves["method"].isin(methods)], folder / name)
@@ -157,7 +157,7 @@ def _figure(results: Results) -> str:
 
 def _changes_figure(results: Results) -> str:
     text = "Every method against the mean of all, a line for each change"
-    return f"![{text}](figures/changes.png)" if "public_changes" in results else ""
+    return f"![{text}](figures/changes.png)" if set(CHANGES_OF) & set(results) else ""
 
 
 def _curves(results: Results) -> str:

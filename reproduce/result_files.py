@@ -42,6 +42,7 @@ _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
 _SPACES = sum(method.space is not None for method in SEARCHED.values())
 TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
 FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
+CHANGES_OF = {f"public_changes_{name}": name for name in released.CHANGED}
 SURVIVAL = [Path(survival.file_of(name)).stem for name in survival.TABLES]
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
@@ -54,10 +55,10 @@ FILES = {
         "public --protocol released",
         _released(released.fits, PUBLISHED_TASKS, 10),
     ),
-    "public_changes": (
-        "public --protocol changes --seeds 5",
-        _released(released.changed, released.CHANGED, 5),
-    ),
+    **{
+        file: ("public --protocol changes --seeds 5", _released(released.changed, [name], 5))
+        for file, name in CHANGES_OF.items()
+    },
     "checks": ("checks", _CHECKS * _PAPER),
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
     "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
@@ -93,7 +94,7 @@ GROWING = (
     "public_published",
     "ablation",
     "public_released",
-    "public_changes",
+    *CHANGES_OF,
     *TRIALS_OF,
     *FINALS_OF,
     "untouched",
@@ -104,4 +105,4 @@ GROWING = (
 )
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
-MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", "public_changes"}
+MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}

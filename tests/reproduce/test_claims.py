@@ -180,7 +180,7 @@ def test_no_neural_method_is_ahead_of_members_on_twenty_splits(results):
 
 
 def test_two_changes_put_gcm_and_igcm_last_on_compas(results):
-    table = results["public_changes"]
+    table = results["public_changes_compas"]
     for change in released_tables.by_change(table, "compas"):
         places = [released_tables.place_after(table, "compas", change, m) for m in ("GCM", "IGCM")]
         last = change in ("weights that learn", "all of them")
@@ -188,7 +188,7 @@ def test_two_changes_put_gcm_and_igcm_last_on_compas(results):
 
 
 def test_only_weights_that_learn_and_all_changes_take_the_first_place_from_igcm_on_adult(results):
-    table = results["public_changes"]
+    table = results["public_changes_adult"]
     places = {
         change: tuple(
             int(released_tables.place_after(table, "adult", change, m)) for m in ("GCM", "IGCM")

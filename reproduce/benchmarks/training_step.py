@@ -131,6 +131,11 @@ def main() -> None:
     parser.add_argument("--hidden", type=positive_count, nargs="+", default=[16, 128])
     parser.add_argument("--output", type=Path, help="folder of training_step.csv, if it is wanted")
     options = parser.parse_args()
+    if options.output is not None:  # before any work
+        try:
+            options.output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            parser.error(f"argument --output: no folder {options.output}: {error.strerror}")
     tables = []
     for hidden in options.hidden:
         print(f"\nhidden {hidden}, batch {options.batch_size}, particles {options.particles}")
@@ -142,7 +147,6 @@ def main() -> None:
         shared = dict(zip(("batch_size", "particles", "steps"), sizes, strict=True))
         tables.append(table(seconds, {"hidden": hidden, **shared}))
     if options.output is not None:
-        options.output.mkdir(parents=True, exist_ok=True)
         write_csv(pd.concat(tables), options.output / "training_step.csv")
 
 

@@ -49,6 +49,19 @@ def test_the_training_step_is_written_with_every_side_beside_both_references(
     assert set(table["hidden"]) == {4}
 
 
+def test_a_file_as_folder_of_the_training_step_is_refused_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr(sys, "argv", ["training_step", "--output", str(file)])
+    with pytest.raises(SystemExit):
+        training_step.main()
+    out, error = capsys.readouterr()
+    assert not out
+    assert error.splitlines()[-1].endswith(f"--output: no folder {file}: File exists")
+
+
 def test_ratio_is_the_median_of_pairs() -> None:
     # The ratio of the medians is 20.
     assert ratio([2.0, 20.0, 20.0], [1.0, 10.0, 1.0])[1] == 2.0

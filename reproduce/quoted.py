@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from reproduce.intervals import meet, samples
-from reproduce.markdown import NOT_RUN
+from reproduce.intervals import TEST_TO_TRAIN, meet, paired_interval, samples
+from reproduce.markdown import NOT_RUN, grid
 from reproduce.methods import METHODS
 from reproduce.tables import intervals, paper_table_3
 from reproduce.tasks import TASKS, own_metric
@@ -35,6 +35,33 @@ def ahead(table: pd.DataFrame | None) -> str:
     both = [name for name in TASKS if {("GCM", name), ("IGCM", name)} <= set(found)]
     count = sum(better(name, found["IGCM", name], found["GCM", name]) for name in both)
     return f"{count} of {len(both)}"
+
+
+def igcm_to_gcm(released: pd.DataFrame, published: pd.DataFrame, held_out: pd.DataFrame) -> str:
+    """Paired differences of IGCM to GCM on every data set, positive where IGCM is better.
+
+    :param held_out: on random splits, whose differences have the corrected interval.
+    """
+    lines = {
+        "Released training": (own_metric(released), 0.0),
+        "Published protocol": (own_metric(published), 0.0),
+        "Held-out, AUC or RMSE": (
+            held_out[held_out["metric"].isin(["AUC", "RMSE"])],
+            TEST_TO_TRAIN,
+        ),
+        "Held-out, log score": (held_out[held_out["metric"] == "log score"], TEST_TO_TRAIN),
+    }
+    cells = {}
+    for title, (rows, ratio) in lines.items():
+        values = samples(rows, ["method", "dataset", "metric"])
+        for (method, name, metric), gcm in values.items():
+            igcm = values.get(("IGCM", name, metric))
+            if method == "GCM" and igcm is not None:
+                sign = -1.0 if metric == "RMSE" else 1.0
+                cells[title, name] = paired_interval(sign * igcm, sign * gcm, ratio)
+    marks = {key: "*" if cell.excludes(0.0) else "" for key, cell in cells.items()}
+    columns = {name: task.title for name, task in TASKS.items()}
+    return grid(cells, columns, marks=marks, order=[*lines])
 
 
 def place(table: pd.DataFrame | None, method: str) -> str:

@@ -14,7 +14,7 @@ from reproduce.intervals import Interval, mean_interval, meet, samples
 from reproduce.markdown import NOT_RUN, beside, grid, markdown, number, shown
 from reproduce.released import CHANGES, FORMS, Z_DIM, changes_of, settings_of
 from reproduce.released_rows import KNOWN_ROWS
-from reproduce.tables import paper_table_3
+from reproduce.tables import intervals, paper_table_3
 from reproduce.tasks import TASKS, own_metric
 
 #: What the networks of GCM and IGCM have unless a call says otherwise.
@@ -140,8 +140,10 @@ def networks(table: pd.DataFrame) -> str:
     """GCM and IGCM with every setting that their networks may have had."""
     found = {
         (f"{method}, " + ", ".join(f"{key} {value}" for key, value in own), name): rows
-        for (method, name, own), rows in _by_setting(table).items()
-        if own
+        for (method, name, settings), rows in samples(
+            own_metric(table), ["method", "dataset", "settings"]
+        ).items()
+        if (own := _own(settings))
     }
     names = [name for name in TASKS if name in {name for _, name in found}]
     lines = []
@@ -206,24 +208,23 @@ def _same(settings: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     )
 
 
-def _main(table: pd.DataFrame) -> dict[Any, Interval]:
-    """Means and intervals by (method, data set), of GCM and IGCM with what the code has."""
-    return {
-        (method, name): mean_interval(rows)
-        for (method, name, own), rows in _by_setting(table).items()
-        if all(_MAIN[key] == value or value == 2 for key, value in own)
+def main_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """The fits of Table 3: of GCM and IGCM those with what the code has."""
+    of = {
+        text: all(_MAIN[k] == v or v == 2 for k, v in _own(text)) for text in set(table["settings"])
     }
+    return table[table["settings"].map(of)]
 
 
-def _by_setting(table: pd.DataFrame) -> dict[tuple[str, str, tuple[Any, ...]], pd.Series]:
-    """Values by method, data set and the settings of a network, those that it has."""
-    found = {}
-    for (method, name, settings), rows in samples(
-        own_metric(table), ["method", "dataset", "settings"]
-    ).items():
-        own = json.loads(settings)
-        found[method, name, tuple((key, own[key]) for key in _MAIN if key in own)] = rows
-    return found
+def _main(table: pd.DataFrame) -> dict[Any, Interval]:
+    """Means and intervals of these fits by (method, data set)."""
+    return intervals(own_metric(main_rows(table)), "method", "dataset")
+
+
+def _own(settings: str) -> tuple[tuple[str, Any], ...]:
+    """The settings of a network, those that a method has."""
+    found = json.loads(settings)
+    return tuple((key, found[key]) for key in _MAIN if key in found)
 
 
 def _tau(found: Cells, name: str) -> tuple[float, float] | None:

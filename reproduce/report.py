@@ -181,9 +181,21 @@ def _score(results: Results, file: str, *of: str) -> str:
     return NOT_RUN if math.isnan(value) else number(value)
 
 
+def _of_table_3(results: Results, file: str) -> pd.DataFrame | None:
+    """The fits of Table 3 in a file of ours; None for the paper's own."""
+    if file == "paper":
+        return None
+    return released_tables.main_rows(results[file]) if file == "public_released" else results[file]
+
+
 def _paper(make: Callable[..., str]) -> Callable[..., str]:
     """A number of the paper's Table 3, or of ours in a file: the first argument says which."""
-    return lambda results, file, *of: make(None if file == "paper" else results[file], *of)
+    return lambda results, file, *of: make(_of_table_3(results, file), *of)
+
+
+def _igcm_to_gcm(results: Results) -> str:
+    released = released_tables.main_rows(results["public_released"])
+    return quoted.igcm_to_gcm(released, results["public_published"], pooled(results))
 
 
 #: Name in the template -> function (results, arguments of the placeholder) -> text.
@@ -199,6 +211,7 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "paper": lambda _, name, method: number(tables.paper_table_3()[method, name].mean),
     "ahead": _paper(quoted.ahead),
     "place": _paper(quoted.place),
+    "igcm_to_gcm": _igcm_to_gcm,
     "searched": lambda results, *metrics: search_tables.means(finals(results), *metrics),
     "survival": _survival(survival.report),
     "survival_level": _survival(survival.level_with_first),

@@ -137,14 +137,19 @@ def main(arguments: argparse.Namespace) -> None:
     _restrict(arguments, "methods", protocol.methods)
     files: dict[Path, list[Fit]] = {}
     for fit in protocol.fits(arguments):
-        ending = f"_{fit.dataset}" if protocol.file_a_task else ""
-        files.setdefault(arguments.output / f"public_{name}{ending}.csv", []).append(fit)
+        file = file_of(name, fit.dataset if protocol.file_a_task else None)
+        files.setdefault(arguments.output / file, []).append(fit)
     tables = [
         run_fits(path, fits, protocol.run, arguments, protocol.together)
         for path, fits in files.items()
     ]
-    print(f"\nProtocol {name}\n\n{protocol.report(pd.concat(tables), name)}")
+    print(f"\nProtocol {name}\n\n{protocol.report(pd.concat(tables))}")
     print(f"\nwritten: {', '.join(map(str, files))}")
+
+
+def file_of(protocol: str, task: str | None = None) -> str:
+    """The file of a protocol's results, or of those of one task."""
+    return f"public_{protocol}.csv" if task is None else f"public_{protocol}_{task}.csv"
 
 
 def _restrict(arguments: argparse.Namespace, option: str, known: list[str]) -> None:
@@ -204,18 +209,22 @@ class _Protocol:
     fits: Callable[[argparse.Namespace], list[Fit]]
     run: Callable[..., Any] = run
     together: Callable[[Fit], Any] | None = None
-    report: Callable[[pd.DataFrame, str], str] = lambda table, name: own_scores(table)
+    report: Callable[[pd.DataFrame], str] = own_scores
     file_a_task: bool = False
 
 
-_RELEASED = released.run, released.together, released_tables.report
+_RELEASED = released.run, released.together
 #: Name -> protocol.
 PROTOCOLS = {
     **dict.fromkeys(FIRST_SPLIT, _Protocol(list(TASKS), methods_of("held-out"), held_out_fits)),
     "members": _Protocol(list(TASKS), methods_of("members"), member_fits),
     "published": _Protocol(PUBLISHED_TASKS, methods_of("published"), published.fits, published.run),
-    "released": _Protocol(PUBLISHED_TASKS, list(released.FORMS), released.fits, *_RELEASED),
+    "released": _Protocol(
+        *(PUBLISHED_TASKS, list(released.FORMS), released.fits, *_RELEASED), released_tables.report
+    ),
     "changes": _Protocol(
-        list(released.CHANGED), list(released.FORMS), released.changed, *_RELEASED, file_a_task=True
+        *(list(released.CHANGED), list(released.FORMS), released.changed, *_RELEASED),
+        released_tables.report_changes,
+        file_a_task=True,
     ),
 }

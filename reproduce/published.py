@@ -1,7 +1,7 @@
 """Protocol "published": the paper's Table 5 and choice of the epoch, with this library's training.
 
-Every method reads the rows as the paper's code does, in its scale and on its split, with nothing
-standardised on top, so that networks and training alone tell it from `reproduce.released`.
+Every method reads the rows as the paper's code does, in its scale and on its split, and networks
+standardise nothing on top, so that networks and training alone tell it from `reproduce.released`.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ BLOG_CONSTRAINED = tuple(f"attribute {i}" for i in (46, 47, 48, 49, 55, 60, 61, 
 def rows_of(name: str, label: str, scaling: str) -> tuple[Part, Part]:
     """Training and test rows, y in units of `unit_of_y`.
 
-    Those of `KNOWN_ROWS` are the released ones; Adult's are the last fifth of the permutation of
-    numpy's `RandomState(0)`, and so are those of the other sets without a split in the literature,
-    which is a guess.
+    Those of `KNOWN_ROWS` are the released ones; Adult's test rows are the last fifth of the
+    permutation of numpy's `RandomState(0)`, and so are those of the other sets without a split in
+    the literature, which is a guess.
 
     :param label: "published", or "right" for Adult's right label.
     :param scaling: "released", or "standard" for standardised x and r.

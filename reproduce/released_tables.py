@@ -25,10 +25,13 @@ _AS_IT_IS = "as released"
 Cells = Mapping[Any, Interval]
 
 
-def report(table: pd.DataFrame, protocol: str) -> str:
-    """What `python -m reproduce public` prints of a protocol."""
-    if protocol == "released":
-        return f"{cells(table)}\n\n{networks(table)}"
+def report(table: pd.DataFrame) -> str:
+    """What `python -m reproduce public` prints of the released protocol."""
+    return f"{cells(table)}\n\n{networks(table)}"
+
+
+def report_changes(table: pd.DataFrame) -> str:
+    """What it prints of the changes."""
     there = [name for name in TASKS if name in set(table["dataset"])]
     return "\n\n".join(f"{TASKS[name].title}\n\n{changes(table, name)}" for name in there)
 
@@ -36,8 +39,7 @@ def report(table: pd.DataFrame, protocol: str) -> str:
 def cells(table: pd.DataFrame) -> str:
     """Ours and the paper's, of the data sets that are the paper's."""
     ours = _main(table)
-    there = {name for _, name in ours}
-    names = [name for name in TASKS if name in there and not TASKS[name].stand_in]
+    names = _compared(ours)
     columns = {name: f"{TASKS[name].title}, {TASKS[name].metric}" for name in names}
     lower = {name: TASKS[name].lower_is_better for name in names}
     kept = {key: cell for key, cell in ours.items() if key[1] in names}
@@ -47,8 +49,7 @@ def cells(table: pd.DataFrame) -> str:
 def differences(table: pd.DataFrame) -> str:
     """Ours minus the paper's, cell by cell; † where the intervals have no point in common."""
     ours, theirs = _main(table), paper_table_3()
-    there = {name for _, name in ours}
-    names = [name for name in TASKS if name in there and not TASKS[name].stand_in]
+    names = _compared(ours)
     lines = []
     for method in NINE:
         line = [method]
@@ -102,11 +103,7 @@ def apart(table: pd.DataFrame) -> str:
 def from_mean(table: pd.DataFrame) -> str:
     """Differences from the mean of a column, ours and the paper's, where the rows are a guess."""
     ours, theirs = _main(table), paper_table_3()
-    names = [
-        name
-        for name in TASKS
-        if name not in KNOWN_ROWS and not TASKS[name].stand_in and name in {k[1] for k in ours}
-    ]
+    names = [name for name in _compared(ours) if name not in KNOWN_ROWS]
     lines = []
     for method in FORMS:
         line = [method]
@@ -213,12 +210,18 @@ def main_rows(table: pd.DataFrame) -> pd.DataFrame:
     of = {
         text: all(_MAIN[k] == v or v == 2 for k, v in _own(text)) for text in set(table["settings"])
     }
-    return table[table["settings"].map(of)]
+    return table[table["settings"].map(of).astype(bool)]
 
 
 def _main(table: pd.DataFrame) -> dict[Any, Interval]:
     """Means and intervals of these fits by (method, data set)."""
     return intervals(own_metric(main_rows(table)), "method", "dataset")
+
+
+def _compared(found: Cells) -> list[str]:
+    """The data sets among the cells that are the paper's."""
+    there = {name for _, name in found}
+    return [name for name, task in TASKS.items() if name in there and not task.stand_in]
 
 
 def _own(settings: str) -> tuple[tuple[str, Any], ...]:

@@ -14,6 +14,7 @@ from reproduce import (
     gradient_noise,
     loans,
     ordinal,
+    public,
     released,
     search,
     survival,
@@ -42,7 +43,7 @@ _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
 _SPACES = sum(method.space is not None for method in SEARCHED.values())
 TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
 FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
-CHANGES_OF = {f"public_changes_{name}": name for name in released.CHANGED}
+CHANGES_OF = {Path(public.file_of("changes", name)).stem: name for name in released.CHANGED}
 SURVIVAL = [Path(survival.file_of(name)).stem for name in survival.TABLES]
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import ablation, many_sets, untouched
+from reproduce import ablation, many_sets, released_tables, untouched
 from reproduce.arguments import Refused
 from reproduce.markdown import known_first
 from reproduce.result_files import FILES, FINALS_OF, MANY_SETTINGS
 from reproduce.runs import KEY, read_results
+
+#: Files whose fits are all on the one split of the paper's code.
+_FIXED = ("public_published", "checks", "ablation", "ablation_released")
 
 
 class Results(dict[str, pd.DataFrame]):
@@ -32,8 +35,8 @@ def read(folder: Path, device: str = "cpu") -> Results:
     """Every table that is there and has rows, in an order that its file does not decide.
 
     :param device: of the rows; only the table of times has those of all devices.
-    :raises Refused: if there is no such folder, or a method has two settings on one split where
-        there should be one.
+    :raises Refused: if there is no such folder, a method has two settings on one split where there
+        should be one, or rows are of a split that the protocol no longer has.
     """
     if not folder.is_dir():
         raise Refused(f"--results {folder}: there is no such folder")
@@ -50,6 +53,10 @@ def read(folder: Path, device: str = "cpu") -> Results:
                 table = table[table["device"] == device]
             if name not in MANY_SETTINGS:
                 _check_settings(table, path)
+            elif name == "public_released":
+                _check_settings(released_tables.main_rows(table), path)
+            if name in _FIXED:
+                _check_split(table, path)
             if name.startswith("ablation"):
                 table = ablation.with_sizes(table)
         if len(table):
@@ -69,6 +76,16 @@ def _check_settings(table: pd.DataFrame, path: Path) -> None:
         raise Refused(
             f"{path}: {row['method']} on {row['dataset']}, seed {row['seed']} has two settings, "
             "expected one: remove the rows of the other (a --quick run?)"
+        )
+
+
+def _check_split(table: pd.DataFrame, path: Path) -> None:
+    other = table[table["split"] != "fixed"]
+    if len(other):
+        row = other.iloc[0]
+        raise Refused(
+            f"{path}: {row['method']} on {row['dataset']}, seed {row['seed']} has the split "
+            f"{row['split']}, expected 'fixed': remove the rows of the former protocol"
         )
 
 

@@ -24,10 +24,11 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM
+from pyro_gcm.files.writing import one_line
 from pyro_gcm.inference import ImportanceWeightedELBO, unannounced
 from pyro_gcm.inference.noise import Noise
 from pyro_gcm.inference.plain_step import plain_loss
-from reproduce.arguments import positive_count
+from reproduce.arguments import check_output, positive_count
 from reproduce.benchmarks.paired import paired, ratio, show
 from reproduce.results import versions, write_csv
 
@@ -133,9 +134,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.output is not None:  # before any work
         try:
-            options.output.mkdir(parents=True, exist_ok=True)
+            check_output(options.output)
         except OSError as error:
-            parser.error(f"argument --output: no folder {options.output}: {error.strerror}")
+            parser.error(f"argument --output: {one_line(error)}")
     tables = []
     for hidden in options.hidden:
         print(f"\nhidden {hidden}, batch {options.batch_size}, particles {options.particles}")

@@ -23,8 +23,8 @@ SMALL = {
 }  # fmt: skip
 
 
-def dataset(response="binary", fixed=True):
-    return toy("toy", "published", response, x_dim=2, r_dim=2, rows=120, fixed=fixed)
+def dataset(response="binary"):
+    return toy("toy", "published", response, x_dim=2, r_dim=2, rows=120)
 
 
 @pytest.fixture

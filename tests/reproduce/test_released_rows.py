@@ -3,14 +3,16 @@
 import gzip
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from toys import REAL
+from toys import REAL, toy
 
+from reproduce import released_rows
 from reproduce.released_rows import BLOG_CONSTRAINED, rows_of
 
 
@@ -55,6 +57,34 @@ def test_blog_has_the_columns_that_the_pages_of_its_file_print():
         assert learn.r[2 * at].tolist() == pytest.approx(r, abs=1e-6)
     assert learn.y[:3].tolist() == [0.0, 0.0, 0.125]
     assert learn.x.shape[1] + learn.r.shape[1] == 276
+
+
+@pytest.mark.parametrize("low", [0.0, -0.5])
+def test_a_falling_revenue_between_0_and_1_is_below_0(low, monkeypatch):
+    table = toy("toy", "published", "binary", 2, 2, 100)
+    r = torch.linspace(low, 1.0, 200).reshape(100, 2)
+    monkeypatch.setattr(
+        released_rows, "load", lambda *_: replace(table, r=r, r_names=("-falling", "rising"))
+    )
+    parts = rows_of("diabetes", "published", "released")
+    falling, rising = torch.cat([part.r for part in parts]).sort(0)[0].T
+    assert torch.equal(falling, r[:, 0] - float(low == 0.0))  # centred columns have signs already
+    assert torch.equal(rising, r[:, 1])
+
+
+def test_standardised_columns_have_the_units_of_the_training_rows(monkeypatch):
+    table = toy("toy", "published", "binary", 2, 2, 100)
+    x = torch.stack([table.x[:, 0], torch.ones(100)], 1)
+    monkeypatch.setattr(released_rows, "load", lambda *_: replace(table, x=x))
+    learn, test = rows_of("diabetes", "published", "standard")
+    plain, plain_test = rows_of("diabetes", "published", "released")
+    for kind in ("x", "r"):
+        own, other = getattr(plain, kind), getattr(plain_test, kind)
+        mean, spread = own.mean(0), own.std(0)
+        spread[spread == 0.0] = 1.0
+        torch.testing.assert_close(getattr(learn, kind), (own - mean) / spread)
+        torch.testing.assert_close(getattr(test, kind), (other - mean) / spread)
+    assert (learn.x[:, 1] == 0.0).all()
 
 
 def test_the_constrained_columns_of_blog_are_those_that_the_code_takes_by_place():

@@ -13,6 +13,7 @@ from toys import options, row, table
 
 from reproduce import drawing, quoted, report, tables
 from reproduce.methods import methods_of
+from reproduce.released import Z_DIM
 from reproduce.results import RESULTS
 from reproduce.runs import COLUMNS
 from reproduce.tasks import TASKS
@@ -34,7 +35,8 @@ def every_file(folder, seeds=3):
                     rows["public_held-out"].append(cell)
                     rows["open"].append(cell | {"experiment": "open"})
                 for metric in (task.metric, f"{task.metric}, last epoch"):
-                    more = {"variant": "published", "metric": metric, "value": value}
+                    more = {"variant": "published", "split": "fixed", "metric": metric}
+                    more["value"] = value
                     rows["public_published"].append(row(**same, **more))
             for level in (0.1, 0.3, 0.5, 0.7, 0.9):
                 error = 0.1 + 0.01 * abs(place - 1) + level / 9
@@ -44,7 +46,7 @@ def every_file(folder, seeds=3):
         for variant in ("published", "default"):
             for size in (4, 8):
                 settings = json.dumps({"z_dim": size, "num_particles": 8})
-                cell = {"variant": variant, "seed": seed, "settings": settings}
+                cell = {"variant": variant, "split": "fixed", "seed": seed, "settings": settings}
                 rows["ablation"].append(row(**cell, value=0.78 + 0.001 * size + 1e-4 * seed))
     rows["quantile_paper_setting"] = [each | {"protocol": "paper"} for each in rows["quantile"]]
     rows["timing"] = [
@@ -56,10 +58,13 @@ def every_file(folder, seeds=3):
         for treatment in ("one by one", "cached")
     ]  # fmt: skip
     rows["checks"] = [
-        row(dataset=name, variant="published", method=method, metric=task.metric, value=0.7)
+        row(
+            dataset=name, variant="published", split="fixed", method=method, metric=task.metric,
+            value=0.7,
+        )
         for method in methods_of("checks")
         for name, task in TASKS.items()
-    ]
+    ]  # fmt: skip
     for name, lines in rows.items():
         write(folder, name, lines)
 
@@ -157,10 +162,10 @@ def test_report_is_the_same_twice_and_in_any_order_of_rows(tmp_path, filled):
 
 def test_absent_files_say_which_command_makes_them(tmp_path):
     text = text_of(tmp_path)
-    # The report has no table of trials, nor, before it is run, of the published ablation.
+    # Before it is run, the report has no table of the published ablation.
     for command, _ in report.FILES.values():
         told = f"Not run yet: `python -m reproduce {command}`." in text
-        assert told or "tuning" in command or command == "ablation"
+        assert told or command == "ablation"
     assert "**Not complete: " in text
     assert "(not run)" in section(text, "Verdict")
     planned = report.FILES["public_held-out"][1]
@@ -288,6 +293,26 @@ def test_two_settings_for_one_fit_are_refused(tmp_path):
     write(tmp_path, "public_held-out", [row(), row(settings='{"hidden": 16}')])
     with pytest.raises(ValueError, match="GCM on adult, seed 0 has two settings, expected one"):
         report.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["public_published", "checks", "ablation"])
+def test_rows_of_a_former_split_are_refused(tmp_path, name):
+    settings = json.dumps({"z_dim": 4, "num_particles": 8})
+    rows = [row(split=split, settings=settings) for split in ("fixed", "0")]
+    write(tmp_path, name, rows)
+    with pytest.raises(ValueError, match="GCM on adult, seed 0 has the split 0, expected 'fixed'"):
+        report.read(tmp_path)
+
+
+def test_quick_fits_beside_those_of_the_released_table_are_refused(tmp_path):
+    shared = {"dataset": "auto_mpg", "split": "fixed", "metric": "RMSE"}
+    rows = [row(**shared, method="MM", settings=text) for text in ("{}", '{"rows": 200}')]
+    write(tmp_path, "public_released", rows)
+    with pytest.raises(ValueError, match="MM on auto_mpg, seed 0 has two settings"):
+        report.read(tmp_path)
+    own = [json.dumps({"loss_type": kind, "z_dim": Z_DIM}) for kind in (0, 1)]
+    write(tmp_path, "public_released", [row(**shared, settings=text) for text in own])
+    assert len(report.read(tmp_path)["public_released"]) == 2
 
 
 @pytest.mark.long(keep=0)

@@ -130,8 +130,10 @@ def test_methods_have_their_defaults(monkeypatch):
 
     monkeypatch.setattr(untouched.baselines, "MonotoneBoosting", stop)
     for method, make in (("GCM", untouched.GCM), ("IGCM", untouched.IGCM)):
+        entry = untouched.METHODS[method]
+        assert (entry.fit.func, entry.fit.args, entry.density) == (untouched._latent, (make,), True)
         fit = partial(untouched._latent, recorded(make))
-        monkeypatch.setitem(untouched.METHODS, method, untouched.Default(fit, "pyro_gcm"))
+        monkeypatch.setitem(untouched.METHODS, method, dataclasses.replace(entry, fit=fit))
     monkeypatch.setattr(untouched.pyro_gcm, "fit", stop)
     monkeypatch.setattr(untouched.baselines, "fit", stop)
     monkeypatch.setattr(untouched, "fit_members", stop)
@@ -160,9 +162,10 @@ def test_networks_have_the_options_of_their_classes(method, monkeypatch):
         assert named == {"response": "binary"}
         raise Stop
 
-    monkeypatch.setitem(
-        untouched.METHODS, method, untouched.Default(partial(untouched._network, stop), "pyro_gcm")
-    )
+    entry = untouched.METHODS[method]
+    assert entry.fit.args == (getattr(untouched.baselines, method),)
+    fit = partial(untouched._network, stop)
+    monkeypatch.setitem(untouched.METHODS, method, dataclasses.replace(entry, fit=fit))
     with pytest.raises(Stop):
         untouched.run(study_fit(method))
 

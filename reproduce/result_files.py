@@ -93,7 +93,6 @@ FILES = {
 #: Files of long runs, committed as they grow: their tables say of how many splits each number is.
 GROWING = (
     "public_published",
-    "ablation",
     "public_released",
     *CHANGES_OF,
     *TRIALS_OF,

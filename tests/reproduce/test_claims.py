@@ -210,6 +210,21 @@ def test_the_released_ablation_meets_the_paper_and_has_no_better_northeast(resul
             assert mean < half
 
 
+def test_more_samples_are_better_with_the_training_of_this_library(results):
+    table = results["ablation"]
+    apart = {m: ablation.report(table, "published", m).count("†") for m in ("GCM", "IGCM")}
+    assert apart == {"GCM": 16, "IGCM": 0}
+    for line in ablation.effects(table).splitlines()[2:]:
+        if "ours" in line:
+            samples, dimension, northeast = (
+                tuple(map(float, cell.split("±"))) for cell in line.split("|")[4:7]
+            )
+            assert 0.0 < samples[0] - samples[1] < samples[0] < 0.003
+            assert (dimension[0] > dimension[1]) == ("| GCM," in line)
+            assert dimension[0] < 0.001
+            assert northeast[0] < northeast[1]
+
+
 def test_the_readme_of_benchmarks_has_the_training_step_of_the_file():
     steps = pd.read_csv(RESULTS / "training_step.csv").set_index(["hidden", "side", "beside"])
     lines = BENCHMARKS.split("| `training_step`")[1].split("| `whole_fit`")[0].splitlines()

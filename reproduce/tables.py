@@ -65,15 +65,12 @@ def published(table: pd.DataFrame) -> str:
 
 
 def seeds(table: pd.DataFrame) -> str:
-    """How many seeds every method has on the data sets, those with the fewest last, not named."""
+    """How many seeds every method has on each data set."""
     counts = table.groupby(["dataset", "method"])["seed"].nunique().groupby("dataset").min()
-    fewest = min(counts)
-    more = [
-        f"{counts[name]} on {task.title}"
-        for name, task in TASKS.items()
-        if counts.get(name, fewest) > fewest
-    ]
-    return ", ".join([*more, f"{fewest} on {'the others' if more else 'each data set'}"])
+    if counts.nunique() == 1:
+        return f"{counts.iloc[0]} on each data set"
+    there = [(name, task.title) for name, task in TASKS.items() if name in counts]
+    return ", ".join(f"{counts[name]} on {title}" for name, title in there)
 
 
 def stand_ins(table: pd.DataFrame) -> str:

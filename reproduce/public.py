@@ -213,17 +213,25 @@ class _Protocol:
     file_a_task: bool = False
 
 
-_RELEASED = released.run, released.together
 #: Name -> protocol.
 PROTOCOLS = {
     **dict.fromkeys(FIRST_SPLIT, _Protocol(list(TASKS), methods_of("held-out"), held_out_fits)),
     "members": _Protocol(list(TASKS), methods_of("members"), member_fits),
     "published": _Protocol(PUBLISHED_TASKS, methods_of("published"), published.fits, published.run),
     "released": _Protocol(
-        *(PUBLISHED_TASKS, list(released.FORMS), released.fits, *_RELEASED), released_tables.report
+        PUBLISHED_TASKS,
+        list(released.FORMS),
+        released.fits,
+        released.run,
+        released.together,
+        released_tables.report,
     ),
     "changes": _Protocol(
-        *(list(released.CHANGED), list(released.FORMS), released.changed, *_RELEASED),
+        list(released.CHANGED),
+        list(released.FORMS),
+        released.changed,
+        released.run,
+        released.together,
         released_tables.report_changes,
         file_a_task=True,
     ),

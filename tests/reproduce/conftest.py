@@ -7,6 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 from reproduce import released_rows
+from reproduce.results import RESULTS
+from reproduce.stored_results import Results, read
+
+
+@pytest.fixture(scope="session")
+def results() -> Results:
+    """The committed results."""
+    return read(RESULTS)
 
 
 @pytest.fixture(autouse=True)

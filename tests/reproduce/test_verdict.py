@@ -18,16 +18,10 @@ from reproduce.intervals import paired_interval, samples
 from reproduce.released import Z_DIM, changes_of, settings_of
 from reproduce.released_tables import NINE
 from reproduce.result_files import SURVIVAL
-from reproduce.results import RESULTS
 from reproduce.runs import as_json
 from reproduce.search_tables import differences
 from reproduce.stored_results import finals, joined, pooled
 from reproduce.tasks import TASKS, paper_hyperparameters
-
-
-@pytest.fixture(scope="module")
-def results():
-    return report.read(RESULTS)
 
 
 def lines_of(table):

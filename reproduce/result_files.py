@@ -90,19 +90,8 @@ FILES = {
     "gradient_noise": ("gradient_noise", len(gradient_noise.fits(quick=False))),
     "crossings": ("crossings", len(crossings.fits(1))),
 }
-#: Files of long runs, committed as they grow: their tables say of how many splits each number is.
-GROWING = (
-    "public_published",
-    "public_released",
-    *CHANGES_OF,
-    *TRIALS_OF,
-    *FINALS_OF,
-    "untouched",
-    *SURVIVAL,
-    "censoring",
-    "ordinal",
-    "distribution",
-)
+#: Files with fewer fits than planned: their tables say of how many splits each number is.
+GROWING = (*SURVIVAL, "ordinal", "distribution")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}

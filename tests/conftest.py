@@ -1,9 +1,8 @@
-"""Shared by all tests: one thread a process, the same draws at every run, samples of long tests."""
+"""Shared by all tests: one thread a process, the same draws at every run, parts of long tests."""
 
 from __future__ import annotations
 
 import os
-import random
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,35 +21,28 @@ MOST_WORKERS = 8
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options that choose which of the tests marked ``long`` run."""
-    group = parser.getgroup("long tests")
-    group.addoption(
+    """An option that chooses which cases of the tests marked ``long`` run."""
+    parser.getgroup("long tests").addoption(
         "--long",
-        choices=("sample", "half", "all"),
-        default="sample",
-        help="cases of the tests marked long: a seeded sample (default), that and half of the "
-        "others, at least one of each test, or all",
+        choices=("part", "all"),
+        default="part",
+        help="cases of the tests marked long: those that their marks keep (default), or all",
     )
-    group.addoption("--long-seed", type=int, default=0, help="seed of that sample (default: 0)")
 
 
 def pytest_report_header(config: pytest.Config) -> str:
     """Which of the long tests run."""
-    which = config.getoption("--long")
-    if which == "all":
-        return "long tests: all"
-    return f"long tests: a {which}, seed {config.getoption('--long-seed')} (--long all runs all)"
+    return f"long tests: {config.getoption('--long')} of their cases (--long all runs all)"
 
 
 @pytest.hookimpl(trylast=True)  # after -k and -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep a sample of the cases of every long test.
+    """Keep the same part of the cases of every long test at every run.
 
-    ``@pytest.mark.long(keep=3)`` keeps 3 cases, by default one in ten. The sample depends on
-    the seed and on the name of the test alone, so that all workers draw the same one. ``--long
-    half`` adds half of the other cases, ``--long all`` or a test named on the command line
-    (``file::test``) all of them. Those beyond the sample run without coverage, which takes a third
-    of their time.
+    ``@pytest.mark.long(keep=("adult", "blog"))`` keeps the cases with these ids, a number as many
+    cases at equal distances, and no argument one in ten. ``--long all``, or a test named on the
+    command line (``file::test``), runs all. Those beyond the part run without coverage, which takes
+    a third of their time.
     """
     if any("::" in arg for arg in config.args):
         return
@@ -58,15 +50,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long"):
             cases[item.nodeid.partition("[")[0]].append(item)
-    which, dropped = config.getoption("--long"), set[pytest.Item]()
+    dropped = set[pytest.Item]()
     for name, of_test in cases.items():
         marker = of_test[0].get_closest_marker("long")
         keep = marker.kwargs.get("keep", len(of_test) // 10) if marker else 0
-        draw = random.Random(f"{config.getoption('--long-seed')} {name}")
-        beyond = draw.sample(of_test, max(0, len(of_test) - keep))
+        if isinstance(keep, int):
+            kept = {len(of_test) * i // keep for i in range(keep)}
+            beyond = [item for i, item in enumerate(of_test) if i not in kept]
+        else:
+            ids = [f"{name}[{case}]" for case in keep]
+            beyond = [item for item in of_test if item.nodeid not in ids]
+            if len(of_test) - len(beyond) < len(ids) and not config.option.keyword:
+                raise pytest.UsageError(f"{name} has no case for some of keep={keep}")
         for item in beyond:
             item.add_marker("no_cover")  # of pytest-cov
-        dropped.update(beyond[: {"sample": len(beyond), "half": len(beyond) // 2, "all": 0}[which]])
+        dropped.update(beyond if config.getoption("--long") == "part" else [])
     config.hook.pytest_deselected(items=list(dropped))
     items[:] = [item for item in items if item not in dropped]
 

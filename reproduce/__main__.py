@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+from pathlib import Path
 
 from pyro_gcm.files.writing import one_line
 from reproduce import (
@@ -32,45 +34,78 @@ from reproduce import (
     untouched,
 )
 from reproduce.arguments import Refused, check_output
+from reproduce.in_pairs import run_in_pairs
 
+EXPERIMENTS = {
+    "quantile": quantile,
+    "public": public,
+    "checks": checks,
+    "datasets": datasets,
+    "ablation": ablation,
+    "timing": timing,
+    "open": open_track,
+    "report": report,
+    "implicit": implicit,
+    "auctions": auctions,
+    "particles": particles,
+    "search": search,
+    "untouched": untouched,
+    "members_ablation": members_ablation,
+    "loans": loans,
+    "soak": soak,
+    "falls": falls,
+    "gradient_noise": gradient_noise,
+    "ordinal": ordinal,
+    "crossings": crossings,
+    "distribution": distribution,
+    "survival": survival,
+    "censoring": censoring,
+}
 #: Commands of seconds or minutes that keep no part of their work.
-WHOLE = ("datasets", "timing", "report", "soak")
+WHOLE = ("datasets", "timing", "report", "soak", "smoke")
+#: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
+SMOKE = [
+    ["quantile --jobs 1", "quantile --jobs 1 --setting paper"],
+    ["auctions --jobs 1"],
+    ["untouched --jobs 1 --datasets fair --methods Members"],
+    ["soak"],
+    ["falls --jobs 1"],
+    ["survival --jobs 1 --datasets veteran"],
+    ["censoring --jobs 1"],
+    ["crossings --jobs 1"],
+    ["gradient_noise --jobs 1"],
+]
+#: The same for experiments on data sets, for which `PYRO_GCM_DATA` has to name their folder.
+SMOKE_WITH_DATA = [
+    [
+        "public --jobs 1",
+        "public --jobs 1 --protocol confirmation --datasets compas",
+        "public --jobs 1 --protocol published",
+    ],
+    ["open --jobs 1 --datasets compas auto_mpg"],
+    ["checks --jobs 1"],
+    ["search --jobs 1 --datasets adult --methods Members"],
+    ["ablation --jobs 1", "ablation --jobs 1 --protocol released"],
+    ["members_ablation --jobs 1 --datasets adult"],
+    ["loans --jobs 1 --methods GCMClassifier"],
+    ["timing"],
+    ["implicit --jobs 1 --dataset auto_mpg"],
+    ["particles --jobs 1"],
+]
 
 
 def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m reproduce", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    experiments = {
-        "quantile": quantile,
-        "public": public,
-        "checks": checks,
-        "datasets": datasets,
-        "ablation": ablation,
-        "timing": timing,
-        "open": open_track,
-        "report": report,
-        "implicit": implicit,
-        "auctions": auctions,
-        "particles": particles,
-        "search": search,
-        "untouched": untouched,
-        "members_ablation": members_ablation,
-        "loans": loans,
-        "soak": soak,
-        "falls": falls,
-        "gradient_noise": gradient_noise,
-        "ordinal": ordinal,
-        "crossings": crossings,
-        "distribution": distribution,
-        "survival": survival,
-        "censoring": censoring,
-    }
-    for name, module in experiments.items():
+    for name, module in EXPERIMENTS.items():
         text = str(module.__doc__).replace("%", "%%")  # argparse fills in help with the operator %
         command = commands.add_parser(name, help=text, description=module.__doc__)
         module.add_arguments(command)
         command.set_defaults(main=module.main)
+    command = commands.add_parser("smoke", help=smoke.__doc__, description=smoke.__doc__)
+    command.add_argument("--output", type=Path, default=Path("results"), help="folder of results")
+    command.set_defaults(main=smoke)
     arguments = parser.parse_args()
     try:
         if "output" in arguments:
@@ -82,6 +117,21 @@ def main() -> None:
         kept = "" if arguments.command in WHOLE else ": what was finished is kept for the next run"
         print(f"\nInterrupted{kept}.", file=sys.stderr)
         sys.exit(130)
+
+
+def smoke(arguments: argparse.Namespace) -> None:
+    """Every experiment at a size that takes seconds, two at a time, and the report on them."""
+    out, with_data = str(arguments.output), "PYRO_GCM_DATA" in os.environ
+    chains = [*(SMOKE_WITH_DATA if with_data else []), *SMOKE]
+
+    def command(*words: str) -> list[str]:
+        return ["-m", "reproduce", *words, "--output", out]
+
+    failed = run_in_pairs([[command(*w.split(), "--quick") for w in chain] for chain in chains])
+    report = ["-m", "reproduce", "report", "--results", out, "--output", str(Path(out) / "report")]
+    failed += run_in_pairs([[*([command("datasets")] if with_data else []), report]])
+    if failed:
+        raise Refused(f"failed: {'; '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm.baselines import Baseline, fit
+from pyro_gcm.baselines import Baseline
 
 Array = np.ndarray[Any, Any]
 Make = Callable[..., Baseline]
@@ -45,13 +45,6 @@ def with_normal_weights(make: Make, scale: float, **options: Any) -> Baseline:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(scale * torch.randn(parameter.shape, generator=generator).double())
-    return model
-
-
-def trained(make: Make, **options: Any) -> Baseline:
-    """A baseline in float64 after a few steps of training."""
-    model = made(make, **options)
-    fit(model, *rows(640), epochs=2, batch_size=64, learning_rate=0.05, progress=False)
     return model
 
 

@@ -1,12 +1,9 @@
 """The four boosting libraries behind one interface."""
 
 import sys
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 from pyro_gcm.baselines.boosting import MonotoneBoosting
 
@@ -35,12 +32,12 @@ def test_predictions_increase_in_every_revenue_and_not_in_covariates(library, re
     pytest.importorskip(library)
     x, r, y = rows
     y = y if response == "binary" else y + 0.1 * x[:, 1]
-    model = MonotoneBoosting(library, response=response, **{TREES[library]: 100}).fit(x, r, y)
+    model = MonotoneBoosting(library, response=response, **{TREES[library]: 40}).fit(x, r, y)
     here = model.predict(x, r)
     assert here.shape == (400,)
     assert here.dtype == torch.float64
     generator = torch.Generator().manual_seed(1)
-    for _ in range(20):
+    for _ in range(10):
         step = 2 * torch.rand(r.shape, generator=generator)
         assert (model.predict(x, r + step) >= here).all()
     assert (model.predict(x, r + torch.tensor([2.0, 0.0])) - here).mean() > 0.1
@@ -88,59 +85,21 @@ def test_catboost_writes_no_files_and_says_nothing(rows, tmp_path, monkeypatch, 
     assert capfd.readouterr() == ("", "")
 
 
-def test_scikit_learn_receives_the_columns_the_constraints_and_the_seed(rows):
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_libraries_receive_the_constraints_the_seed_and_the_options(library, response, rows):
+    pytest.importorskip(library)
     x, r, y = rows
-    model = MonotoneBoosting("sklearn", seed=3, max_iter=7, early_stopping=True).fit(x, r, y)
-    direct = HistGradientBoostingClassifier(
-        monotonic_cst=[0, 0, 1, 1], random_state=3, max_iter=7, early_stopping=True
+    options = {TREES[library]: 3, "max_depth": 3}
+    model = MonotoneBoosting(library, response=response, seed=5, **options).fit(x, r[:, :1], y)
+    assert type(model.estimator).__name__.endswith(
+        "Classifier" if response == "binary" else "Regressor"
     )
-    inputs = np.hstack([x, r]).astype(np.float64)
-    expected = direct.fit(inputs, y.numpy()).predict_proba(inputs)[:, 1]
-    np.testing.assert_array_equal(model.predict(x, r), expected)
-
-
-class _Recorder:
-    """An estimator that records its arguments and predicts its first column."""
-
-    def __init__(self, **options):
-        self.options = options
-
-    def fit(self, inputs, outcomes):
-        self.inputs, self.outcomes = inputs, outcomes
-        return self
-
-    def predict(self, inputs):
-        return inputs[:, 0].astype(np.float32)
-
-    def predict_proba(self, inputs):
-        return np.stack([inputs[:, 0], inputs[:, 1]], 1).astype(np.float32)
-
-
-@pytest.mark.parametrize(
-    ("library", "wanted", "response", "defaults"),
-    [
-        ("xgboost", "XGBClassifier", "binary", {}),
-        ("xgboost", "XGBRegressor", "continuous", {}),
-        ("lightgbm", "LGBMClassifier", "binary", {"verbosity": -1}),
-        ("lightgbm", "LGBMRegressor", "continuous", {"verbosity": -1}),
-    ],
-)
-def test_other_libraries_receive_the_constraints_under_their_name(
-    monkeypatch, rows, library, wanted, response, defaults
-):
-    monkeypatch.setitem(sys.modules, library, SimpleNamespace(**{wanted: _Recorder}))
-    x, r, y = rows
-    model = MonotoneBoosting(library, response=response, seed=5, max_depth=3).fit(x, r[:, :1], y)
-    assert model.estimator.options == {
-        "monotone_constraints": (0, 0, 1),
-        "random_state": 5,
-        "max_depth": 3,
-        **defaults,
-    }
-    np.testing.assert_array_equal(model.estimator.inputs, np.hstack([x, r[:, :1]]))
-    np.testing.assert_array_equal(model.estimator.outcomes, y)
-    column = 1 if response == "binary" else 0
-    assert torch.equal(model.predict(x, r[:, :1]), x[:, column].double())
+    given = model.estimator.get_params()
+    name = "monotonic_cst" if library == "sklearn" else "monotone_constraints"
+    assert list(given[name]) == [0, 0, 1]
+    assert given["random_state"] == 5
+    assert options.items() <= given.items()
 
 
 @pytest.mark.parametrize(
@@ -177,12 +136,6 @@ def test_rows_are_checked(rows):
         model.predict(x, r)
     with pytest.raises(ValueError, match=r"y must hold 0 and 1 .*, got \[0\.0, 2\.0\]"):
         model.fit(x, r, 2 * y.long())
-    with pytest.raises(ValueError, match="row counts differ"):
-        model.fit(x, r[:-1], y)
-    with pytest.raises(ValueError, match=r"r must have shape \[rows, columns\], got \(400,\)"):
-        model.fit(x, r[:, 0], y)
-    with pytest.raises(ValueError, match="patience must be an integer of at least 1, got 0"):
-        model.fit(x, r, y, patience=0)
     with pytest.raises(ValueError, match="r has 1 columns, the model was built for r_dim=2"):
         model.fit(x, r, y, validation=(x, r[:, :1], y))
     model.fit(x, r, y)

@@ -1,6 +1,8 @@
-"""MLP, PosNN, SMNN and SwitchMonotone against their published formulas."""
+"""Every baseline against its published formula."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,13 +11,25 @@ from baseline_checks import (
     Array,
     arrays,
     assert_score_is,
+    decreases,
     made,
     positive,
+    rows,
     two_stream,
     with_normal_weights,
 )
 
-from pyro_gcm.baselines import MLP, SMNN, PosNN, SwitchMonotone
+from pyro_gcm.baselines import (
+    CMNN,
+    MLP,
+    MM,
+    SMM,
+    SMNN,
+    LipschitzMonotone,
+    PosNN,
+    SwitchMonotone,
+)
+from pyro_gcm.baselines.constrained import elu_split, softplus_thirds
 
 
 def test_mlp_reads_all_covariates_and_revenues() -> None:
@@ -110,17 +124,177 @@ def test_switch_monotone_is_the_published_formula() -> None:
     assert_score_is(model, reference)
 
 
-def test_score_of_pos_nn_computed_by_hand() -> None:
-    model = PosNN(1, 1, hidden=1, form="canonical")
-    parts = model.network
-    raw = np.log(np.expm1(10.0 * 2.0)) / 10.0  # P(raw) = 2
-    for parameter, value in (
-        (parts.x_layer.weight, -1.0),
-        (parts.x_layer.bias, 0.5),
-        (parts.r_layer.weight, raw),
-        (parts.output.weight, raw),
-        (parts.output.bias, -1.0),
-    ):
-        parameter.data.fill_(value)
-    # 2 sigmoid(-1.5 + 0.5 + 2 * 0.5) - 1 = 0, whose sigmoid is 1/2.
-    assert model.predict([[1.5]], [[0.5]]).item() == pytest.approx(0.5, abs=1e-6)
+# MM and SMM
+
+
+def maximum(values: Array, beta: float | None, sign: float = 1.0) -> Array:
+    """The maximum (sign 1) or minimum (-1) over the last axis, or sign LSE(sign beta v) / beta."""
+    v = sign * values
+    return sign * (v.max(-1) if beta is None else np.log(np.exp(beta * v).sum(-1)) / beta)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"groups": 2, "units": 4}], ids=["default", "2 x 4"])
+@pytest.mark.parametrize(
+    ("method", "form", "beta"),
+    [
+        (MM, "paper", None),
+        (MM, "canonical", None),
+        (SMM, "paper", 4.0),
+        (SMM, "canonical", np.exp(-1.0)),
+        (SMM, "canonical", np.exp(0.7)),
+    ],
+    ids=["MM paper", "MM canonical", "SMM paper", "SMM canonical", "SMM learned"],
+)
+def test_min_max_is_the_extremum_over_groups_of_pieces(
+    method: type[MM], form: str, beta: float | None, sizes: dict[str, int]
+) -> None:
+    model = made(method, hidden=5, form=form, **sizes)
+    assert ("log_beta" in dict(model.named_parameters())) == (method is SMM and form != "paper")
+    if "log_beta" in dict(model.named_parameters()):
+        assert model.log_beta == -1.0
+        model.log_beta.data.fill_(np.log(beta))
+    default = 3 if form == "paper" else 6
+    shape = (-1, sizes.get("groups", default), sizes.get("units", default))
+
+    def reference(x: Array, r: Array) -> Array:
+        if form == "paper":
+            return maximum(maximum(two_stream(model.pieces, x, r).reshape(shape), beta, -1), beta)
+        return maximum(maximum(linear_pieces(x, r).reshape(shape), beta), beta, -1)
+
+    def linear_pieces(x: Array, r: Array) -> Array:
+        w = arrays(model.pieces)
+        free = x @ w["x_layer.weight"].T + w["x_layer.bias"]
+        return np.asarray(free + r @ np.exp(w["log_weight"]).T)
+
+    assert_score_is(model, reference)
+
+
+def test_smooth_extrema_converge_to_the_exact_ones() -> None:
+    smooth, sharp = made(SMM, form="canonical"), made(MM, form="canonical")
+    smooth.log_beta.data.fill_(np.log(1e7))
+    sharp.load_state_dict({k: v for k, v in smooth.state_dict().items() if k != "log_beta"})
+    x, r = torch.randn(20, 3).double(), torch.randn(20, 2).double()
+    torch.testing.assert_close(smooth(x, r), sharp(x, r), rtol=0.0, atol=1e-5)
+
+
+# CMNN, in its three forms
+
+
+def softplus(u: Array) -> Array:
+    return np.asarray(np.logaddexp(u, 0.0))
+
+
+def elu(u: Array) -> Array:
+    return np.where(u > 0.0, u, np.expm1(np.minimum(u, 0.0)))
+
+
+def thirds(u: Array) -> Array:
+    """The activation of the paper's form on 7 units: 2, 2 and 3."""
+    a, b, c = u[..., :2], u[..., 2:4], u[..., 4:]
+    relu = partial(np.maximum, 0.0)
+    joined = -softplus(-(relu(c) - 1.0)) + softplus(1.0 - relu(-c))
+    return np.concatenate([softplus(a), -softplus(-b), joined], -1)
+
+
+def sevens(u: Array) -> Array:
+    """The activation of the method's authors: 16 units are 7, 7, 2 and 4 units are 2, 2, 0."""
+    part = {16: 7, 4: 2}[u.shape[-1]]
+    a, b, c = u[..., :part], u[..., part : 2 * part], u[..., 2 * part :]
+    joined = np.where(c < 0.0, elu(c + 1.0) - 1.0, -elu(1.0 - c) + 1.0)
+    return np.concatenate([elu(a), -elu(-b), joined], -1)
+
+
+def test_paper_form_of_cmnn_is_the_two_stream_body_with_three_activations() -> None:
+    model = made(CMNN, hidden=7)
+    assert_score_is(model, lambda x, r: two_stream(model.network, x, r, thirds)[:, 0])
+
+
+def test_type_1_of_cmnn_reads_all_inputs_in_its_first_layer() -> None:
+    model = made(CMNN, form="type1")
+    w = arrays(model.network)
+
+    def reference(x: Array, r: Array) -> Array:
+        u = x @ w["x_layer.weight"].T + w["x_layer.bias"] + r @ np.abs(w["r_layer.weight"]).T
+        u = sevens(u) @ np.abs(w["hidden.weight"]).T + w["hidden.bias"]
+        return np.asarray((sevens(u) @ np.abs(w["output.weight"]).T + w["output.bias"])[:, 0])
+
+    assert_score_is(model, reference)
+
+
+def test_type_2_of_cmnn_gives_every_input_a_layer_of_its_own() -> None:
+    model = made(CMNN, form="type2")
+    model.network.x_bias.data.normal_()
+    model.network.r_bias.data.normal_()
+    w = arrays(model.network)
+
+    def reference(x: Array, r: Array) -> Array:
+        free = [elu(x[:, [j]] * w["x_weight"][j] + w["x_bias"][j]) for j in range(3)]
+        rising = [sevens(r[:, [j]] * np.abs(w["r_weight"][j]) + w["r_bias"][j]) for j in range(2)]
+        u = np.concatenate(free, 1) @ w["x_layer.weight"].T + w["x_layer.bias"]
+        u = u + np.concatenate(rising, 1) @ np.abs(w["r_layer.weight"]).T
+        return np.asarray((sevens(u) @ np.abs(w["output.weight"]).T + w["output.bias"])[:, 0])
+
+    assert_score_is(model, reference)
+
+
+@pytest.mark.parametrize("activation", [softplus_thirds, elu_split])
+@pytest.mark.parametrize("at", [-20.0, -1.0, 0.0, 1.0, 20.0], ids="at {:g}".format)
+def test_activations_are_increasing_and_continuous(activation: object, at: float) -> None:
+    near = at + torch.linspace(-1e-6, 1e-6, 2001, dtype=torch.float64)
+    rise = activation(near[:, None].expand(-1, 16)).diff(dim=0)
+    assert rise.min() >= -1e-14
+    assert rise.max() < 2e-9  # the slope is 1 at most, up to rounding
+
+
+# LipschitzMonotone, and its bound
+
+
+@pytest.mark.parametrize("scale", [0.05, 2.0], ids=["weights below the norm", "above"])
+def test_lipschitz_monotone_is_the_published_formula(scale: float) -> None:
+    bound = 1.7
+    model = with_normal_weights(LipschitzMonotone, scale, hidden=6, bound=bound)
+    p = arrays(model)
+    share = bound ** (1 / 3)
+
+    def sort_pairs(h: Array) -> Array:
+        a, b = h[:, 0::2], h[:, 1::2]
+        return np.stack([np.minimum(a, b), np.maximum(a, b)], 2).reshape(h.shape)
+
+    def reference(x: Array, r: Array) -> Array:
+        h = np.hstack([x, r]) @ np.clip(p["first.weight"], -share, share).T + p["first.bias"]
+        for name in ("second", "output"):
+            weights = p[f"{name}.weight"].copy()
+            for row in weights:
+                if np.abs(row).sum() > share:
+                    row *= share / np.abs(row).sum()
+            h = sort_pairs(h) @ weights.T + p[f"{name}.bias"]
+        return h[:, 0] + bound * r.sum(1)
+
+    assert_score_is(model, reference)
+
+
+@pytest.mark.parametrize("bound", [0.3, 1.0, 5.0])
+@pytest.mark.parametrize("scale", [0.2, 1.0, 10.0])
+def test_slopes_stay_below_the_bound(bound: float, scale: float) -> None:
+    model = with_normal_weights(LipschitzMonotone, scale, hidden=6, bound=bound)
+    (x, r, _), (dx, dr, _) = rows(20_000), rows(20_000, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    sizes = 10.0 ** (4 * torch.rand(20_000, 1, generator=generator, dtype=torch.float64) - 3)
+    with torch.no_grad():
+        here = model.lipschitz_part(model.encode(x), r)
+        there = model.lipschitz_part(model.encode(x + sizes * dx), r + sizes * dr)
+    distance = sizes[:, 0] * torch.cat([dx, dr], 1).abs().sum(1)
+    assert ((here - there).abs() <= bound * distance + 1e-12).all()
+
+
+def test_slopes_reach_the_bound_and_the_score_does_not_decrease_at_its_most_negative_ones() -> None:
+    model = with_normal_weights(LipschitzMonotone, 1.0, hidden=6, bound=1.7)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(100.0)
+    r = torch.zeros(1, 2, dtype=torch.float64, requires_grad=True)
+    model.score(torch.zeros(1, 3, dtype=torch.float64), r).backward()
+    assert torch.allclose(r.grad, torch.full_like(r, 2 * 1.7), rtol=0, atol=1e-12)
+    with torch.no_grad():
+        model.first.weight.neg_()
+    assert decreases(model, 70_000) == 0

@@ -94,7 +94,7 @@ def rejection(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         covariates = model.x_standardizer(x)
-        z = model.z_prior(covariates).sample((60 * num_samples,))
+        z = model.z_prior(covariates).sample((150 * num_samples,))
         cost = model.c_dist(z, covariates)
         c = cost.sample()
         event = OrderEvent(cost, model.revenue_map(model.r_standardizer(r)))

@@ -76,16 +76,8 @@ def test_the_right_assumption_wins() -> None:
     assert result.difference < -3.0 * result.standard_error
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ((torch.zeros(9, 2), torch.zeros(8, 2), torch.zeros(9)), "row counts differ"),
-        ((torch.zeros(9, 2), torch.zeros(9, 2) / 0, torch.zeros(9)), "r must be finite"),
-        ((torch.zeros(9), torch.zeros(9, 2), torch.zeros(9)), r"x must have shape \[rows, "),
-    ],
-)
-def test_data_that_fit_would_refuse_is_refused_at_once(data: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        compare_assumptions(data, folds=2, progress=False)
+def test_data_that_fit_would_refuse_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="r must be finite"):
+        compare_assumptions((torch.zeros(9, 2), torch.zeros(9, 2) / 0, torch.zeros(9)), folds=2)
     with pytest.raises(ValueError, match="folds must be an integer of at least 1, got 0"):
         compare_assumptions(rows(20), folds=0, progress=False)

@@ -108,21 +108,19 @@ def test_bound_of_one_particle_is_the_evidence_less_the_divergence() -> None:
     variance = spread**2 / math.sqrt(2.0 * spread**2 - 1.0) - 1.0
     gap = evidence - table.loc[32, "bound"]
     assert gap == pytest.approx(variance / 64.0, abs=4.0 * table.loc[32, "standard_error"])
+    # Numbers of particles need not divide one another.
+    table = bound_by_particles(Toy(spread), *toy_rows(), num_particles=[100, 7, 7])
+    assert table["num_particles"].tolist() == [7, 100]
+    single = bound_by_particles(Toy(spread), *toy_rows(), num_particles=[1])
+    assert single["standard_error"].isna().all()
 
 
 def test_standard_error_is_the_spread_over_seeds() -> None:
     options: dict[str, Any] = {"num_particles": (1, 8, 64), "progress": False}
-    tables = [bound_by_particles(Toy(1.5), *toy_rows(), **options, seed=s) for s in range(100)]
+    tables = [bound_by_particles(Toy(1.5), *toy_rows(), **options, seed=s) for s in range(60)]
     spread = np.std([table["bound"] for table in tables], axis=0)
     claimed = np.mean([table["standard_error"] for table in tables], axis=0)
-    np.testing.assert_allclose(claimed, spread, rtol=0.25)  # 100 seeds: 7 % each
-
-
-def test_numbers_of_particles_need_not_divide_one_another() -> None:
-    table = bound_by_particles(Toy(1.5), *toy_rows(), num_particles=[100, 7, 7])
-    assert table["num_particles"].tolist() == [7, 100]
-    single = bound_by_particles(Toy(1.5), *toy_rows(), num_particles=[1])
-    assert single["standard_error"].isna().all()
+    np.testing.assert_allclose(claimed, spread, rtol=0.3)  # 60 seeds: 9 % each
 
 
 @pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
@@ -171,8 +169,6 @@ def trained(model: Any, objective: str = "conditional") -> Any:
     [
         lambda: GCM(3, 2),
         lambda: GCM(3, 2, guide="posterior"),
-        lambda: IGCM(3, 2),
-        lambda: IGCM(3, 2, k_dim=1),
         lambda: IGCM(3, 2, response="continuous"),
         lambda: IGCM(3, 2, k_dim=1, kernel_guide="posterior"),
         lambda: IGCM(3, 2, prior="categorical"),  # z summed out, k drawn
@@ -180,8 +176,6 @@ def trained(model: Any, objective: str = "conditional") -> Any:
     ids=[
         "prior",
         "posterior",
-        "kernel",
-        "one kernel",
         "continuous",
         "kernel guide",
         "categorical with kernel",
@@ -189,11 +183,11 @@ def trained(model: Any, objective: str = "conditional") -> Any:
 )
 def test_evidence_is_the_log_probability_of_the_model(build: Any) -> None:
     model = trained(build())
-    table = importance_diagnostics(model, *data(), num_particles=4000)
-    assert 40.0 < table["ess"].min() < 3900.0
+    table = importance_diagnostics(model, *data(), num_particles=1500)
+    assert 15.0 < table["ess"].min() < 1450.0
     exact = model.log_prob(*data(), num_samples=4096)
     # Standard error of a log-mean: sqrt(1/ess - 1/N).
-    error = np.sqrt(1.0 / table["ess"] - 1.0 / 4000.0)
+    error = np.sqrt(1.0 / table["ess"] - 1.0 / 1500.0)
     z = (table["log_evidence"] - exact.numpy()) / (error + 1e-3)
     assert z.abs().max() < 4.0
     assert z.abs().mean() < 1.2
@@ -219,7 +213,7 @@ def test_categorical_latent_is_summed_out(build: Any) -> None:
     np.testing.assert_allclose(bounds["standard_error"], 0.0, atol=1e-7)
 
 
-@pytest.mark.long(keep=2)
+@pytest.mark.long(keep=("gcm joint", "response and revenue"))
 @pytest.mark.parametrize(
     ("build", "objective"),
     [
@@ -251,7 +245,7 @@ def test_missing_values_are_for_the_objective_that_has_them() -> None:
     table = importance_diagnostics(model, x, r, y, num_particles=100)
     assert np.isfinite(table["log_evidence"]).all()
     with pytest.raises(ValueError, match="x must be finite"):
-        importance_diagnostics(trained(GCM(3, 2)), x, r, y, num_particles=100)
+        importance_diagnostics(GCM(3, 2), x, r, y, num_particles=100)
 
 
 @pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
@@ -266,26 +260,19 @@ def test_a_loss_that_is_no_bound_is_refused(function: Any) -> None:
         function(Toy(), *toy_rows(), objective="other")
 
 
-X, R, Y = toy_rows()
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("function", "options", "message"),
     [
-        ({"num_particles": 29}, "num_particles must be at least 30 .* got 29"),
-        ({"batch_size": 0}, "batch_size must be an integer of at least 1"),
-        ({"seed": -1}, "seed must be an integer of at least 0"),
+        (importance_diagnostics, {"num_particles": 29}, "num_particles must be at least 30 .* 29"),
+        *(
+            (bound_by_particles, {"num_particles": counts}, "num_particles must be")
+            for counts in ((), 8, (1, 0), (1, 2.5))
+        ),
     ],
 )
-def test_wrong_options_are_refused(options: Any, message: str) -> None:
+def test_wrong_options_are_refused(function: Any, options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        importance_diagnostics(Toy(), X, R, Y, **options)
-
-
-@pytest.mark.parametrize("counts", [(), 8, (1, 0), (1, 2.5)])
-def test_wrong_numbers_of_particles_are_refused(counts: Any) -> None:
-    with pytest.raises(ValueError, match="num_particles must be"):
-        bound_by_particles(Toy(), X, R, Y, num_particles=counts)
+        function(Toy(), *toy_rows(), **options)
 
 
 def test_a_program_without_a_plate_of_rows_is_refused() -> None:
@@ -298,4 +285,4 @@ def test_a_program_without_a_plate_of_rows_is_refused() -> None:
             pyro.sample("z", dist.Normal(x[:, 0], 1.0).to_event(1))
 
     with pytest.raises(ValueError, match=r"one plate of rows: .* shape \(30,\), not \(30, 40\)"):
-        importance_diagnostics(Whole(), X, R, Y, num_particles=30)
+        importance_diagnostics(Whole(), *toy_rows(), num_particles=30)

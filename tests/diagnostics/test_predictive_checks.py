@@ -1,7 +1,8 @@
-"""Reliability of probabilities against scikit-learn, and replicated data against hand counts."""
+"""Reliability of probabilities, replicated data and Kaplan and Meier's estimate, by hand."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import pytest
 import torch
 from sklearn.calibration import calibration_curve
 
-from pyro_gcm.diagnostics import predictive_check, reliability_curve
+from pyro_gcm.data.survival_times import SurvivalTimes
+from pyro_gcm.diagnostics import kaplan_meier, predictive_check, reliability_curve
 
 RNG = np.random.default_rng(0)
-P = RNG.beta(0.7, 0.7, 5000)
-Y = (RNG.random(5000) < P).astype(float)
+P = RNG.beta(0.7, 0.7, 2000)
+Y = (RNG.random(2000) < P).astype(float)
 
 
 @pytest.mark.parametrize("strategy", ["quantile", "uniform"])
@@ -25,13 +27,13 @@ def test_curve_is_that_of_scikit_learn(bins: int, strategy: str) -> None:
     observed, predicted = calibration_curve(Y, p, n_bins=bins, strategy=strategy)
     np.testing.assert_allclose(curve["observed"], observed, rtol=1e-12)
     np.testing.assert_allclose(curve["predicted"], predicted, rtol=1e-12)
-    assert curve["count"].sum() == 5000
+    assert curve["count"].sum() == 2000
 
 
 def test_standard_error_is_that_of_calibrated_probabilities() -> None:
     curve = reliability_curve(P, Y)
     again = np.stack(
-        [reliability_curve(P, (RNG.random(5000) < P) * 1.0)["observed"] for _ in range(300)]
+        [reliability_curve(P, (RNG.random(2000) < P) * 1.0)["observed"] for _ in range(150)]
     )
     np.testing.assert_allclose(again.std(0), curve["standard_error"], rtol=0.2)
     z = (curve["observed"] - curve["predicted"]) / curve["standard_error"]
@@ -144,8 +146,37 @@ def test_groups_come_in_the_order_of_their_labels(groups: Any, observed: dict[st
 def test_wrong_replications_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         predictive_check(*arguments)
-
-
-def test_quantiles_outside_of_0_to_1_are_refused() -> None:
     with pytest.raises(ValueError, match="quantiles must be numbers from 0 to 1"):
         predictive_check(torch.zeros(5, 4), torch.zeros(4), quantiles=[2.5])
+
+
+# Kaplan and Meier's estimate, also for late entrants
+
+
+def test_the_estimate_is_the_product_over_events():
+    rng = np.random.default_rng(0)
+    time, event = rng.integers(1, 15, 80).astype(float), rng.random(80) < 0.6
+    entry = np.where(rng.random(80) < 0.3, time - 1.0, 0.0)
+    found = kaplan_meier(SurvivalTimes.right_censored(time, event, entry), 0.9)
+    survival, greenwood = 1.0, 0.0
+    for row in found.itertuples():
+        at_risk = sum((entry < row.time) & (time >= row.time))
+        events = sum(event & (time == row.time))
+        assert (row.at_risk, row.events) == (at_risk, events)
+        survival *= 1.0 - events / at_risk
+        assert row.survival == pytest.approx(survival)
+        if at_risk > events:
+            greenwood += events / (at_risk * (at_risk - events))
+            width = 1.6448536269514722 * math.sqrt(greenwood) / math.log(survival)
+            assert row.lower == pytest.approx(survival ** math.exp(-width))
+            assert row.upper == pytest.approx(survival ** math.exp(width))
+    assert list(found["time"]) == sorted(set(time[event]))
+
+
+def test_other_times_are_refused():
+    with pytest.raises(ValueError, match="exact and right-censored"):
+        kaplan_meier(SurvivalTimes([1.0, 2.0], [2.0, 2.0]))
+    with pytest.raises(ValueError, match="at least one exact"):
+        kaplan_meier(SurvivalTimes.right_censored([1.0], [False]))
+    with pytest.raises(TypeError, match=r"y must be data\.SurvivalTimes, got"):
+        kaplan_meier([1.0])

@@ -28,7 +28,7 @@ def calibration(model: Any, count: int = 400, **options: Any) -> SBCResult:
 def test_exact_posterior_passes(kind: type) -> None:
     model = linear(kind)
     sampler = partial(gaussian_posterior, model)
-    results = [calibration(model, sampler=sampler, seed=seed) for seed in range(20)]
+    results = [calibration(model, sampler=sampler, seed=seed) for seed in range(10)]
     given = "r" if kind is GCM else "k"
     names = ["z[0]", "z[1]", *(["k[0]"] if kind is IGCM else []), "c[0]"]
     names += [f"log p(y|z, {given})", f"log p(y|z, c, {given})", "log p(c|z)"]
@@ -44,7 +44,7 @@ def test_posterior_too_wide_or_too_narrow_fails(kind: type) -> None:
     model = linear(kind)
     for spread in (1.3, 1.0 / 1.3):
         sampler = partial(gaussian_posterior, model, spread=spread)
-        p_values = calibration(model, 2000, sampler=sampler).p_values()
+        p_values = calibration(model, 1500, sampler=sampler).p_values()
         assert (p_values.filter(like="[").drop("c[0]") < 1e-5).all()
 
 
@@ -72,7 +72,7 @@ def test_rejection_passes_with_ties_among_its_ranks(
 ) -> None:
     model = binary(**options)
     sampler = partial(rejection, model)
-    result = calibration(model, 1000, sampler=sampler, num_draws=19)
+    result = calibration(model, 500, sampler=sampler, num_draws=19)
     likelihoods = ["log p(y|z, r)", "log p(y|z, c, r)", "log p(c|z)"]
     assert list(result.ranks.columns) == ["z[0]", "z[1]", *costs, *likelihoods]
     assert result.p_values().min() > 1e-3
@@ -83,7 +83,7 @@ def test_rejection_passes_with_ties_among_its_ranks(
 def test_costs_that_contradict_y_are_found() -> None:
     model = binary()
     sampler = partial(rejection, model, cost_sees_y=False)
-    p_values = calibration(model, 1000, sampler=sampler, num_draws=19).p_values()
+    p_values = calibration(model, 400, sampler=sampler, num_draws=19).p_values()
     assert p_values["log p(y|z, c, r)"] < 1e-12
     assert (p_values[["z[0]", "z[1]", "log p(y|z, r)"]] > 1e-3).all()
 
@@ -221,9 +221,6 @@ def test_wrong_draws_are_refused(sampler: Any, message: str) -> None:
     ("kind", "options", "message"),
     [
         (GCM, {"sites": ("z", "k")}, r"sites must be one of \['z', 'c'\], got 'k'"),
-        (GCM, {"num_draws": 0}, "num_draws must be an integer of at least 1"),
-        (GCM, {"batch_size": 0}, "batch_size must be"),
-        (GCM, {"seed": -1}, "seed must be"),
         (GCM, {"num_draws": 100}, r"divides num_draws \+ 1 = 101"),
         (GCM, {"count": 9}, "5 of 9 simulations for each"),
         (GCM, {"size": 50}, "simulate needs x in place of size"),

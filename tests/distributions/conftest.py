@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyro.distributions as dist
 import pytest
-import torch
 from torch import Tensor
 
 from pyro_gcm.distributions import families, register_cost_family
@@ -32,11 +29,3 @@ def gumbel(registry: None) -> type:
         dist.Gumbel, log_cdf, lambda d, value: log1mexp(log_cdf(d, value)), name="gumbel"
     )
     return dist.Gumbel
-
-
-@pytest.fixture(autouse=True)
-def seed() -> Iterator[None]:
-    """Every test draws the same numbers at every run, and leaves the generator as it was."""
-    with torch.random.fork_rng():
-        torch.manual_seed(20250721)
-        yield

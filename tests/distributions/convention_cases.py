@@ -125,10 +125,14 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "event, one cost for all": lambda b: OrderEvent(cost(()), real(*b, 3) + 1.0),
     "cost posterior": posterior,
     "cost posterior, one outcome for all": lambda b: event(b).cost_posterior(outcome()),
+    "cost posterior, one event for all": lambda b: event(b[1:]).cost_posterior(outcome(*b)),
     "cost posterior, uncertain outcome": lambda b: event(b).cost_posterior(uniform(*b)),
     "cost posterior, Laplace": lambda b: laplace_event(b).cost_posterior(outcome(*b)),
     "cost posterior, alternatives": partial(posterior, shape=(2, 3), infinite=True),
     "revenue posterior": lambda b: random_revenue(b).revenue_posterior(outcome(*b)),
+    "revenue posterior, one event for all": (
+        lambda b: random_revenue(b[1:]).revenue_posterior(outcome(*b))
+    ),
     "revenue posterior, infinite costs": (
         lambda b: random_revenue(b, infinite=True).revenue_posterior(outcome(*b))
     ),
@@ -136,6 +140,9 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "threshold normal, given cost": lambda b: threshold_normal(b).given_cost(real(*b, 3)),
     "threshold normal, one curve for all": (
         lambda b: ThresholdNormal(event(b), real(), positive(), positive(), equal_weights=True)
+    ),
+    "threshold normal, one event for all": (
+        lambda b: ThresholdNormal(event(()), real(*b), positive(*b), positive(*b))
     ),
     "threshold normal, given one cost for all": (
         lambda b: ThresholdNormal(event(b), real(), positive(), positive(), cost=real(3))
@@ -154,6 +161,7 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "latent mixture, infinite costs": partial(mixture, infinite=True),
     "infinite cost": partial(cost, infinite=True),
     "infinite cost, one logit for all": lambda b: InfiniteCost(cost(b), real()),
+    "infinite cost, one cost for all": lambda b: InfiniteCost(cost(b[1:]), real(*b)),
     "infinite cost, alternatives": partial(cost, event=(2, 3), infinite=True),
     "observed cost": lambda b: ObservedCost(cost(b), 2.0, 3.0),
     "observed cost, alternatives": lambda b: ObservedCost(cost(b, (2, 3), True), 2.0, 3.0),

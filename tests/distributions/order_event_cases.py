@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pyro.distributions as dist
 import pytest
 import torch
@@ -9,31 +11,29 @@ from mpmath import mpf
 from mpmath_reference import event_log_probs, standardized, worst_error
 from torch import Tensor
 
-from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions import InfiniteCost, OrderEvent, ThresholdNormal
 
 TOLERANCE = {torch.float32: 1e-6, torch.float64: 1e-12}
 GRADIENT_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-10}
 # Below this size the error is absolute.
 FLOOR = {torch.float32: 1e-30, torch.float64: 1e-290}
 
-#: Log-odds of an infinite cost: hardly ever, sometimes, nearly always.
-LOGITS = [-40.0, -9.0, -2.0, 0.0, 1.5, 12.0, 40.0]
+#: Log-odds of an infinite cost: never, hardly ever, sometimes, nearly always.
+LOGITS = [-math.inf, -40.0, -9.0, -2.0, 0.0, 1.5, 12.0, 40.0]
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 outcomes = pytest.mark.parametrize("outcome", [0.0, 1.0], ids=["y=0", "y=1"])
 families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace"])
-all_families = pytest.mark.parametrize("family", ["Normal", "Logistic", "Laplace", "Gumbel"])
 atoms = pytest.mark.parametrize("infinite", [False, True], ids=["finite", "infinite"])
 SHAPES = [(1,), (2,), (4,), (1, 1), (4, 1), (2, 2), (3, 2), (4, 4)]
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 event_shapes = pytest.mark.parametrize("shape", [(3,), (2, 3)], ids=["K", "G,K"])
 #: Every shape with one family, and every family with some.
-families_and_shapes = pytest.mark.parametrize(
-    ("family", "shape"),
-    [("Normal", shape) for shape in [(1,), (3,), (16,), (1, 2), (3, 5), (4, 1), (4, 16)]]
-    + [(family, shape) for family in ("Logistic", "Laplace") for shape in [(3,), (3, 2)]],
-    ids=str,
-)
+FAMILIES_AND_SHAPES: list[tuple[str, tuple[int, ...]]] = [
+    *(("Normal", shape) for shape in [(1,), (3,), (16,), (1, 2), (3, 5), (4, 1), (4, 16)]),
+    *((family, shape) for family in ("Logistic", "Laplace") for shape in [(3,), (3, 2)]),
+]
+families_and_shapes = pytest.mark.parametrize(("family", "shape"), FAMILIES_AND_SHAPES, ids=str)
 
 
 def independent(family: str, loc: Tensor, scale: Tensor, event_dim: int = 1):
@@ -136,13 +136,26 @@ def exact_logits(leaves: dict[str, Tensor]) -> list[list[float] | None]:
     return leaves["logits"].reshape(rows, -1).tolist() if "logits" in leaves else [None] * rows
 
 
-def largest_errors(
-    event: OrderEvent, family: str, u: list, outcome: float, logits: list | None = None
-) -> float:
-    got = event.log_prob(torch.tensor(outcome, dtype=event.dtype))
-    assert got.dtype == event.dtype
-    exact = [
-        event_log_probs(family, *one)[int(outcome)]
-        for one in zip(u, logits or [None] * len(u), strict=True)
-    ]
-    return worst_error(got.tolist(), exact, FLOOR[event.dtype])
+def largest_error(event: OrderEvent, family: str, u: list, logits: list | None = None) -> float:
+    """Of the log-probabilities of both outcomes."""
+    of_rows = zip(u, logits or [None] * len(u), strict=True)
+    exact = zip(*(event_log_probs(family, *row) for row in of_rows), strict=True)
+    errors = []
+    for outcome, found, wanted in zip((0.0, 1.0), event.log_probs(), exact, strict=True):
+        assert torch.equal(event.log_prob(torch.tensor(outcome, dtype=event.dtype)), found)
+        assert found.dtype == event.dtype
+        errors.append(worst_error(found.tolist(), wanted, FLOOR[event.dtype]))
+    return max(errors)
+
+
+def threshold_response(
+    shape: tuple[int, ...],
+    batch_shape: tuple[int, ...] = (),
+    family: str = "Normal",
+    dtype: torch.dtype = torch.float64,
+    infinite: bool = False,
+) -> ThresholdNormal:
+    """A response of random parameters whose event is neither rare nor sure."""
+    event = fair_event(shape, family, batch_shape, dtype, infinite)
+    scales = 0.5 + torch.rand(2, *batch_shape, dtype=dtype)
+    return ThresholdNormal(event, torch.randn(batch_shape, dtype=dtype), *scales)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pyro.distributions as dist
-import pytest
 import torch
 from mpmath import mp, mpf
 from mpmath_reference import DIGITS, standardized, tails
+from order_event_cases import families
 
 from pyro_gcm.distributions.intervals import log_interval
 
-FAMILIES = {"Normal": dist.Normal, "Logistic": dist.Logistic, "Laplace": dist.Laplace}
 LOWER = (-60.0, -30.0, -7.0, -1.0, -1e-3, 0.0, 0.4, 3.0, 12.0, 40.0)
 WIDTHS = (1e-12, 1e-6, 1e-3, 0.03, 0.5, 1.0, 4.0, 30.0)
 LOC, SCALE = 0.25, 1.5
@@ -27,11 +26,11 @@ def reference(family: str, low: float, high: float) -> mpf:
         )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@families
 def test_intervals_are_exact_however_narrow_and_far(family: str) -> None:
     ends = [(low, low + width) for low in LOWER for width in WIDTHS if low + width > low]
     low, high = torch.tensor(ends, dtype=torch.float64).T
-    base = FAMILIES[family](torch.tensor(LOC).double(), torch.tensor(SCALE).double())
+    base = getattr(dist, family)(torch.tensor(LOC).double(), torch.tensor(SCALE).double())
     found = log_interval(base, low, high)
     for got, a, b in zip(found.tolist(), low.tolist(), high.tolist(), strict=True):
         # Standardising rounds: of a narrow interval that is an error relative to its width.
@@ -39,11 +38,11 @@ def test_intervals_are_exact_however_narrow_and_far(family: str) -> None:
         assert abs(got - reference(family, a, b)) <= 1e-12 * (1.0 + abs(got)) + rounding, (a, b)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@families
 def test_gradients_are_density_over_probability(family: str) -> None:
     low = torch.tensor([-9.0, -1.0, 0.2, 5.0], dtype=torch.float64, requires_grad=True)
     width = torch.tensor([0.01, 3.0, 0.3, 2.0], dtype=torch.float64)
-    base = FAMILIES[family](torch.tensor(LOC).double(), torch.tensor(SCALE).double())
+    base = getattr(dist, family)(torch.tensor(LOC).double(), torch.tensor(SCALE).double())
     assert torch.autograd.gradcheck(lambda v: log_interval(base, v, v + width), low)
     assert torch.autograd.gradcheck(lambda v: log_interval(base, low.detach(), v), low + width)
 

@@ -43,3 +43,11 @@ class _SeededSteps(Randomness):
 def seeded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every step of a fit has draws of its own, whatever the steps before have used."""
     monkeypatch.setattr(trainer, "Randomness", _SeededSteps)
+
+
+@pytest.fixture
+def float64() -> Iterator[None]:
+    """float64 is the default type."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

@@ -5,35 +5,21 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import random
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 from disks import full_disk
-from toy_rows import Rows, same, weights
+from toy_rows import Rows
+from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm.files import archive
 from pyro_gcm.training.checkpoint import Checkpoint
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
-
-
-def stop_at(step: int) -> Callable[[int], None]:
-    def callback(done: int) -> None:
-        if done == step:
-            raise KeyboardInterrupt
-
-    return callback
-
-
-def without_time(result: FitResult) -> pd.DataFrame:
-    return result.history.drop(columns="seconds")
 
 
 def momentum(parameters: Any, lr: float) -> torch.optim.Optimizer:
@@ -44,105 +30,97 @@ def halving(optimizer: torch.optim.Optimizer, steps: int) -> Any:
     return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 
 
-@pytest.mark.parametrize(
-    ("options", "step"),
-    [
-        ({}, 5),
-        ({"validation": 0.3, "learning_rate": 0.3}, 9),
-        ({"elbo": "renyi", "schedule": None}, 12),
-        ({"optimizer": momentum, "schedule": halving}, 5),
-    ],
-    ids=["default", "validation", "renyi", "own optimiser"],
-)
-def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
-    options: dict[str, Any], step: int, toy: Rows, tmp_path: Path
-) -> None:
-    whole = GCM(3, 2)
-    wanted = fit(whole, *toy, **OPTIONS, **options)
-    path = tmp_path / "deep" / "run.pt"
-    with pytest.raises(KeyboardInterrupt):
-        fit(GCM(3, 2), *toy, **OPTIONS, **options, checkpoint=path, callback=stop_at(step))
-    assert path.exists()
-    resumed = GCM(3, 2, seed=9)  # its own weights are replaced
-    steps: list[int] = []
-    torch.manual_seed(99)
-    got = fit(resumed, *toy, **OPTIONS, **options, checkpoint=path, callback=steps.append)
-    assert 0 not in steps
-    pd.testing.assert_frame_equal(without_time(wanted), without_time(got), check_exact=True)
-    assert got.best_epoch == wanted.best_epoch
-    expected = weights(whole)
-    actual = weights(resumed)
-    noise = "base_samples.samples"  # belongs to the seed of the model, and is restored with it
-    assert torch.equal(expected[noise], actual[noise])
-    assert same(expected, actual)
-    assert not list(path.parent.iterdir())  # nothing left of a complete run
-
-
-def test_checkpoint_changes_no_number(toy: Rows, tmp_path: Path) -> None:
-    with_file, without = GCM(3, 2), GCM(3, 2)
-    fit(with_file, *toy, **OPTIONS, checkpoint=str(tmp_path / "run.pt"))
-    fit(without, *toy, **OPTIONS)
-    assert same(weights(with_file), weights(without))
-
-
-OTHER_RUNS: dict[str, tuple[dict[str, Any], str]] = {
-    "seed": ({"seed": 4}, "seed is 0 there, 4 here"),
-    "batch size": ({"batch_size": 32}, "batch_size is 64 there, 32 here"),
-    "validation": ({"validation": 0.5}, "validation rows is 0 there, 100 here"),
-    "epochs": ({"epochs": 6}, "steps is 20 there, 24 here"),
-    "bound": ({"elbo": "mean_field"}, "loss is ImportanceWeightedELBO.* there, TraceMeanField"),
-    "particles": ({"num_particles": 4}, "loss is .*'num_particles': 8.*'num_particles': 4"),
-    "learning rate": ({"learning_rate": 0.5}, "learning_rate is 0.01 there, 0.5 here"),
+#: Options of `fit`, the step at which the run is interrupted, and that at which it goes on.
+RUNS: dict[str, tuple[dict[str, Any], int, int]] = {
+    "default": ({}, 5, 5),
+    "renyi": ({"elbo": "renyi", "schedule": None}, 12, 9),
+    "own optimiser": ({"optimizer": momentum, "schedule": halving}, 5, 5),
+    "weights": ({"sample_weight": torch.linspace(0.1, 2.0, 200)}, 5, 5),
+    # The average of the weights is stored with them.
+    "patience": ({"validation": 0.3, "patience": 2, "learning_rate": 0.3}, 9, 7),
+    "any batch": ({"checkpoint_every": 1e-9, "validation": 0.3, "patience": 2}, 8, 8),
 }
 
 
-@pytest.fixture
-def interrupted(toy: Rows, tmp_path: Path) -> Path:
-    path = tmp_path / "run.pt"
+@pytest.mark.parametrize("case", RUNS)
+def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
+    case: str, toy: Rows, tmp_path: Path
+) -> None:
+    (options, step, first), seeds = RUNS[case], iter((0, 0, 9))
+
+    def run(**more: Any) -> tuple[GCM, FitResult]:
+        model = GCM(3, 2, seed=next(seeds))  # the weights of the resumed one are replaced
+        return model, fit(model, *toy, **OPTIONS, **options, **more)
+
+    goes_on(run, tmp_path / "deep" / "run.pt", step, first)
+
+
+#: Other options of the model and of `fit`, and what is said of them; or a column in another order.
+OTHER_RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "seed": ({}, {"seed": 4}, "seed is 0 there, 4 here"),
+    "batch size": ({}, {"batch_size": 32}, "batch_size is 64 there, 32 here"),
+    "validation": ({}, {"validation": 0.5}, "validation rows is 0 there, 100 here"),
+    "averages": ({}, {"validation": 0.5, "patience": 2}, "averaged weights is False there, True"),
+    "epochs": ({}, {"epochs": 6}, "steps is 20 there, 24 here"),
+    "bound": ({}, {"elbo": "mean_field"}, "loss is Importance.* there, TraceMeanField"),
+    "particles": ({}, {"num_particles": 4}, "loss is .*'num_particles': 8.*'num_particles': 4"),
+    "learning rate": ({}, {"learning_rate": 0.5}, "learning_rate is 0.01 there, 0.5 here"),
+    "objective": (
+        {"prior": "standard"}, {"objective": "joint"}, "objective is conditional there, joint here"
+    ),
+    "temperature": (
+        {"guide": "posterior"}, {"temperature": 0.1}, "temperature is 1.0 there, 0.1 here"
+    ),
+    "model": ({"hidden": 5}, {}, r"shape of .* there, \[5, 3\] here"),
+    "x": ({}, {}, "checksum of the rows"),
+    "r": ({}, {}, "checksum of the rows"),
+    "y": ({}, {}, "checksum of the rows"),
+    "weights": (
+        {}, {"sample_weight": torch.linspace(0.1, 2.0, 200)}, "checksum of sample_weight is"
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def written(toy: Rows, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("run") / "run.pt"
     with pytest.raises(KeyboardInterrupt):
         fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=path, callback=stop_at(8))
+    return path.read_bytes()
+
+
+@pytest.fixture
+def interrupted(written: bytes, tmp_path: Path) -> Path:
+    path = tmp_path / "run.pt"
+    path.write_bytes(written)
     return path
 
 
-def test_checkpoint_of_another_objective_or_temperature_is_refused(
-    toy: Rows, tmp_path: Path
-) -> None:
-    path, options = tmp_path / "run.pt", {**OPTIONS, "objective": "joint"}
-    with pytest.raises(KeyboardInterrupt):
-        fit(GCM(3, 2, prior="standard"), *toy, **options, checkpoint=path, callback=stop_at(8))
-    other = GCM(3, 2, prior="standard")
-    with pytest.raises(ValueError, match="objective is joint there, conditional here, temperature"):
-        fit(other, *toy, **OPTIONS, temperature=0.1, checkpoint=path)
-
-
 @pytest.mark.parametrize("case", OTHER_RUNS)
-def test_checkpoint_of_a_run_with_other_options_is_refused(
-    case: str, toy: Rows, interrupted: Path
-) -> None:
-    options, message = OTHER_RUNS[case]
-    model = GCM(3, 2)
-    before = weights(model)
+def test_checkpoint_of_another_run_is_refused(case: str, toy: Rows, interrupted: Path) -> None:
+    parts, options, message = OTHER_RUNS[case]
+    rows = toy._asdict()
+    if case in rows:
+        rows[case] = rows[case].flip(0)
+    model, before = GCM(3, 2, **parts), interrupted.read_bytes()
+    of_model = weights(model)
     with pytest.raises(ValueError, match=f"checkpoint is of another run: .*{message}"):
-        fit(model, *toy, **{**OPTIONS, **options}, checkpoint=interrupted)
-    assert interrupted.exists()
-    assert same(before, weights(model))
+        fit(model, **rows, **{**OPTIONS, **options}, checkpoint=interrupted)
+    assert interrupted.read_bytes() == before
+    assert same(of_model, weights(model))
 
 
-@pytest.mark.parametrize("column", ["x", "r", "y"])
-def test_checkpoint_of_a_run_on_other_rows_is_refused(
-    column: str, toy: Rows, interrupted: Path
-) -> None:
-    rows = toy._replace(**{column: toy._asdict()[column].flip(0)})
-    with pytest.raises(ValueError, match="another run: checksum of the rows"):
-        fit(GCM(3, 2), *rows, **OPTIONS, checkpoint=interrupted)
-
-
-def test_checkpoint_of_another_model_is_refused(toy: Rows, interrupted: Path) -> None:
-    model = GCM(3, 2, hidden=5)
-    before = weights(model)
-    with pytest.raises(ValueError, match=r"another run: shape of .* there, \[5, 3\] here"):
-        fit(model, *toy, **OPTIONS, checkpoint=interrupted)
-    assert same(before, weights(model))
+def test_no_flipped_bit_or_missing_byte_is_silent(interrupted: Path) -> None:
+    original, saved = interrupted.read_bytes(), Checkpoint(interrupted)
+    assert saved.read() is not None
+    # Every byte of the head, where a bit counts most, and some of each part of the content.
+    for place in [*range(100), *range(100, len(original), len(original) // 50)]:
+        flipped = bytearray(original)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (flipped, original[:place]):
+            interrupted.write_bytes(damaged)
+            with pytest.raises(ValueError, match=r"^checkpoint .*run.pt .* delete it or"):
+                saved.read()
 
 
 @pytest.mark.parametrize(
@@ -166,28 +144,6 @@ def test_file_of_another_kind_is_refused(
         fit(model, *toy, **OPTIONS, checkpoint=path)
     assert content is None or path.read_bytes() == content
     assert same(before, weights(model))
-
-
-@pytest.mark.long(keep=1)
-@pytest.mark.parametrize("case", range(20))
-def test_no_flipped_bit_or_missing_byte_is_silent(case: int, interrupted: Path) -> None:
-    original, draw, saved = interrupted.read_bytes(), random.Random(case), Checkpoint(interrupted)
-    assert saved.read() is not None
-    for number in range(125):
-        raw, place = bytearray(original), draw.randrange(len(original))
-        if number % 5 == 0:
-            del raw[place:]
-        else:
-            raw[place] ^= 1 << draw.randrange(8)
-        interrupted.write_bytes(raw)
-        with pytest.raises(ValueError, match=r"^checkpoint .*run.pt .* delete it or name another"):
-            saved.read()
-    for head in range(200):  # where a bit counts most
-        raw = bytearray(original)
-        raw[head] ^= 1 << draw.randrange(8)
-        interrupted.write_bytes(raw)
-        with pytest.raises(ValueError, match=r"^checkpoint .*run.pt"):
-            saved.read()
 
 
 def test_file_is_whole_or_old_when_saving_is_interrupted(

@@ -11,7 +11,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from dreg_toy import DTYPE, Toy, bound, counts, loops
+from elbo_toy import DTYPE, Toy, bound, counts, loops
 from torch import Tensor
 
 from reproduce.gradient_noise import NearPosterior, compare
@@ -47,9 +47,9 @@ def test_gradient_is_the_published_formula_written_by_hand(
             torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=1e-10)
 
 
-# Unbiased: 40000 rows, each with guide parameters of its own, are 40000 draws of the gradient.
+# Unbiased: 20000 rows, each with guide parameters of its own, are 20000 draws of the gradient.
 
-DRAWS = 40000
+DRAWS = 20000
 
 
 class Rows:
@@ -152,36 +152,22 @@ def scaled(by: Any) -> Callable[[Any], Any]:
     return lambda program: poutine.scale(program, by)
 
 
-cases = pytest.mark.parametrize(
-    "rows",
-    [
-        Rows(plain),
-        Rows(plain, on_all=scaled(0.3)),
-        Rows(plain, on_all=scaled(torch.linspace(0.2, 2.0, DRAWS, dtype=DTYPE))),
-        Rows(plain, on_all=lambda program: poutine.mask(program, mask=HALF_THE_ROWS)),
-        Rows(masked_in_half_the_rows),
-        Rows(masked_coordinate, on_z=lambda fn: fn.mask(ONE_COORDINATE)),
-        NestedRows(nested),
-        Rows(transformed),
-        Rows(through_delta),
-    ],
-    ids=[
-        "plain",
-        "scale",
-        "scale of each row",
-        "mask",
-        "mask on the guide",
-        "masked coordinate",
-        "nested plates",
-        "cached transform",
-        "auxiliary site",
-    ],
-)
+CASES = {
+    "plain": Rows(plain),
+    "scale": Rows(plain, on_all=scaled(0.3)),
+    "scale of each row": Rows(plain, on_all=scaled(torch.linspace(0.2, 2.0, DRAWS, dtype=DTYPE))),
+    "mask": Rows(plain, on_all=lambda program: poutine.mask(program, mask=HALF_THE_ROWS)),
+    "mask on the guide": Rows(masked_in_half_the_rows),
+    "masked coordinate": Rows(masked_coordinate, on_z=lambda fn: fn.mask(ONE_COORDINATE)),
+    "nested plates": NestedRows(nested),
+    "cached transform": Rows(transformed),
+    "auxiliary site": Rows(through_delta),
+}
 
 
-@cases
-def test_mean_is_that_of_the_usual_gradient(rows: Rows) -> None:
-    assert rows.z_score() < 4.5
+@pytest.mark.parametrize("case", CASES)
+def test_mean_is_that_of_the_usual_gradient(case: str) -> None:
+    assert CASES[case].z_score() < 4.5
 
 
 def test_mean_of_one_particle_is_that_of_the_usual_gradient() -> None:
@@ -193,5 +179,5 @@ def test_near_the_posterior_the_guide_gradient_has_a_tenth_of_the_noise() -> Non
     toy = NearPosterior()
     a, s = toy.a.item(), toy.log_s.exp().item()
     assert (a, s**2) == pytest.approx((0.82, 0.2 * math.exp(0.1)))
-    noise = compare(toy.model, toy.guide, [toy.a, toy.log_s], repeats=200)
+    noise = compare(toy.model, toy.guide, [toy.a, toy.log_s], repeats=80)
     assert noise["iwae"] > 10.0 * noise["dreg"]

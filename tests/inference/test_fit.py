@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,12 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor, nn
-from toy_rows import QUICK, Rows, same, weights
+from toy_rows import QUICK, Rows
+from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.baselines import MLP
-from pyro_gcm.inference import ImportanceWeightedELBO
 
 
 def trains(model: Any, rows: Any, **options: Any) -> None:
@@ -32,21 +30,9 @@ def trains(model: Any, rows: Any, **options: Any) -> None:
     assert not any(name.startswith("r_decoder.") for name in moved)
 
 
-def bound_object(kind: Any) -> Any:
-    return kind(num_particles=8, max_plate_nesting=1, vectorize_particles=True)
-
-
-@pytest.mark.long(keep=8)
-@pytest.mark.parametrize("guide", ["prior", "amortised"])
 @pytest.mark.parametrize(
-    "elbo",
-    ["iwae", "elbo", "mean_field", "renyi"]
-    + [
-        bound_object(k)
-        for k in (ImportanceWeightedELBO, Trace_ELBO, TraceMeanField_ELBO, RenyiELBO)
-    ]
-    + [ImportanceWeightedELBO(4, alpha=0.5, max_plate_nesting=1), Trace_ELBO(num_particles=2)],
-    ids=lambda elbo: elbo if isinstance(elbo, str) else f"{type(elbo).__name__} object",
+    ("elbo", "guide"),
+    [("iwae", "prior"), ("elbo", "amortised"), ("mean_field", "amortised"), ("renyi", "prior")],
 )
 def test_every_bound_trains_every_parameter(elbo: Any, guide: str, toy: Rows) -> None:
     trains(GCM(3, 2, guide=guide), toy, elbo=elbo)
@@ -75,35 +61,28 @@ class Squash(nn.Module):
         return nn.functional.softsign(r * self.log_rate.exp())
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "alternatives": lambda: {"alternatives": 2},
-    "logistic": lambda: {"cost_family": "logistic"},
-    "logistic, alternatives": lambda: {"cost_family": "logistic", "alternatives": 2},
-    "laplace": lambda: {"cost_family": "laplace"},
-    "laplace, alternatives": lambda: {"cost_family": "laplace", "alternatives": 2},
-    "own prior": lambda: {"prior": Laplace()},
-    "own guide": lambda: {"guide": Laplace(3 + 2 + 1)},
-    "own map": lambda: {"revenue_map": Squash()},
-}
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_every_part_is_trained(part: str, toy: Rows) -> None:
-    model = GCM(3, 2, **PARTS[part]())
+def test_parts_of_ones_own_are_trained(toy: Rows) -> None:
+    """`tests/models/test_swap_matrix.py` trains those of the package."""
+    model = GCM(3, 2, prior=Laplace(), guide=Laplace(3 + 2 + 1), revenue_map=Squash())
     before = weights(model)
     trains(model, toy, learning_rate=0.03)
-    if part == "own guide":  # it reads x, r and y
-        change = model.z_guide.linear.weight - before["z_guide.linear.weight"]
-        assert (change.abs().sum(0) > 0).all()
+    change = model.z_guide.linear.weight - before["z_guide.linear.weight"]
+    assert (change.abs().sum(0) > 0).all()  # it reads x, r and y
 
 
-@pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 @pytest.mark.parametrize(
-    "options", [{}, {"alternatives": 2, "costs": 3}], ids=["plain", "alternatives"]
+    ("dtype", "response", "options"),
+    [
+        (torch.float32, "binary", {"alternatives": 2, "costs": 3}),
+        (torch.float32, "continuous", {}),
+        (torch.float32, "quantile", {}),
+        (torch.float64, "binary", {}),
+        (torch.float64, "continuous", {"alternatives": 2, "costs": 3}),
+        (torch.float64, "quantile", {"alternatives": 2, "costs": 3}),
+    ],
 )
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 def test_every_kind_of_model_trains_in_its_own_precision(
-    dtype: torch.dtype, options: dict[str, Any], response: str, toy: Rows
+    dtype: torch.dtype, response: str, options: dict[str, Any], toy: Rows
 ) -> None:
     x, r, y = toy
     if response != "binary":
@@ -121,37 +100,43 @@ def test_every_kind_of_model_trains_in_its_own_precision(
 # Options
 
 
-def test_history_has_a_row_for_each_epoch(toy: Rows) -> None:
-    result = fit(GCM(3, 2), *toy, **{**QUICK, "epochs": 4})
+def test_history_has_a_row_for_each_epoch_and_the_callback_hears_of_every_step(
+    toy: Rows, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {**QUICK, "epochs": 4, "learning_rate": 0.5}
+    steps: list[int] = []
+    result = fit(GCM(3, 2), *toy, **options, callback=steps.append)
     history = result.history
     assert list(history) == ["epoch", "step", "loss", "learning_rate", "seconds"]
     assert history.epoch.tolist() == [1, 2, 3, 4]
     assert history.step.tolist() == [4, 8, 12, 16]
+    assert steps == list(range(17))
     assert (history.seconds > 0).all()
     assert (result.best_epoch, result.stopped_early) == (4, False)
+    falling = [0.25 * (1.0 + math.cos(math.pi * k / 4)) for k in range(4)]
+    assert history.learning_rate.tolist() == pytest.approx(falling)
+    assert capsys.readouterr() == ("", "")
+    fit(GCM(3, 2), *toy, **{**options, "progress": True})
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "fit" in err
+    assert "loss" in err
 
 
-def test_learning_rate_falls_to_zero_by_default(toy: Rows) -> None:
-    rates = fit(GCM(3, 2), *toy, **{**QUICK, "epochs": 4}, learning_rate=0.5).history.learning_rate
-    wanted = [0.25 * (1.0 + math.cos(math.pi * k / 4)) for k in range(4)]
-    assert rates.tolist() == pytest.approx(wanted)
-
-
-def test_learning_rate_stays_without_a_schedule(toy: Rows) -> None:
-    rates = fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, schedule=None).history.learning_rate
-    assert rates.tolist() == [0.02] * 3
-
-
-def test_schedule_of_the_user_knows_the_steps_and_runs_after_each(toy: Rows) -> None:
+def test_learning_rate_stays_without_a_schedule_and_follows_that_of_the_user(toy: Rows) -> None:
     asked = []
 
     def halve(optimizer: torch.optim.Optimizer, steps: int) -> Any:
         asked.append(steps)
         return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
 
-    history = fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, schedule=halve).history
+    rates = [
+        fit(GCM(3, 2), *toy, **QUICK, learning_rate=0.02, schedule=schedule).history.learning_rate
+        for schedule in (None, halve)
+    ]
+    assert rates[0].tolist() == [0.02] * 3
     assert asked == [12]
-    assert history.learning_rate.tolist() == pytest.approx([0.02, 0.02 / 2**4, 0.02 / 2**8])
+    assert rates[1].tolist() == pytest.approx([0.02, 0.02 / 2**4, 0.02 / 2**8])
 
 
 def test_optimizer_of_the_user_makes_the_steps(toy: Rows) -> None:
@@ -186,7 +171,7 @@ def test_gradient_is_clipped_to_the_norm_and_left_alone_without_one(toy: Rows) -
     assert largest_step(toy, 100.0) == free
 
 
-def test_units_are_learned_from_the_training_rows(toy: Rows) -> None:
+def test_units_are_learned_from_the_training_rows_or_not_at_all(toy: Rows) -> None:
     model = GCM(3, 2, response="continuous")
     y = 1000.0 + 100.0 * toy.x[:, 0]
     fit(model, toy.x, toy.r, y, **QUICK)
@@ -196,12 +181,8 @@ def test_units_are_learned_from_the_training_rows(toy: Rows) -> None:
     held_out = GCM(3, 2)
     fit(held_out, *toy, **QUICK, validation=0.5)
     assert not torch.allclose(held_out.r_standardizer.loc, toy.r.mean(0))
-
-
-def test_units_are_left_alone_without_standardisation(toy: Rows) -> None:
-    model = GCM(3, 2, response="continuous")
-    fit(model, *toy, **QUICK, standardize=False)
-    for part in (model.x_standardizer, model.r_standardizer, model.response.standardizer):
+    fit(raw := GCM(3, 2, response="continuous"), toy.x, toy.r, y, **QUICK, standardize=False)
+    for part in (raw.x_standardizer, raw.r_standardizer, raw.response.standardizer):
         assert (part.loc == 0).all()
         assert (part.scale == 1).all()
 
@@ -263,23 +244,6 @@ def test_what_is_no_order_event_model_is_refused(model: Any, toy: Rows) -> None:
         fit(model, *toy)
 
 
-def test_callback_hears_of_every_step(toy: Rows) -> None:
-    steps: list[int] = []
-    fit(GCM(3, 2), *toy, **QUICK, callback=steps.append)
-    assert steps == list(range(13))
-
-
-@pytest.mark.parametrize("progress", [False, True], ids=["silent", "bar"])
-def test_progress_is_shown_if_asked_for(
-    progress: bool, toy: Rows, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fit(GCM(3, 2), *toy, **{**QUICK, "progress": progress})
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert ("fit" in err and "loss" in err) == progress
-    assert bool(err) == progress
-
-
 # What must not happen in silence
 
 
@@ -299,22 +263,20 @@ def test_parameter_that_gets_no_gradient_is_named(toy: Rows) -> None:
 # Nothing stays behind
 
 
-def test_training_leaves_the_global_generators_and_the_parameter_store_alone(toy: Rows) -> None:
+def test_training_leaves_generators_the_parameter_store_and_the_rows_alone(
+    toy: Rows,
+) -> None:
     pyro.param("mine", torch.tensor(3.0))
     torch.manual_seed(11)
     np_state = np.random.get_state()[1].copy()
     state, store = torch.get_rng_state(), dict(pyro.get_param_store().items())
+    before = [column.clone() for column in toy]
     for elbo in ("iwae", "renyi"):
         fit(GCM(3, 2), *toy, **QUICK, elbo=elbo, validation=0.2)
     assert torch.equal(torch.get_rng_state(), state)
     assert dict(pyro.get_param_store().items()).keys() == store.keys() == {"mine"}
     assert (np.random.get_state()[1] == np_state).all()
-
-
-def test_training_leaves_the_rows_alone(toy: Rows) -> None:
-    before = [t.clone() for t in toy]
-    fit(GCM(3, 2), *toy, **QUICK)
-    assert all(torch.equal(a, b) for a, b in zip(before, toy, strict=True))
+    assert all(map(torch.equal, before, toy))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -14,7 +13,6 @@ from torch import Tensor, nn
 
 from pyro_gcm import IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO
-from pyro_gcm.inference.paper_loss import PaperLoss
 from pyro_gcm.inference.training_pair import TrainingPair
 
 B, N = 6, 5
@@ -124,9 +122,10 @@ def watched(pair: TrainingPair) -> tuple[TrainingPair, dict[str, Tensor]]:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kernel_guide", ["amortised", "amortised_full"])
-@pytest.mark.parametrize("kernel_prior", ["standard", "conditional"])
-@pytest.mark.parametrize("prior", ["standard", "conditional"])
-@pytest.mark.parametrize("num_particles", [1, N], ids=lambda n: f"N={n}")
+@pytest.mark.parametrize(
+    ("num_particles", "prior", "kernel_prior"),
+    [(1, "standard", "standard"), (N, "standard", "conditional"), (N, "conditional", "standard")],
+)
 def test_loss_and_gradients_equal_the_equation_of_the_paper(
     num_particles: int, prior: str, kernel_prior: str, kernel_guide: str, case: str
 ) -> None:
@@ -194,7 +193,6 @@ class Fixed(nn.Module):
 
 # z ~ N(0, 1), k ~ N(0, 1), c = 0.8 z + 0.3 + 0.5 e, r = k + 0.6 e'; one row with r = 1.2, y = 0.
 SLOPE, SHIFT, COST, NOISE, R = 0.8, 0.3, 0.5, 0.6, 1.2
-ROWS = 4000  # repetitions of the row
 
 
 @pytest.fixture
@@ -215,33 +213,18 @@ def toy() -> IGCM:
     return model
 
 
-def rows(count: int = ROWS) -> tuple[Tensor, Tensor, Tensor]:
+def rows(count: int) -> tuple[Tensor, Tensor, Tensor]:
     x = torch.zeros(count, 1, dtype=torch.float64)
     return x, torch.full_like(x, R), torch.zeros(count, dtype=torch.float64)
 
 
-def evidence() -> tuple[float, float]:
-    """log p(y, r | x) and log p(y | x, r) of the row, by quadrature over k given r."""
+def evidence() -> float:
+    """log p(y, r | x) of the row, by quadrature over k."""
     k = torch.linspace(-9.0, 9.0, 40_001, dtype=torch.float64)
     p_k = torch.exp(-0.5 * k**2 - 0.5 * LOG_2_PI)
     p_r = torch.exp(-0.5 * ((R - k) / NOISE) ** 2 - 0.5 * LOG_2_PI) / NOISE
     p_y = torch.special.ndtr(-(k - SHIFT) / math.hypot(SLOPE, COST))
-    joint, marginal = (torch.trapezoid(f, k).log().item() for f in (p_k * p_r * p_y, p_k * p_r))
-    return joint, joint - marginal
-
-
-def test_evidence_of_the_toy_is_that_of_its_explicit_program(toy: IGCM) -> None:
-    draws = 200_000
-    with torch.no_grad():
-        trace = poutine.trace(toy.model).get_trace(*rows(draws)[:2])
-    trace.compute_log_prob(lambda name, site: name == "r")
-    weight = trace.nodes["r"]["log_prob"].exp()
-    both = weight * (trace.nodes["y"]["value"] == 0.0)
-    log_joint, log_response = evidence()
-    error = both.std() / draws**0.5
-    assert abs(both.mean() - math.exp(log_joint)) < 4.0 * error
-    assert error < 0.01 * math.exp(log_joint)
-    assert (both.mean() / weight.mean()).log().item() == pytest.approx(log_response, abs=0.02)
+    return torch.trapezoid(p_k * p_r * p_y, k).log().item()
 
 
 def test_paper_loss_promises_more_than_the_evidence(toy: IGCM) -> None:
@@ -257,30 +240,8 @@ def test_paper_loss_promises_more_than_the_evidence(toy: IGCM) -> None:
     divergence = 0.5 * (0.8**2 + 0.3**2 - 1.0) - math.log(0.8)
     limit = p_y.log().item() + log_r - divergence
     assert value == pytest.approx(limit, abs=0.01)
-    assert value > evidence()[0] + 0.05
-
-
-@pytest.mark.parametrize("objective", ["response_revenue", "conditional"])
-def test_true_bounds_stay_below_the_evidence_and_rise_with_the_draws(
-    toy: IGCM, objective: str
-) -> None:
-    wanted = evidence()[0 if objective == "response_revenue" else 1]
-    pair = toy.training_pair(objective)
-    bounds = []
-    for count in (1, 4, 32):
-        elbo = ImportanceWeightedELBO(count, max_plate_nesting=1)
-        with torch.no_grad():
-            log_w = elbo.log_weights(pair.program, pair.guide, *rows())
-        one = torch.logsumexp(log_w.reshape(count, ROWS), 0) - math.log(count)
-        bounds.append((one.mean().item(), one.std().item() / ROWS**0.5))
-    assert all(mean < wanted + 4.0 * error for mean, error in bounds)
-    for (low, e), (high, f) in itertools.pairwise(bounds):
-        assert high - low > 4.0 * math.hypot(e, f)
-    assert bounds[-1][0] == pytest.approx(wanted, abs=0.05)
-
-
-def test_particles_of_the_loss_are_those_it_was_asked_for() -> None:
-    model, data = problem("conditional", "standard", "amortised", "binary")
-    pair, drawn = watched(model.training_pair("paper"))
-    PaperLoss(7).loss(pair.program, pair.guide, *data)
-    assert {name: len(value) for name, value in drawn.items()} == {"z": 7, "k": 7}
+    bound = ImportanceWeightedELBO(100_000, max_plate_nesting=1)
+    true = toy.training_pair("response_revenue")
+    estimate = -bound.loss(true.program, true.guide, *rows(1)).item()
+    assert estimate == pytest.approx(evidence(), abs=0.01)
+    assert value > evidence() + 0.05

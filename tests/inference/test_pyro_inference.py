@@ -1,16 +1,121 @@
-"""Pyro's own inference on the programs: autoguides and NUTS on small data."""
+"""Pyro's own trainer, autoguides and NUTS on the programs, without a change."""
 
 from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pyro
 import pyro.poutine as poutine
 import pytest
 import torch
-from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO, autoguide
+from pyro.infer import MCMC, NUTS, SVI, RenyiELBO, Trace_ELBO, TraceMeanField_ELBO, autoguide
 from torch import Tensor
+from toy_rows import Rows
+from training_runs import weights
 
-from pyro_gcm import GCM, IGCM
-from pyro_gcm.inference import conditional
+from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm.inference import ImportanceWeightedELBO, conditional
+
+
+def by_svi(model: GCM, rows: Rows, bound: Any = Trace_ELBO, steps: int = 25) -> list[float]:
+    """Losses a row of full-batch steps."""
+    elbo = bound(num_particles=8, max_plate_nesting=1, vectorize_particles=True)
+    svi = SVI(conditional(model.model), model.guide, pyro.optim.Adam({"lr": 0.03}), elbo)
+    rows = rows._replace(r=(rows.r - 60.0) / 6.0)  # SVI learns no units
+    return [float(svi.step(*rows)) / len(rows.x) for _ in range(steps)]
+
+
+def untrained(model: GCM, before: dict[str, Tensor]) -> list[str]:
+    after = weights(model)
+    return [name for name in model.trained_parameters() if torch.equal(before[name], after[name])]
+
+
+def learned(losses: list[float]) -> bool:
+    return losses[-1] < min(0.62, losses[0] - 0.1)
+
+
+@pytest.mark.parametrize(
+    ("bound", "guide", "response"),
+    [
+        (ImportanceWeightedELBO, "prior", "continuous"),
+        (Trace_ELBO, "prior", "binary"),
+        (TraceMeanField_ELBO, "amortised", "binary"),
+        (RenyiELBO, "amortised", "continuous"),
+    ],
+)
+def test_every_bound_trains_the_pair_under_svi(
+    bound: Any, guide: str, response: str, toy: Rows
+) -> None:
+    if response == "continuous":
+        toy = toy._replace(y=toy.x[:, 0] + 0.3 * toy.y)
+    model = GCM(3, 2, guide=guide, response=response)
+    before = weights(model)
+    losses = by_svi(model, toy, bound)
+    assert losses[-1] < losses[0] - 0.1
+    assert not untrained(model, before)
+    for name, value in model.named_parameters():  # what p(y | x, r) does not use
+        if name.startswith("r_decoder."):
+            assert torch.equal(before[name], value)
+
+
+@pytest.mark.parametrize(
+    ("clone", "trained_before"),
+    [(lambda model: pickle.loads(pickle.dumps(model)), False), (copy.deepcopy, True)],
+    ids=["pickle of a new one", "copy of a trained one"],
+)
+def test_copy_of_a_model_trains_on_its_own(
+    clone: Callable[[GCM], GCM], trained_before: bool, toy: Rows
+) -> None:
+    model = GCM(3, 2)
+    if trained_before:
+        by_svi(model, toy)
+    other, before = clone(model), weights(model)
+    assert other.name != model.name
+    torch.testing.assert_close(weights(other), before, rtol=0, atol=0)
+    losses = by_svi(other, toy)
+    assert losses[-1] < losses[0] - (0.01 if trained_before else 0.1)
+    assert not untrained(other, before)
+    torch.testing.assert_close(weights(model), before, rtol=0, atol=0)
+    assert copy.deepcopy(other).name != other.name
+
+
+def test_svi_goes_on_with_a_model_that_fit_has_trained(toy: Rows) -> None:
+    model = GCM(3, 2)
+    fit(model, *toy, epochs=2, num_particles=8, progress=False)
+    before = weights(model)
+    elbo = ImportanceWeightedELBO(8, max_plate_nesting=1)
+    svi = SVI(conditional(model), model.guide, pyro.optim.Adam({"lr": 0.03}), elbo)
+    losses = [float(svi.step(*toy)) / 200 for _ in range(15)]
+    assert losses[-1] < losses[0] - 0.05
+    assert not untrained(model, before)
+    torch.testing.assert_close(model.r_standardizer.loc, toy.r.mean(0))
+
+
+# RenyiELBO has no differentiable loss.
+@pytest.mark.parametrize("bound", [ImportanceWeightedELBO, Trace_ELBO, TraceMeanField_ELBO])
+def test_a_torch_optimiser_trains_the_bound_as_a_module(bound: Any, toy: Rows) -> None:
+    model = GCM(3, 2)
+    before = weights(model)
+    elbo = bound(num_particles=8, max_plate_nesting=1, vectorize_particles=True)
+    module = elbo(conditional(model), model.guide)
+    rows = toy._replace(r=(toy.r - 60.0) / 6.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    losses = []
+    for _ in range(25):
+        optimizer.zero_grad()
+        loss = module(*rows)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item() / 200)
+    assert learned(losses)
+    assert not untrained(model, before)
+
+
+# Autoguides and NUTS on small data
+
 
 ROWS = 4
 
@@ -55,31 +160,23 @@ def test_autoguide_finds_the_posterior_of_z(
     assert -sum(losses[-50:]) / 50 == pytest.approx(evidence.sum().item(), abs=0.5)
 
 
+def nuts(model: GCM, rows: tuple[Tensor, ...], depth: int, count: int) -> dict[str, Tensor]:
+    kernel = NUTS(conditional(model.model), max_tree_depth=depth)
+    sampler = MCMC(kernel, num_samples=count, warmup_steps=count // 3, disable_progbar=True)
+    sampler.run(*rows)
+    return sampler.get_samples()
+
+
 @pytest.mark.long(keep=0)
 def test_nuts_draws_from_the_posterior_of_z(fixed: tuple[GCM, Tensor, Tensor, Tensor]) -> None:
-    model, x, r, y = fixed
-    sampler = MCMC(
-        NUTS(conditional(model.model), max_tree_depth=4),
-        num_samples=150,
-        warmup_steps=50,
-        disable_progbar=True,
-    )
-    sampler.run(x, r, y)
-    z = sampler.get_samples()["z"]
-    assert z.shape == (150, ROWS, 2)
-    mean, _ = posterior_mean(model, x, r, y)
+    model, *rows = fixed
+    z = nuts(model, tuple(rows), 4, 150)["z"]
+    mean, _ = posterior_mean(model, *rows)
     assert (z.mean(0) - mean).abs().max() < 0.4
 
 
 def test_nuts_draws_the_kernel_of_the_implicit_model() -> None:
     model = IGCM(3, 2, z_dim=2).requires_grad_(False).eval()
-    x, r, y = torch.randn(4, 3), torch.randn(4, 2), torch.ones(4)
-    sampler = MCMC(
-        NUTS(conditional(model.model), max_tree_depth=3),
-        num_samples=20,
-        warmup_steps=10,
-        disable_progbar=True,
-    )
-    sampler.run(x, r, y)
-    shapes = {name: tuple(value.shape) for name, value in sampler.get_samples().items()}
-    assert shapes == {"z": (20, 4, 2), "k": (20, 4, 2)}
+    draws = nuts(model, (torch.randn(4, 3), torch.randn(4, 2), torch.ones(4)), 3, 12)
+    shapes = {name: tuple(value.shape) for name, value in draws.items()}
+    assert shapes == {"z": (12, 4, 2), "k": (12, 4, 2)}

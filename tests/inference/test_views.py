@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,16 +11,19 @@ import pyro.poutine as poutine
 import pytest
 import torch
 from pyro.infer import Predictive
-from torch import Tensor
+from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import ImportanceWeightedELBO, collapse, conditional, uncollapse
+from pyro_gcm.inference.views import announce, unannounced
 
 RESPONSES = ["binary", "continuous", "quantile"]
 responses = pytest.mark.parametrize("response", RESPONSES)
 alternatives = pytest.mark.parametrize(
-    "options", [{}, {"alternatives": 2, "costs": 3}], ids=["plain", "alternatives"]
+    "options",
+    [{}, {"alternatives": 2, "costs": 3, "p0": "constant"}],
+    ids=["plain", "alternatives, infinite costs"],
 )
 
 
@@ -42,103 +44,48 @@ def outcome_site(program: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
     return trace, trace.nodes["y"]
 
 
-def event(model: GCM, z: Tensor, r: Tensor) -> OrderEvent:
+def event(model: GCM, z: Tensor, x: Tensor, r: Tensor) -> OrderEvent:
     """The event given z, with its costs integrated out."""
-    return OrderEvent(model.cost_net(z), model.revenue_map(r))
-
-
-def log_event(model: GCM, z: Tensor, r: Tensor) -> Tensor:
-    """log Pr(c < h(r) | z) of one alternative by torch's own normal, [B]."""
-    cost = model.cost_net(z).base_dist
-    return torch.special.log_ndtr((model.revenue_map(r) - cost.loc) / cost.scale).sum(-1)
-
-
-def test_collapsed_binary_outcome_has_the_probability_of_the_event() -> None:
-    model, x, r, y = pair("binary")
-    trace, site = outcome_site(collapse(model), x, r, y)
-    assert "c" not in trace.nodes
-    log_one = log_event(model, trace.nodes["z"]["value"], r)
-    expected = torch.where(y == 1, log_one, torch.log1p(-log_one.exp()))
-    torch.testing.assert_close(site["log_prob"], expected)
-
-
-def test_collapsed_continuous_outcome_has_the_density_of_the_paper() -> None:
-    model, x, r, y = pair("continuous")
-    trace, site = outcome_site(collapse(model), x, r, y)
-    assert "c" not in trace.nodes
-    loc, threshold_scale, scale = model.response._curve(x)
-    p = log_event(model, trace.nodes["z"]["value"], r).exp()
-    mean = torch.hypot(scale, threshold_scale) * torch.special.ndtri(p) + loc
-    torch.testing.assert_close(site["log_prob"], dist.Normal(mean, scale).log_prob(y))
-
-
-def test_collapsed_quantile_outcome_has_minus_the_pinball_loss() -> None:
-    model, x, r, y = pair("quantile")
-    trace, site = outcome_site(collapse(model), x, r, y)
-    assert "c" not in trace.nodes
-    loc, spread = model.response._curve(x)
-    level = r[:, 0]
-    p = log_event(model, trace.nodes["z"]["value"], r).exp()
-    error = y - (spread * torch.special.ndtri(p) + loc)
-    pinball = torch.where(error > 0, level * error, (level - 1.0) * error)
-    constant = (level * (1.0 - level)).log()
-    torch.testing.assert_close(site["log_prob"], constant - pinball)
+    return OrderEvent(model.c_dist(z, x), model.revenue_map(r))
 
 
 @responses
-@alternatives
-def test_collapsed_density_is_the_average_of_the_explicit_one_over_costs(
-    response: str, options: dict[str, Any]
-) -> None:
-    model, x, r, y = pair(response, rows=4, **options)
-    z = torch.randn(4, 4, dtype=torch.float64)
-    _, site = outcome_site(poutine.condition(collapse(model), {"z": z}), x, r, y)
-    draws = 40_000
-    c = model.cost_net(z).sample((draws,))
-    p_y = model.response.distribution(event(model, z, r), x, r)
-    density = p_y.given_cost(c).log_prob(y).exp().expand(draws, 4)
-    error = density.std(0) / math.sqrt(draws)
-    assert ((density.mean(0) - site["log_prob"].exp()).abs() <= 4.5 * error + 1e-12).all()
+def test_collapsed_outcome_has_the_density_of_the_paper(response: str) -> None:
+    model, x, r, y = pair(response)
+    trace, site = outcome_site(collapse(model), x, r, y)
+    assert "c" not in trace.nodes
+    # log Pr(c < h(r) | z) by torch's own normal.
+    cost = model.cost_net(trace.nodes["z"]["value"]).base_dist
+    log_one = torch.special.log_ndtr((model.revenue_map(r) - cost.loc) / cost.scale).sum(-1)
+    quantile = torch.special.ndtri(log_one.exp())
+    if response == "binary":
+        expected = torch.where(y == 1, log_one, torch.log1p(-log_one.exp()))
+    elif response == "continuous":
+        loc, threshold_scale, scale = model.response._curve(x)
+        mean = torch.hypot(scale, threshold_scale) * quantile + loc
+        expected = dist.Normal(mean, scale).log_prob(y)
+    else:
+        loc, spread = model.response._curve(x)
+        level, error = r[:, 0], y - (spread * quantile + loc)
+        pinball = torch.where(error > 0, level * error, (level - 1.0) * error)
+        expected = (level * (1.0 - level)).log() - pinball
+    torch.testing.assert_close(site["log_prob"], expected)
 
 
 @alternatives
-def test_recovered_costs_agree_with_every_observed_outcome(options: dict[str, Any]) -> None:
+def test_recovered_costs_agree_with_every_outcome(options: dict[str, Any]) -> None:
     model, x, r, y = pair("binary", rows=300, **options)
-    for revenue in (r, r + 6.0, r - 6.0):  # outcomes that the prior finds unlikely, too
-        trace = poutine.trace(uncollapse(model.model)).get_trace(x, revenue, y)
-        c = trace.nodes["c"]["value"]
+    # Outcomes that the prior finds unlikely, too, and such as are drawn.
+    for revenue, observed in ((r, y), (r + 6.0, y), (r - 6.0, y), (r, None)):
+        trace = poutine.trace(uncollapse(model.model)).get_trace(x, revenue, observed)
+        c, outcome = (trace.nodes[name]["value"] for name in ("c", "y"))
         assert c.shape == (300, *model.cost_shape)
         happened = (c < model.revenue_map(revenue)).all(-1)
         if len(model.cost_shape) == 2:
             happened = happened.any(-1)
-        assert torch.equal(happened.double(), y)
-
-
-def test_recovered_costs_agree_with_an_outcome_that_is_drawn() -> None:
-    model, x, r, _ = pair("binary", rows=300)
-    trace = poutine.trace(uncollapse(model)).get_trace(x, r)
-    happened = (trace.nodes["c"]["value"] < r).all(-1).double()
-    assert torch.equal(happened, trace.nodes["y"]["value"])
-    assert 0 < happened.sum() < 300
-
-
-def test_recovered_costs_of_a_continuous_outcome_follow_its_side_of_the_threshold() -> None:
-    model, x, r, _ = pair("continuous", rows=4000)
-    loc, threshold_scale, _ = (term.detach() for term in model.response._curve(x))
-    for distance, tolerance in ((9.0, 0.0), (0.5, 0.03), (-9.0, 0.0)):
-        y = loc + distance * threshold_scale
-        c = poutine.trace(uncollapse(model)).get_trace(x, r, y).nodes["c"]["value"]
-        happened = (c < r).all(-1).double().mean().item()
-        expected = dist.Normal(0.0, 1.0).cdf(torch.tensor(distance)).item()
-        assert happened == pytest.approx(expected, abs=tolerance)
-
-
-def test_recovered_costs_of_a_quantile_come_from_their_prior() -> None:
-    model, x, r, y = pair("quantile")
-    trace, _ = outcome_site(uncollapse(model), x, r, y)
-    site = trace.nodes["c"]
-    prior = model.cost_net(trace.nodes["z"]["value"])
-    torch.testing.assert_close(site["log_prob"], prior.log_prob(site["value"]))
+        assert torch.equal(happened.double(), outcome)
+        assert c.isposinf().any() == ("p0" in options)
+        assert 0 < outcome.sum() < 300
 
 
 @responses
@@ -181,7 +128,7 @@ def test_guide_with_exact_costs_has_the_weights_of_the_collapsed_program(
     def guide(x: Tensor, r: Tensor, y: Tensor) -> None:
         with pyro.plate("data", len(x), dim=-1):
             z = pyro.sample("z", model.z_prior(x))
-            p_y = model.response.distribution(event(model, z, r), x, r)
+            p_y = model.response.distribution(event(model, z, x, r), x, r)
             pyro.sample("c", p_y.cost_posterior(y))
 
     elbo = ImportanceWeightedELBO(16, max_plate_nesting=1)
@@ -241,58 +188,50 @@ def test_sites_may_have_names_of_their_own() -> None:
     assert (trace.nodes["price"]["value"] < 0).all()
 
 
-def cost(name: str = "c") -> Tensor:
-    return pyro.sample(name, dist.Normal(torch.zeros(2), 1.0).to_event(1))
+ZERO = torch.zeros(2)
 
 
-def without_cost() -> None:
-    pyro.sample("y", dist.Bernoulli(0.5))
+def cost(name: str = "c", obs: Tensor | None = None) -> Tensor:
+    return pyro.sample(name, dist.Normal(ZERO, 1.0).to_event(1), obs=obs)
 
 
-def cost_under_another_name() -> None:
-    pyro.sample("y", OrderEvent(cost("k"), torch.zeros(2)))
+def outcome(fn: Any) -> None:
+    pyro.sample("y", fn, obs=torch.tensor(1.0))
 
 
-def outcome_of_another_kind() -> None:
-    pyro.sample("y", dist.Bernoulli(torch.sigmoid(cost().sum())), obs=torch.tensor(1.0))
-
-
-def outcome_of_another_cost() -> None:
-    cost()
-    pyro.sample("y", OrderEvent(torch.zeros(2), torch.zeros(2)))
-
-
-def outcome_of_a_changed_cost() -> None:
-    pyro.sample("y", OrderEvent(2.0 * cost(), torch.zeros(2)))
-
-
-def cost_without_outcome() -> None:
-    cost()
-
-
-def observed_cost() -> None:
-    c = pyro.sample("c", dist.Normal(torch.zeros(2), 1.0).to_event(1), obs=torch.ones(2))
-    pyro.sample("y", OrderEvent(c, torch.zeros(2)))
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "no cost": (
+        lambda: outcome(dist.Bernoulli(0.5)), "collapse found no site 'c' before site 'y'"
+    ),
+    "cost under another name": (
+        lambda: outcome(OrderEvent(cost("k"), ZERO)),
+        r"no site 'c' before site 'y'; name the sites with collapse\(",
+    ),
+    "outcome of another kind": (
+        lambda: outcome(dist.Bernoulli(torch.sigmoid(cost().sum()))),
+        "site 'y' must take the value of site 'c'.*got Bernoulli",
+    ),
+    "outcome of another cost": (
+        lambda: (cost(), outcome(OrderEvent(ZERO, ZERO))),
+        "site 'y' must take the value of site 'c' as its cost",
+    ),
+    "outcome of a changed cost": (
+        lambda: outcome(OrderEvent(2.0 * cost(), ZERO)),
+        "site 'y' must take the value of site 'c' as its cost",
+    ),
+    "no outcome": (cost, "collapse hid site 'c', but no site 'y' came after it"),
+    "observed cost": (
+        lambda: outcome(OrderEvent(cost(obs=ZERO), ZERO)),
+        "site 'c' is observed and cannot be integrated out",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:.*probs.*NaN")
 @pytest.mark.parametrize("view", [collapse, uncollapse, conditional], ids=lambda f: f.__name__)
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        (without_cost, "collapse found no site 'c' before site 'y'"),
-        (cost_under_another_name, r"no site 'c' before site 'y'; name the sites with collapse\("),
-        (outcome_of_another_kind, "site 'y' must take the value of site 'c'.*got Bernoulli"),
-        (outcome_of_another_cost, "site 'y' must take the value of site 'c' as its cost"),
-        (outcome_of_a_changed_cost, "site 'y' must take the value of site 'c' as its cost"),
-        (cost_without_outcome, "collapse hid site 'c', but no site 'y' came after it"),
-        (observed_cost, "site 'c' is observed and cannot be integrated out"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_program_that_has_no_order_event_is_refused(
-    view: Callable[..., Any], program: Callable[[], None], message: str
-) -> None:
+@pytest.mark.parametrize("case", REFUSED)
+def test_program_that_has_no_order_event_is_refused(view: Callable[..., Any], case: str) -> None:
+    program, message = REFUSED[case]
     with pyro.validation_enabled(False), pytest.raises(RuntimeError, match=message):
         view(program)()
 
@@ -304,3 +243,30 @@ def test_view_works_again_after_an_error() -> None:
         view(x, torch.zeros(40, 3), y)
     trace, _ = outcome_site(view, x, r, y)
     assert "c" not in trace.nodes
+
+
+# Parameters that a trainer holds itself stay out of Pyro's store
+
+
+def names() -> list[str]:
+    return sorted(pyro.get_param_store())
+
+
+def test_announced_parameters_are_in_the_store() -> None:
+    module = nn.Linear(2, 1)
+    announce("mine", module)
+    assert names() == ["mine$$$bias", "mine$$$weight"]
+    assert pyro.param("mine$$$weight") is module.weight
+
+
+def test_nothing_is_announced_inside_and_everything_after() -> None:
+    with unannounced():
+        announce("a", nn.Linear(2, 1))
+        with unannounced():
+            announce("b", nn.Linear(2, 1))
+        announce("c", nn.Linear(2, 1))
+    assert names() == []
+    with pytest.raises(ZeroDivisionError), unannounced():
+        raise ZeroDivisionError
+    announce("d", nn.Linear(2, 1))
+    assert names() == ["d$$$bias", "d$$$weight"]

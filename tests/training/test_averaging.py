@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,26 +46,17 @@ def simulated(rows: int) -> tuple[Tensor, Tensor, Tensor]:
     return x, r, (torch.rand(rows, generator=g) < (score + 0.5 * r[:, 2]).sigmoid()).float()
 
 
-def loans(rows: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Loans with the share of defaults that loans have: of the balanced table, some of them."""
-    table = data.load("loan_psds")
-    order = torch.randperm(len(table.y), generator=torch.Generator().manual_seed(1))
-    defaults = round(0.1425 * rows)
-    bad, good = order[table.y[order] == 1], order[table.y[order] == 0]
-    chosen = torch.cat([bad[:defaults], good[: rows - defaults]])
-    chosen = chosen[torch.randperm(rows, generator=torch.Generator().manual_seed(2))]
-    return table.x[chosen], table.r[chosen], table.y[chosen]
-
-
 def rows_of(name: str, rows: int = 8000) -> tuple[Tensor, Tensor, Tensor]:
     if name == "simulated":
         return simulated(rows)
     if not os.environ.get("PYRO_GCM_DATA"):
         pytest.skip("PYRO_GCM_DATA is not set")
-    if name == "loan_psds":
-        return loans(rows)
     table = data.load(name)
-    chosen = torch.randperm(len(table.y), generator=torch.Generator().manual_seed(1))[:rows]
+    chosen = torch.randperm(len(table.y), generator=torch.Generator().manual_seed(1))
+    if name == "loan_psds":  # a balanced table, of which a sample has the share of real loans
+        bad, good = chosen[table.y[chosen] == 1], chosen[table.y[chosen] == 0]
+        chosen = torch.cat([bad[: rows // 7], good[: rows - rows // 7]])
+    chosen = chosen[:rows]
     return table.x[chosen], table.r[chosen], table.y[chosen]
 
 
@@ -87,18 +77,16 @@ def stopped_early(rows: tuple[Tensor, Tensor, Tensor], seed: int, **options: Any
     return off_in_standard_errors(model, x[train], r[train], y[train])
 
 
-@pytest.mark.parametrize("seed", [1, 4])
-def test_mean_prediction_after_early_stopping_is_the_rate(seed: int) -> None:
-    """With the weights of single steps it is off by 3.0 and 5.6 standard errors."""
+def test_mean_prediction_after_early_stopping_is_the_rate() -> None:
+    """With the weights of single steps it is off by 5.6 standard errors."""
     options = {"num_particles": 4, "learning_rate": 0.03, "epochs": 60, "schedule": None}
-    assert abs(stopped_early(simulated(3000), seed, **options)) < 2.0
+    assert abs(stopped_early(simulated(3000), seed=4, **options)) < 2.0
 
 
 @pytest.mark.long(keep=0)
-@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("name", ["adult", "compas", "diabetes", "loan_psds", "simulated"])
-def test_mean_prediction_is_the_rate_on_five_data_sets(name: str, seed: int) -> None:
-    assert abs(stopped_early(rows_of(name), seed)) < 2.0
+def test_mean_prediction_is_the_rate_on_five_data_sets(name: str) -> None:
+    assert abs(stopped_early(rows_of(name), seed=0)) < 2.0
 
 
 @pytest.mark.long(keep=0)
@@ -108,25 +96,3 @@ def test_members_predict_the_rate(name: str) -> None:
     fitted = fit_members(*rows, progress=False)
     assert fitted.search is not None
     assert abs(off_in_standard_errors(fitted.model, *rows)) < 2.0
-
-
-def test_resumed_run_goes_on_with_its_average(tmp_path: Path) -> None:
-    rows, path = simulated(300), tmp_path / "run.pt"
-    options: Any = {"validation": 0.3, "patience": 4, "epochs": 6, "learning_rate": 0.1}
-    options |= {"num_particles": 4, "batch_size": 64, "progress": False}
-
-    def stop(step: int) -> None:
-        if step == 11:
-            raise KeyboardInterrupt
-
-    whole, resumed = GCM(6, 3), GCM(6, 3)
-    wanted = fit(whole, *rows, **options)
-    with pytest.raises(KeyboardInterrupt):
-        fit(GCM(6, 3), *rows, **options, checkpoint=path, callback=stop)
-    with pytest.raises(ValueError, match="averaged weights"):
-        fit(GCM(6, 3), *rows, **{**options, "patience": None}, checkpoint=path)
-    got = fit(resumed, *rows, **options, checkpoint=path)
-    columns = ["loss", "validation_loss"]
-    assert got.history[columns].equals(wanted.history[columns])
-    ours, theirs = resumed.state_dict(), whole.state_dict()
-    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from training_runs import same, weights
 
 from pyro_gcm import GCM, baselines, fit
 from pyro_gcm.training import Diverged
@@ -22,18 +23,6 @@ Y = (torch.rand(200, generator=G) < torch.sigmoid(R[:, 0])).float()
 #: Four batches an epoch.
 OPTIONS: Any = {"epochs": 3, "batch_size": 50, "progress": False}
 LAST = 12
-
-
-def weights(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def is_finite(model: nn.Module) -> bool:
-    return all(bool(value.isfinite().all()) for value in model.state_dict().values())
-
-
-def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
-    return all(torch.equal(a[name], b[name]) for name in a)
 
 
 class Faulty(nn.Module):
@@ -59,9 +48,9 @@ def faulty_baseline(step: int, where: str, value: float) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize("clip_norm", [10.0, None])
 @pytest.mark.parametrize(
-    ("where", "value"), [("loss", math.nan), ("gradient", math.nan), ("gradient", math.inf)]
+    ("where", "value", "clip_norm"),
+    [("loss", math.nan, 10.0), ("gradient", math.nan, None), ("gradient", math.inf, 10.0)],
 )
 @pytest.mark.parametrize("step", [1, 4, 7, LAST])
 def test_the_batch_is_named_and_the_weights_of_the_last_epoch_stay(
@@ -83,11 +72,11 @@ def test_the_batch_is_named_and_the_weights_of_the_last_epoch_stay(
     with pytest.raises(Diverged, match=message):
         baselines.fit(model, X, R, Y, **options, callback=note)
     assert steps == list(range(step))  # the step does not count
-    assert equal(weights(model), kept[4 * (epoch - 1)])
+    assert same(weights(model), kept[4 * (epoch - 1)])
     state = Checkpoint(path).read()
     assert state is not None
     assert state["epoch"] == epoch - 1
-    assert equal(state["model"], kept[4 * (epoch - 1)])
+    assert same(state["model"], kept[4 * (epoch - 1)])
 
 
 @pytest.mark.parametrize("step", [3, 4, LAST])
@@ -101,7 +90,7 @@ def test_weights_are_looked_at_before_an_epoch_counts(step: int, tmp_path: Path)
     message = r"a weight of cost_net\..* is not finite (before|after) the step in batch 4 of 4"
     with pytest.raises(Diverged, match=message):
         fit(model, X, R, Y, **OPTIONS, num_particles=2, checkpoint=path, callback=spoil)
-    assert is_finite(model)
+    assert all(value.isfinite().all() for value in weights(model).values())
     state = Checkpoint(path).read()
     assert state is not None
     assert state["epoch"] == (step - 1) // 4
@@ -132,13 +121,24 @@ def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Pa
     rates: list[float] = []
     again = GCM(3, 2, hidden=4)
     result = fit(again, X, R, Y, **options, learning_rate=0.25)
-    assert is_finite(again)
+    assert all(value.isfinite().all() for value in weights(again).values())
     # The rates are those of a run at the lower rate from where it went on.
     whole = fit(GCM(3, 2, hidden=4), X, R, Y, **{**options, "learning_rate": 0.25})
     rates = result.history["learning_rate"].tolist()
     assert rates[1:] == pytest.approx(whole.history["learning_rate"].tolist()[1:])
     assert rates[0] == pytest.approx(2.0 * whole.history["learning_rate"][0])
     assert not path.exists()
+
+
+def test_an_epoch_that_failed_starts_again_with_a_lower_rate(tmp_path: Path) -> None:
+    options = {**OPTIONS, "num_particles": 2, "clip_norm": None, "schedule": None}
+    saved = {"checkpoint": tmp_path / "run", "checkpoint_every": 1e-9}  # every step is written
+    with pytest.raises(Diverged, match=r"batch [23] of 4 in epoch 1"):
+        fit(GCM(3, 2, hidden=4), X, R, Y, **options, **saved, learning_rate=1e38)
+    again, unbroken = GCM(3, 2, hidden=4), GCM(3, 2, hidden=4)
+    fit(again, X, R, Y, **options, **saved, learning_rate=0.01)
+    fit(unbroken, X, R, Y, **options, learning_rate=0.01)
+    assert same(weights(again), weights(unbroken))
 
 
 def test_validation_rows_without_a_finite_loss_are_an_error(

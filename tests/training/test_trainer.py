@@ -1,4 +1,4 @@
-"""A training run reads the rows where they are, and tells them from others."""
+"""A training run reads the rows where they are, in batches, and tells them from others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.training import Trainer, TrainingOptions, rows_in_memory, selected
-from pyro_gcm.training import checkpoint as module
+from pyro_gcm.training import (
+    Trainer,
+    TrainingOptions,
+    batches,
+    checkpoint,
+    rows_in_memory,
+    selected,
+)
+from pyro_gcm.training.batches import RowsInMemory
 from pyro_gcm.training.checkpoint import checksum
 
 
@@ -67,7 +74,7 @@ def test_checksum_depends_on_every_row_and_on_their_order(
 ) -> None:
     columns = [torch.arange(30.0, dtype=dtype).reshape(10, 3), torch.arange(10.0, dtype=dtype)]
     whole = checksum(columns)
-    monkeypatch.setattr(module, "_ROWS", 4)
+    monkeypatch.setattr(checkpoint, "_ROWS", 4)
     assert checksum(columns) == whole
     assert checksum([columns[0].t().contiguous().t(), columns[1]]) == whole
     for column in columns:
@@ -81,3 +88,47 @@ def test_checksum_is_taken_only_for_a_file(tmp_path: Path) -> None:
     assert Mean([torch.arange(5.0)]).identity["checksum of the rows"] is None
     with_file = Mean([torch.arange(5.0)], checkpoint=tmp_path / "run.pt")
     assert with_file.identity["checksum of the rows"] == checksum([torch.arange(5.0)])
+
+
+# Batches
+
+
+@pytest.mark.parametrize("gathered", [1, 400, 1 << 22], ids=["one batch", "some", "all"])
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_batches_are_the_rows_in_the_given_order(
+    size: int, gathered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "GATHERED", gathered)
+    columns = [torch.randn(50, 3).double(), torch.arange(50.0).double()]
+    index = torch.randperm(50)[:45]
+    prepared: list[int] = []
+
+    def doubled(rows: list[Tensor]) -> list[Tensor]:
+        prepared.append(len(rows[0]))
+        return [2.0 * column for column in rows]
+
+    rows = RowsInMemory(columns, index, size, None, doubled)
+    got = list(rows.epoch(0))
+    assert (rows.rows, rows.steps) == (45, len(got))
+    for batch, part in zip(got, index.split(size), strict=True):
+        for column, rows in zip(columns, batch, strict=True):
+            assert torch.equal(rows, 2.0 * column[part])
+    assert sum(prepared) == 45
+    # 32 bytes a row: no more than the bound, or than one batch.
+    assert max(prepared) <= max(size, gathered // 32)
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 6, 7])
+def test_an_epoch_goes_on_from_a_batch(first: int) -> None:
+    columns = [torch.arange(50.0)]
+    unbroken = RowsInMemory(columns, torch.arange(50), 8, torch.Generator().manual_seed(1))
+    list(unbroken.epoch(0))
+    before = unbroken.state()
+    whole = [batch[0].tolist() for batch in unbroken.epoch(1)]
+    after = unbroken.state()
+    again = RowsInMemory(columns, torch.arange(50), 8, torch.Generator())
+    again.load(before)
+    assert [batch[0].tolist() for batch in again.epoch(1, first)] == whole[first:]
+    if first < 7:
+        assert [float(row) for row in again.origin(1, first)] == whole[first]
+    assert torch.equal(again.state(), after)

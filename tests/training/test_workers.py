@@ -51,14 +51,22 @@ def test_processes_make_the_steps_of_one(size: int, alone: dict[str, Any], tmp_p
 
 
 def _refusals() -> list[str]:
-    """What is said of other rows in one process, of small batches, and of batch norm."""
+    """What is said of a second run, of other rows, of small batches, and of batch norm."""
     torch.distributed.init_process_group("gloo")
     x, r, y = table()
     other = x.clone()
     other[0] += torch.distributed.get_rank()
     normed = members()
     normed.encoder.add_module("norm", torch.nn.BatchNorm1d(3))
-    said = []
+    said: list[str] = []
+
+    def inner(step: int) -> None:
+        if step == 1:
+            with pytest.raises(RuntimeError) as refused:
+                fit(members().double(), x, r, y, epochs=1, distributed=True, progress=False)
+            said.append(str(refused.value))
+
+    fit(members().double(), x, r, y, epochs=1, distributed=True, progress=False, callback=inner)
     for model, rows, size in ((members(), other, 13), (members(), x, 1), (normed, x, 13)):
         with pytest.raises(ValueError, match="process") as refused:
             fit(model.double(), rows, r, y, epochs=1, batch_size=size, progress=False)
@@ -69,10 +77,11 @@ def _refusals() -> list[str]:
 @pytest.mark.long(keep=0)
 def test_what_cannot_be_shared_is_refused_in_every_process(tmp_path: Path) -> None:
     for said in in_processes(2, tmp_path, _refusals):
-        assert "every process must be given the same rows" in said[0]
-        assert "the checksum of the rows is" in said[0]
-        assert "batch_size must be at least the number of processes, 2" in said[1]
-        assert "BatchNorm1d would take the statistics of one process's part" in said[2]
+        assert "another thread trains a model with these processes" in said[0]
+        assert "every process must be given the same rows" in said[1]
+        assert "the checksum of the rows is" in said[1]
+        assert "batch_size must be at least the number of processes, 2" in said[2]
+        assert "BatchNorm1d would take the statistics of one process's part" in said[3]
 
 
 def _killed(checkpoint: Path, step: int) -> Any:
@@ -106,25 +115,6 @@ def test_a_run_goes_on_after_a_process_was_killed(alone: dict[str, Any], tmp_pat
         for key, value in weights.items():
             torch.testing.assert_close(value, ours[4][key], rtol=0, atol=1e-9)
     assert not checkpoint.exists()
-
-
-@pytest.mark.long(keep=0)
-def test_two_threads_do_not_share_them(tmp_path: Path) -> None:
-    for said in in_processes(2, tmp_path, _two_threads):
-        assert "another thread trains a model with these processes" in said
-
-
-def _two_threads() -> str:
-    said = []
-
-    def inner(step: int) -> None:
-        if step == 1:
-            with pytest.raises(RuntimeError) as refused:
-                fit(members().double(), *table(), epochs=1, distributed=True, progress=False)
-            said.append(str(refused.value))
-
-    fit(members().double(), *table(), epochs=1, distributed=True, progress=False, callback=inner)
-    return said[0]
 
 
 def test_without_processes(monkeypatch: pytest.MonkeyPatch) -> None:

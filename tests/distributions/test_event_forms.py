@@ -1,0 +1,207 @@
+"""The forms of an order event: products, logarithms where they underflow, and planes."""
+
+from __future__ import annotations
+
+import math
+
+import pyro.distributions as dist
+import pytest
+import torch
+from mpmath import mp, mpf
+from mpmath_reference import event_gradients, event_log_probs, normal_quantile, worst_error
+from order_event_cases import (
+    event_shapes,
+    families,
+    hard_event,
+    hard_revenues,
+    independent,
+    order_event,
+)
+from torch import Tensor
+
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.event_planes import planes_of
+from pyro_gcm.distributions.event_probability import SMALLEST_PRODUCT
+from pyro_gcm.distributions.families import cost_family
+from pyro_gcm.distributions.numerics import ndtr, probit
+
+
+def event_at(family: str, u: Tensor) -> OrderEvent:
+    """An order event whose standardised revenues are u [..., K]."""
+    return OrderEvent(independent(family, torch.zeros_like(u), torch.ones_like(u)), u)
+
+
+def around_the_switch(family: str) -> Tensor:
+    """Pairs of equal u for which both probabilities cross `SMALLEST_PRODUCT` in small steps."""
+    log_p = -math.log(SMALLEST_PRODUCT)
+    edge = {"Normal": math.sqrt(2.0 * log_p), "Logistic": log_p, "Laplace": log_p}[family]
+    u = torch.linspace(0.6 * edge, 1.1 * edge, 101, dtype=torch.float64)
+    return torch.cat([u, -u]).unsqueeze(-1).expand(-1, 2)
+
+
+@families
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+def test_log_prob_and_gradient_hold_on_both_sides_of_the_switch(
+    family: str, outcome: float
+) -> None:
+    u = around_the_switch(family).clone().requires_grad_()
+    event = event_at(family, u)
+    pair = torch.stack(event.probabilities64())
+    assert (pair < SMALLEST_PRODUCT).any()  # some rows are on the other side
+    assert ((pair > SMALLEST_PRODUCT) & (pair < 1e-200)).any()
+    got = event.log_prob(torch.full((len(u),), outcome, dtype=u.dtype))
+    (slope,) = torch.autograd.grad(got.sum(), u)
+    rows = [[[mpf(v) for v in row]] for row in u.tolist()]
+    want = [event_log_probs(family, row)[int(outcome)] for row in rows]
+    assert worst_error(got.tolist(), want, 1e-290) <= 1e-12
+    exact = [event_gradients(family, row, None, int(outcome))[0][0][0] for row in rows]
+    assert worst_error(slope[:, 0].tolist(), exact, 1e-280) <= 1e-10
+
+
+@families
+@pytest.mark.parametrize("outcome", [0.0, 1.0])
+def test_the_mean_over_draws_takes_the_log_form_for_the_rows_that_need_it(
+    family: str, outcome: float
+) -> None:
+    far = around_the_switch(family)[:101:20, 0]  # [6], from 0.6 of the edge to 1.1
+    sign = 1.0 if outcome == 0.0 else -1.0
+    u = (sign * (far + torch.tensor([[0.0], [1.5]]))).unsqueeze(-1).expand(2, 6, 2)  # draws, rows
+    u = torch.cat([u, torch.zeros(2, 1, 2, dtype=u.dtype)], 1).clone().requires_grad_()
+    event = event_at(family, u)
+    got = event.log_mean_prob(torch.full((7,), outcome, dtype=u.dtype))
+    every = event.log_prob(torch.full((2, 7), outcome, dtype=u.dtype))
+    wanted = every.logsumexp(0) - math.log(2.0)
+    assert (every[:, 5].exp() < SMALLEST_PRODUCT).all()  # a row in which no draw counts
+    torch.testing.assert_close(got, wanted, rtol=1e-13, atol=0.0)
+    slopes = [torch.autograd.grad(v.sum(), u, retain_graph=True)[0] for v in (got, wanted)]
+    torch.testing.assert_close(*slopes, rtol=1e-10, atol=1e-280)
+
+
+def test_rare_outcomes_of_a_family_with_a_constructor_of_its_own() -> None:
+    class MeanAndSd(dist.Normal):
+        def __init__(self, mean: Tensor, sd: Tensor) -> None:
+            super().__init__(mean, sd)
+
+    cost = MeanAndSd(torch.zeros(2), torch.ones(2)).to_event(1)
+    for u in (-1.0, -60.0):
+        r, y = torch.full((2,), u), torch.ones(())
+        mine = OrderEvent(cost, r).log_prob(y)
+        torch.testing.assert_close(mine, event_at("Normal", r).log_prob(y))
+
+
+def test_no_probability_is_above_1() -> None:
+    g = torch.Generator().manual_seed(0)
+    u = 6.0 * torch.randn(20_000, 5, generator=g, dtype=torch.float64)
+    for family in ("Normal", "Logistic", "Laplace"):
+        for p in event_at(family, u).probabilities64():
+            assert (p <= 1.0).all()
+
+
+def test_the_probit_of_one_gaussian_cost_is_its_standardised_revenue() -> None:
+    u = torch.tensor([-50.0, -9.0, -0.3, 0.0, 2.0, 37.0, math.inf], dtype=torch.float64)
+    loc = torch.full((7, 1), 0.25, dtype=torch.float64, requires_grad=True)
+    event = OrderEvent(dist.Normal(loc, 2.0).to_event(1), (0.25 + 2.0 * u).unsqueeze(-1))
+    torch.testing.assert_close(event.probit64(), u, rtol=1e-15, atol=0.0)
+    (slope,) = torch.autograd.grad(event.probit64().sum(), loc)
+    assert slope.squeeze(-1).tolist() == [-0.5] * 6 + [0.0]
+
+
+def test_the_normal_distribution_function_keeps_its_lower_tail() -> None:
+    x = torch.tensor([-37.0, -20.0, -9.0, -8.0, -1.0, 0.0, 3.0], dtype=torch.float64)
+    want = [mp.ncdf(mpf(v)) for v in x.tolist()]
+    assert worst_error(ndtr(x).tolist(), want, 1e-300) <= 1e-12
+    assert torch.special.ndtr(x[2]) == 0.0  # what it replaces
+
+
+@families
+def test_a_revenue_of_minus_zero_is_one_of_zero(family: str) -> None:
+    event = event_at(family, torch.tensor([[-0.0], [0.0]]).double())
+    for p in (*event.probabilities64(), event.probability64()):
+        assert p.tolist() == [0.5, 0.5]
+
+
+# Coordinate by coordinate: precise, increasing, and the same at every place
+
+
+@families
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 2)], ids=str)
+def test_probit_has_all_digits_in_both_tails(family: str, shape: tuple[int, int]) -> None:
+    revenue = hard_revenues(60, *shape).double()
+    loc, scale = torch.zeros_like(revenue), torch.ones_like(revenue)
+    got = planes_of(order_event(family, loc, scale, revenue)).probit64()
+    want = []
+    with mp.workdps(60):
+        for row, start in zip(revenue.tolist(), got.tolist(), strict=True):
+            units = [[mpf(u) for u in alternative] for alternative in row]
+            zero, one = event_log_probs(family, units)
+            sign = 1.0 if one < zero else -1.0
+            want.append(sign * normal_quantile(min(zero, one), sign * start))
+    assert worst_error(got.tolist(), want, 1e-2) <= 1e-11
+
+
+@families
+@event_shapes
+@pytest.mark.parametrize("infinite", [False, True])
+def test_probit_and_probability_are_those_of_the_logarithms(
+    family: str, shape: tuple[int, ...], infinite: bool
+) -> None:
+    event, _ = hard_event(family, 400, shape, torch.float64, infinite)
+    with torch.no_grad():
+        zero, one = event.log_probs64()
+        torch.testing.assert_close(
+            planes_of(event).probit64(), probit(one, zero), rtol=1e-9, atol=1e-9
+        )
+        torch.testing.assert_close(event.probability64(), one.exp(), rtol=1e-9, atol=1e-300)
+        if len(shape) == 1 and family == "Normal":
+            event = OrderEvent(event.cost, dist.Normal(event.revenue, 1.0).to_event(1))
+            torch.testing.assert_close(event.probability64(), event.log_probs64()[1].exp())
+
+
+@event_shapes
+@pytest.mark.parametrize("centre", [0.0, 3.0, -36.0], ids=str)
+def test_probit_never_falls_at_the_smallest_steps_of_a_revenue(
+    centre: float, shape: tuple[int, ...]
+) -> None:
+    full = torch.Size((50_000, *shape))
+    loc, scale = torch.randn(full).double(), torch.rand(full).double() + 0.5
+    revenue = loc + scale * (centre + torch.randn(full))
+    revenue = torch.round(revenue * 2.0**40) / 2.0**40
+    higher = revenue + 2.0**-40 * torch.randint(3, full)
+    cost = dist.Normal(loc, scale).to_event(len(shape))
+    low, high = (planes_of(OrderEvent(cost, each)).probit64() for each in (revenue, higher))
+    assert low.isfinite().all()
+    assert (low <= high).all()
+    assert (low < high).any()
+
+
+@families
+def test_tails_do_not_depend_on_the_place_of_a_number(family: str) -> None:
+    tails = cost_family(getattr(dist, family)).two_tails
+    a = torch.cat([torch.linspace(0.0, 9.0, 301), 40.0 * torch.rand(200)]).double()
+    wanted = tails(a.clone())
+    assert wanted[0] == 1.0
+    for count in (1, 2, 3, 7, 8, 9, 31, 33, 65):
+        for start in range(0, 400, 37):
+            part = slice(start, start + count)
+            assert torch.equal(tails(a[part].clone()), wanted[part])
+
+
+@event_shapes
+def test_rows_and_coordinates_can_be_evaluated_alone(shape: tuple[int, ...]) -> None:
+    loc, scale = torch.randn(5, 9, *shape), torch.rand(5, 9, *shape) + 0.5
+    cost = InfiniteCost(dist.Normal(loc, scale).to_event(len(shape)), torch.randn(9, *shape[:-1]))
+    event = OrderEvent(cost, torch.randn(9, *shape))
+    whole, part = planes_of(event), planes_of(event, slice(2, 5))
+    for read in (type(whole).probability64, type(whole).probit64):
+        assert torch.equal(read(part), read(whole)[:, 2:5])
+
+
+def test_no_argument_is_overwritten() -> None:
+    loc, revenue = torch.zeros(4, 3, dtype=torch.float64), torch.ones(4, 3, dtype=torch.float64)
+    kept: list[Tensor] = [loc.clone(), revenue.clone()]
+    event = OrderEvent(dist.Normal(loc, 1.0).to_event(1), revenue)
+    planes = planes_of(event)
+    assert torch.equal(planes.probability64(), planes.probability64())
+    assert torch.equal(planes.probit64(), planes.probit64())
+    assert torch.equal(loc, kept[0])
+    assert torch.equal(revenue, kept[1])

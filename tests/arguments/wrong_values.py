@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 #: What is right all the same for an argument, of one function or of all: kinds of `WRONG`.
 ACCEPTED: dict[str, Any] = {
@@ -101,4 +103,30 @@ WRONG: dict[str, Any] = {
     "a function": len,
     "an empty list": [],
     "a nested list": [[1, 2], [3]],
+}
+
+
+def _matrix(name: str, dim: str) -> list[tuple[Callable[[Tensor], Tensor], str]]:
+    """What is wrong with a matrix of rows, and the error."""
+    return [
+        (lambda t: t[:, :1], f"{name} has 1 columns, the model was built for {dim}="),
+        (lambda t: t * float("nan"), f"{name} must be finite, got .* NaN"),
+        (lambda t: t[:0], f"{name} has no rows"),
+    ]
+
+
+_SHORTER: list[tuple[Callable[[Tensor], Tensor], str]] = [
+    (lambda t: t[:3], "row counts differ: .* has 3")
+]
+#: Rows that cannot be used, by argument.
+DEFECTS: dict[str, list[tuple[Callable[[Tensor], Tensor], str]]] = {
+    "x": _matrix("x", "x_dim"),
+    "r": _matrix("r", "r_dim") + _SHORTER,
+    "k": _matrix("k", "k_dim") + _SHORTER,
+    "revenues": _matrix("revenues", "r_dim"),
+    "y": [
+        *_SHORTER,
+        (lambda t: t * float("nan"), "y must be finite, got .* NaN"),
+        (lambda t: t + 1.0, r"y must be 0 or 1 for response='binary', got \[2.0\]"),
+    ],
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from device_emulation import AVAILABLE, emulated, register
-from small_models import Put
+from placed_models import Put
 
 # A second conftest.py cannot be collected for doctests: the module name is taken.
 collect_ignore = ["conftest.py"]
@@ -19,19 +19,16 @@ if AVAILABLE and not torch.cuda.is_available():
     register()
 
 
-@pytest.fixture(params=["emulated", "cuda"])
-def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
-    """A device that is not the CPU."""
-    if request.param == "cuda":
-        if not torch.cuda.is_available():
-            pytest.skip("torch sees no CUDA device")
-        context: Any = nullcontext(torch.device("cuda", 0))
-    else:
-        if torch.cuda.is_available():  # torch has one kind of accelerator in a process
-            pytest.skip("tests run on the CUDA device instead")
-        if not AVAILABLE:
-            pytest.skip(f"torch {torch.__version__} cannot register a device from Python")
+@pytest.fixture
+def device() -> Iterator[torch.device]:
+    """A device that is not the CPU: that of CUDA where there is one, or the emulated one."""
+    context: Any
+    if torch.cuda.is_available():
+        context = nullcontext(torch.device("cuda", 0))
+    elif AVAILABLE:
         context = emulated()
+    else:
+        pytest.skip(f"torch {torch.__version__} cannot register a device from Python")
     with context as made, torch.random.fork_rng():  # inside, for the generator of the device
         torch.manual_seed(0)
         yield made

@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import KINDS, Put
+from placed_models import Put, few_rows
 from torch import Tensor
 
 from pyro_gcm import baselines
 from pyro_gcm.baselines import Baseline, MonotoneBoosting
 
-ROWS = KINDS["binary"].rows[:3]
+ROWS = few_rows("plain", 12)[:3]
 TRAINING: dict[str, Any] = {"epochs": 1, "progress": False}
 MODELS: dict[str, Callable[[], Baseline]] = {
     **{
-        name: functools.partial(getattr(baselines, name), 2, 2, hidden=4)
+        name: functools.partial(getattr(baselines, name), 3, 2, hidden=4)
         for name in ("CMNN", "Hint", "LipschitzMonotone", "MLP", "PWL", "PosNN", "SMNN")
     },
-    "SwitchMonotone": functools.partial(baselines.SwitchMonotone, 2, 2, hidden=4),
-    "MM": functools.partial(baselines.MM, 2, 2),
-    "SMM": functools.partial(baselines.SMM, 2, 2),
-    "canonical PosNN": functools.partial(baselines.PosNN, 2, 2, hidden=4, form="canonical"),
-    "CMNN type 1": functools.partial(baselines.CMNN, 2, 2, hidden=4, form="type1"),
-    "continuous MLP": functools.partial(baselines.MLP, 2, 2, hidden=4, response="continuous"),
+    "SwitchMonotone": functools.partial(baselines.SwitchMonotone, 3, 2, hidden=4),
+    "MM": functools.partial(baselines.MM, 3, 2),
+    "SMM": functools.partial(baselines.SMM, 3, 2),
+    "canonical PosNN": functools.partial(baselines.PosNN, 3, 2, hidden=4, form="canonical"),
+    "CMNN type 1": functools.partial(baselines.CMNN, 3, 2, hidden=4, form="type1"),
+    "continuous MLP": functools.partial(baselines.MLP, 3, 2, hidden=4, response="continuous"),
 }
 
 

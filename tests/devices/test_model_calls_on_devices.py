@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from small_models import KINDS, Model, Put, Rows
+from placed_models import KINDS, Put, few_rows, on
 from torch import Tensor
+from zoo import Rows
 
 from pyro_gcm import PosteriorDraws
 
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignor
 
 #: Kinds whose likelihoods and proposals differ in code.
 LIKELIHOODS = [
-    *("binary", "continuous", "quantile", "alternatives", "joint with gaps", "seen costs"),
-    *("implicit", "implicit continuous", "implicit joint"),
+    *("plain", "continuous", "quantile", "alternatives", "joint", "costs seen"),
+    *("implicit", "implicit, continuous", "implicit, joint"),
 ]
 DRAWS: Mapping[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
 
@@ -31,7 +32,7 @@ DRAWS: Mapping[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": F
 class Call(NamedTuple):
     """A call of a model, with rows in the form that `put` gives, and kinds of model for it."""
 
-    run: Callable[[Model, Rows, Put], Any]
+    run: Callable[[Any, Rows, Put], Any]
     kinds: Collection[str] = KINDS
     random: bool = False
 
@@ -39,41 +40,39 @@ class Call(NamedTuple):
 CALLS: dict[str, Call] = {
     "predict": Call(lambda m, d, put: m.predict(d.x, d.r)),
     "predict from more draws than the model keeps": Call(
-        lambda m, d, put: m.predict(d.x, d.r, num_samples=16), ["binary", "implicit"]
+        lambda m, d, put: m.predict(d.x, d.r, num_samples=16), ["plain", "implicit"]
     ),
     "surface": Call(
         lambda m, d, put: m.surface(d.x[:1], d.r[:1]),
-        ["binary", "quantile", "alternatives", "joint with gaps", "implicit", "implicit joint"],
+        ["plain", "quantile", "alternatives", "joint", "implicit", "implicit, joint"],
     ),
     "surface_draws": Call(
         lambda m, d, put: m.surface_draws(d.x[:1], d.r[:1]),
-        ["binary", "categorical", "joint with gaps", "implicit"],
+        ["plain", "categorical prior", "joint", "implicit"],
     ),
-    "cdf": Call(lambda m, d, put: m.cdf(d.x, d.r, d.y), ["continuous", "implicit continuous"]),
+    "cdf": Call(lambda m, d, put: m.cdf(d.x, d.r, d.y), ["continuous", "implicit, continuous"]),
     "log_prob": Call(lambda m, d, put: m.log_prob(d.x, d.r, d.y, d.c), LIKELIHOODS),
     "effective_sample_size": Call(
         lambda m, d, put: m.effective_sample_size(d.x, d.r),
-        ["binary", "joint with gaps", "implicit joint"],
+        ["plain", "joint", "implicit, joint"],
     ),
-    "required_revenue": Call(
-        lambda m, d, put: m.required_revenue(d.x[:1], 0.6), ["joint with gaps"]
-    ),
+    "required_revenue": Call(lambda m, d, put: m.required_revenue(d.x[:1], 0.6), ["joint"]),
     "required_revenue beside others": Call(
         lambda m, d, put: m.required_revenue(d.x[:1], 0.6, r=d.r[:1, 1:]), ["alternatives"]
     ),
     "posterior": Call(
         lambda m, d, put: m.posterior(d.x, d.r, d.y, d.c, **DRAWS),
-        ["binary", "continuous", "joint with gaps", "seen costs", "implicit", "implicit joint"],
+        ["plain", "continuous", "joint", "costs seen", "implicit", "implicit, joint"],
         random=True,
     ),
     "posterior without an outcome": Call(
         lambda m, d, put: m.posterior(d.x, d.r, **DRAWS),
-        ["quantile", "joint with gaps", "implicit continuous"],
+        ["quantile", "joint", "implicit, continuous"],
         random=True,
     ),
     "cost_posterior by rejection": Call(
         lambda m, d, put: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="rejection"),
-        ["binary", "alternatives", "infinite costs", "categorical", "implicit"],
+        ["plain", "alternatives", "constant p0", "categorical prior", "implicit"],
         random=True,
     ),
     "cost_posterior by importance": Call(
@@ -86,15 +85,15 @@ CALLS: dict[str, Call] = {
     ),
     "simulate": Call(
         lambda m, d, put: m.simulate(x=d.x, r=d.r),
-        ["binary", "continuous", "quantile", "infinite costs", "categorical"],
+        ["plain", "continuous", "quantile", "constant p0", "categorical prior"],
         random=True,
     ),
     "simulate the revenues as well": Call(
-        lambda m, d, put: m.simulate(x=d.x), ["implicit", "implicit continuous"], random=True
+        lambda m, d, put: m.simulate(x=d.x), ["implicit", "implicit, continuous"], random=True
     ),
     "predict_given_kernel": Call(
         lambda m, d, put: m.predict_given_kernel(d.x, put(_grid(len(d.x), m.k_dim))),
-        ["implicit", "implicit continuous", "implicit joint", "implicit paper"],
+        ["implicit", "implicit, continuous", "implicit, joint", "implicit, paper"],
     ),
 }
 CASES = [
@@ -109,8 +108,8 @@ CASES = [
 def test_results_are_where_the_input_is_and_as_on_the_cpu(
     kind: str, call: str, put: Put, home: torch.device, device: torch.device
 ) -> None:
-    rows = _three_rows(kind).map(put)
-    results = _leaves(CALLS[call].run(KINDS[kind].on(device), rows, put))
+    given = few_rows(kind).map(put)
+    results = _leaves(CALLS[call].run(on(kind, device), given, put))
     assert {name: value.device for name, value in results.items()} == dict.fromkeys(results, home)
     wanted = _on_cpu(kind, call)
     assert results.keys() == wanted.keys()
@@ -119,14 +118,12 @@ def test_results_are_where_the_input_is_and_as_on_the_cpu(
         _assert_close(value.cpu(), wanted[name], same_draws, name)
 
 
-@pytest.mark.parametrize(
-    "kind", ["binary", "alternatives", "infinite costs", "joint with gaps", "implicit"]
-)
+@pytest.mark.parametrize("kind", ["plain", "alternatives", "constant p0", "joint", "implicit"])
 def test_the_distribution_of_costs_stays_on_the_device(
     kind: str, put: Put, device: torch.device
 ) -> None:
-    x = _three_rows(kind).x
-    model, on_cpu = KINDS[kind].on(device), KINDS[kind].trained
+    x = few_rows(kind).x
+    model, on_cpu = on(kind, device), on(kind)
     costs, wanted = model.cost(put(x)), on_cpu.cost(x)
     values = torch.full((3, *model.cost_shape), 0.6)
     for name, here, there in (
@@ -141,47 +138,43 @@ def test_the_distribution_of_costs_stays_on_the_device(
     assert (sample.device, sample.shape) == (device, (2, *values.shape))
 
 
-@pytest.mark.parametrize("kind", ["implicit", "implicit paper"])
+@pytest.mark.parametrize("kind", ["implicit", "implicit, paper"])
 def test_the_distribution_of_the_kernel_stays_on_the_device(
     kind: str, put: Put, device: torch.device
 ) -> None:
-    rows = _three_rows(kind)
-    kernel = KINDS[kind].on(device).kernel(put(rows.x), put(rows.r))
-    wanted = KINDS[kind].trained.kernel(rows.x, rows.r)
+    rows = few_rows(kind)
+    kernel = on(kind, device).kernel(put(rows.x), put(rows.r))
+    wanted = on(kind).kernel(rows.x, rows.r)
     assert kernel.mean.device == kernel.variance.device == kernel.sample().device == device
     _assert_close(kernel.mean.cpu(), wanted.mean, True, "mean")
     _assert_close(kernel.variance.cpu(), wanted.variance, True, "variance")
 
 
-@pytest.mark.parametrize("kind", ["joint with gaps", "implicit joint"])
+@pytest.mark.parametrize("kind", ["joint", "implicit, joint"])
 def test_simulation_without_inputs_is_on_the_device_of_the_model(
     kind: str, device: torch.device
 ) -> None:
-    drawn = KINDS[kind].on(device).simulate(3)
-    wanted = KINDS[kind].trained.simulate(3)
+    drawn = on(kind, device).simulate(3)
+    wanted = on(kind).simulate(3)
     assert {value.device for value in drawn.values()} == {device}
     for name, value in drawn.items():
         _assert_close(value.cpu(), wanted[name], device.type != "cuda", name)
 
 
-@pytest.mark.parametrize("kind", ["binary", "implicit"])
+@pytest.mark.parametrize("kind", ["plain", "implicit"])
 def test_the_first_tensor_among_the_inputs_decides(kind: str, device: torch.device) -> None:
-    model, rows = KINDS[kind].on(device), _three_rows(kind)
+    model, rows = on(kind, device), few_rows(kind)
     assert model.predict(rows.x, rows.r.to(device)).device == torch.device("cpu")
     assert model.predict(rows.x.to(device), rows.r).device == device
     assert model.predict(rows.x.to(device), rows.r.numpy()).device == device
-    on_cpu = KINDS[kind].trained
+    on_cpu = on(kind)
     assert on_cpu.predict(rows.x.to(device), rows.r).device == device
-
-
-def _three_rows(kind: str) -> Rows:
-    return KINDS[kind].rows.map(lambda column: column[:3])
 
 
 @functools.cache
 def _on_cpu(kind: str, call: str) -> dict[str, Tensor]:
     """The result of a call of the same model on the CPU."""
-    return _leaves(CALLS[call].run(KINDS[kind].trained, _three_rows(kind), lambda values: values))
+    return _leaves(CALLS[call].run(on(kind), few_rows(kind), lambda values: values))
 
 
 def _leaves(result: Any) -> dict[str, Tensor]:
@@ -202,7 +195,7 @@ def _assert_close(value: Tensor, wanted: Tensor, same_draws: bool, name: str) ->
         )
 
 
-def _sites(model: Model, put: Put) -> dict[str, Any]:
+def _sites(model: Any, put: Put) -> dict[str, Any]:
     """Two draws of all sites that `log_likelihood` may read, for three rows."""
     dims = {"z": model.z_dim, "x": model.x_dim, "r": model.r_dim, "k": getattr(model, "k_dim", 1)}
     return {name: put(_grid(2, 3, dim)) for name, dim in dims.items()}

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 import torch
 from matplotlib.figure import Figure
-from small_models import KINDS, Model, Put, Rows
+from placed_models import Put, few_rows, on
+from zoo import Rows
 
 from pyro_gcm import audit_monotonicity, diagnostics, plots, to_arviz
 
@@ -19,9 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignor
 FEW_DRAWS: dict[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
 
 
-@pytest.mark.parametrize("kind", ["joint with gaps", "seen costs"])
+@pytest.mark.parametrize("kind", ["joint", "costs seen"])
 def test_the_arviz_export_is_that_of_the_cpu(kind: str, put: Put, device: torch.device) -> None:
-    ours = to_arviz(KINDS[kind].on(device), *_rows(kind).map(put), **FEW_DRAWS)
+    ours = to_arviz(on(kind, device), *few_rows(kind).map(put), **FEW_DRAWS)
     theirs = _exported(kind)
     for group in ("posterior", "prior", "log_likelihood", "observed_data", "constant_data"):
         for name, values in theirs[group].items():
@@ -31,10 +32,10 @@ def test_the_arviz_export_is_that_of_the_cpu(kind: str, put: Put, device: torch.
 
 
 def test_the_audit_is_that_of_the_cpu(put: Put, device: torch.device) -> None:
-    x, r = KINDS["binary"].rows[:2]
+    x, r = few_rows("plain", 12)[:2]
     options: dict[str, Any] = {"pairs": 8, "searches": ["random"], "progress": False}
-    ours = audit_monotonicity(KINDS["binary"].on(device), put(x), put(r), **options)
-    theirs = audit_monotonicity(KINDS["binary"].trained, x, r, **options)
+    ours = audit_monotonicity(on("plain", device), put(x), put(r), **options)
+    theirs = audit_monotonicity(on("plain"), x, r, **options)
     assert (ours.pairs, ours.violations) == (theirs.pairs, theirs.violations)
 
 
@@ -44,7 +45,7 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
             score = super().forward(torch.cat([x, r], 1).float())
             return -score[:, 0].square() - r.double().sum(1).to(x)
 
-    rows = KINDS["binary"].rows
+    rows = few_rows("plain", 12)
     audit = audit_monotonicity(Falling(4, 1).to(device), *rows[:2], pairs=130, progress=False)
     assert audit.violations > 0
     assert set(audit.frame["search"]) == {"random", "grid", "gradient"}
@@ -52,12 +53,12 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
 
 @pytest.mark.parametrize(
     "kind",
-    ["continuous", "categorical", "joint with gaps", "seen costs", "implicit, one coordinate"],
+    ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"],
 )
 def test_importance_diagnostics_are_those_of_the_cpu(
     kind: str, put: Put, device: torch.device
 ) -> None:
-    model, rows = KINDS[kind].on(device), _rows(kind).map(put)
+    model, rows = on(kind, device), few_rows(kind).map(put)
     for ours, theirs in zip(_diagnosed(model, rows), _diagnosed_on_cpu(kind), strict=True):
         if device.type == "cuda":
             assert ours.shape == theirs.shape
@@ -69,13 +70,13 @@ def test_importance_diagnostics_are_those_of_the_cpu(
 def test_simulation_based_calibration_is_that_of_the_cpu(
     kind: str, put: Put, device: torch.device
 ) -> None:
-    rows = KINDS[kind].rows
+    rows = few_rows(kind, 12)
     r = None if kind == "implicit" else rows.r
     ours, theirs = (
         diagnostics.simulation_based_calibration(model, x, given, num_draws=3, progress=False)
         for model, x, given in (
-            (KINDS[kind].on(device), put(rows.x), None if r is None else put(r)),
-            (KINDS[kind].trained, rows.x, r),
+            (on(kind, device), put(rows.x), None if r is None else put(r)),
+            (on(kind), rows.x, r),
         )
     )
     assert list(ours.ranks) == list(theirs.ranks)
@@ -106,25 +107,25 @@ def test_the_quality_of_weights_is_where_the_weights_are(device: torch.device) -
         torch.testing.assert_close(quality.cpu(), function(log_weights))
 
 
-def _curves(model: Model, x: Any, r: Any, grid: Any, draws: Any) -> Any:
+def _curves(model: Any, x: Any, r: Any, grid: Any, draws: Any) -> Any:
     return plots.plot_response_curves(model, x, r=r, grid=grid, num_samples=2, ax=_axes())
 
 
-def _density(model: Model, x: Any, r: Any, grid: Any, draws: Any) -> Any:
+def _density(model: Any, x: Any, r: Any, grid: Any, draws: Any) -> Any:
     return plots.plot_cost_density(model, x, r, draws=draws, num_samples=2, ax=_axes())
 
 
 @pytest.mark.parametrize(
     ("plot", "kind"),
-    [(_curves, "continuous"), (_density, "infinite costs")],
+    [(_curves, "continuous"), (_density, "constant p0")],
     ids=["curves", "density"],
 )
 def test_figures_of_a_model_are_those_of_the_cpu(
     plot: Any, kind: str, put: Put, device: torch.device
 ) -> None:
-    (x, r), on_cpu = KINDS[kind].rows[:2], KINDS[kind].trained
+    (x, r), on_cpu = few_rows(kind, 12)[:2], on(kind)
     given = x[0], r[0], torch.linspace(0.2, 0.8, 3), on_cpu.cost(x[:1]).sample((9,))
-    ours, theirs = plot(KINDS[kind].on(device), *map(put, given)), plot(on_cpu, *given)
+    ours, theirs = plot(on(kind, device), *map(put, given)), plot(on_cpu, *given)
     assert len(ours.lines) == len(theirs.lines) > 0
     for here, there in zip(ours.lines, theirs.lines, strict=True):
         np.testing.assert_allclose(here.get_xydata(), there.get_xydata(), rtol=1e-3, atol=1e-4)
@@ -132,9 +133,9 @@ def test_figures_of_a_model_are_those_of_the_cpu(
 
 @pytest.mark.parametrize("kind", ["alternatives", "implicit"])
 def test_the_figure_of_two_costs_takes_rows_from_the_cpu(kind: str, device: torch.device) -> None:
-    x, r = KINDS[kind].rows[:2]
+    x, r = few_rows(kind, 12)[:2]
     given = (x[0],) if kind == "implicit" else (x[0], r[0])
-    ours = plots.plot_cost_pairs(KINDS[kind].on(device), *given, num_samples=2, ax=_axes())
+    ours = plots.plot_cost_pairs(on(kind, device), *given, num_samples=2, ax=_axes())
     assert ours.collections
 
 
@@ -148,16 +149,12 @@ def test_figures_of_numbers_take_them_from_anywhere(put: Put, device: torch.devi
         np.testing.assert_allclose(here.get_offsets(), there.get_offsets())
 
 
-def _rows(kind: str) -> Rows:
-    return KINDS[kind].rows.map(lambda column: column[:3])
-
-
 @functools.cache
 def _exported(kind: str) -> Any:
-    return to_arviz(KINDS[kind].trained, *_rows(kind), **FEW_DRAWS)
+    return to_arviz(on(kind), *few_rows(kind), **FEW_DRAWS)
 
 
-def _diagnosed(model: Model, rows: Rows) -> tuple[pd.DataFrame, ...]:
+def _diagnosed(model: Any, rows: Rows) -> tuple[pd.DataFrame, ...]:
     return (
         diagnostics.importance_diagnostics(model, *rows, num_particles=30, progress=False),
         diagnostics.bound_by_particles(model, *rows, num_particles=(1, 4), progress=False),
@@ -166,7 +163,7 @@ def _diagnosed(model: Model, rows: Rows) -> tuple[pd.DataFrame, ...]:
 
 @functools.cache
 def _diagnosed_on_cpu(kind: str) -> tuple[pd.DataFrame, ...]:
-    return _diagnosed(KINDS[kind].trained, _rows(kind))
+    return _diagnosed(on(kind), few_rows(kind))
 
 
 def _axes() -> Any:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyro
-import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-from torch import Tensor, nn
+import zoo
+from torch import Tensor
 
-from pyro_gcm import IGCM, fit
+from pyro_gcm import IGCM
 
 Rows = tuple[Tensor, Tensor, Tensor]
 
@@ -37,34 +34,22 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
 
 
 def data(count: int, response: str = "binary", seed: int = 2) -> Rows:
-    """Rows of x [.., 3], r [.., 2] and y; r and y share a kernel, and y follows x as well."""
-    g = torch.Generator().manual_seed(seed)
-    x, noise = torch.randn(count, 3, generator=g), torch.randn(count, 4, generator=g)
-    k = noise[:, 0]
-    r = torch.stack([70.0 + 9.0 * (k + 0.4 * noise[:, 1]), -0.5 + 0.1 * (k + 0.7 * noise[:, 2])], 1)
-    y = 1.5 * k + 1.5 * x[:, 0] + 0.5 * noise[:, 3]
-    return 40.0 + 3.0 * x, r, (y > 0).float() if response == "binary" else 300.0 + 50.0 * y
+    """Rows in float32."""
+    x, r, y, _ = zoo.rows(response, count, seed)
+    return x.float(), r.float(), y.float()
 
 
 def trained(objective: str = "conditional", response: str = "binary", **options: Any) -> IGCM:
-    """A model after a short fit, in float64; no test changes more of it than its objective."""
-    model = _trained(objective, response, **options)
+    """A model that has learned something; no test changes more of it than its objective."""
+    options = {"hidden": 8, **OBJECTIVES[objective], **options}
+    model: IGCM = zoo.learned(IGCM, response, objective, **options)
     model.objective = objective
     return model
 
 
-@functools.cache
-def _trained(objective: str, response: str, **options: Any) -> IGCM:
-    options = {"num_samples": 64, **OBJECTIVES[objective], **options}
-    model = IGCM(3, 2, response=response, **options)
-    training = {"epochs": 8, "batch_size": 100, "num_particles": 8, "progress": False}
-    fit(model, *data(200, response), objective=objective, learning_rate=0.04, **training)
-    return model.double()
-
-
 def some(count: int, response: str = "binary") -> Rows:
-    x, r, y = data(count, response, seed=3)
-    return x.double(), r.double(), y.double()
+    """Other rows."""
+    return zoo.rows(response, count, 3)[:3]
 
 
 def sites(program: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -93,25 +78,3 @@ def weighted(values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Mean of values under normalised weights, and its standard error."""
     mean = (weights * values).sum(0)
     return mean, (weights * (values - mean)).square().sum(0).sqrt()
-
-
-@contextmanager
-def torch_default(dtype: torch.dtype) -> Iterator[None]:
-    """Pyro's enumeration with draws beside it makes tensors of the default type."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-class LaplaceKernel(nn.Module):
-    """p(k | x): Laplace around a linear map of x, of learned widths."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear, self.log_scale = nn.Linear(3, 2), nn.Parameter(torch.zeros(2))
-
-    def forward(self, x: Tensor) -> Any:
-        return dist.Laplace(self.linear(x), self.log_scale.exp()).to_event(1)

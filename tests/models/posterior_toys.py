@@ -10,7 +10,7 @@ import pyro
 import pyro.distributions as dist
 import pyro.poutine as poutine
 import torch
-from igcm_toys import LaplaceKernel
+import zoo
 from scipy import stats
 from torch import Tensor, nn
 
@@ -63,7 +63,7 @@ CASES: dict[str, Case] = {
     "implicit, guided": Case(IGCM, {"guide": "posterior"}, asked=_IMPORTANCE),
     "implicit, continuous": Case(IGCM, {"response": "continuous"}),
     "implicit, laplace kernel": Case(
-        IGCM, {"kernel_prior": LaplaceKernel, "kernel_guide": WideKernel}
+        IGCM, {"kernel_prior": zoo.laplace_kernel, "kernel_guide": WideKernel}
     ),
     "implicit, joint": Case(IGCM, {"prior": "standard"}, "joint"),
 }
@@ -73,38 +73,28 @@ CASES: dict[str, Case] = {
 def model_of(case: str) -> Any:
     """In float64, far from its start; no test changes it."""
     kind, options, objective, _ = CASES[case]
-    options = {name: v() if isinstance(v, type) else v for name, v in options.items()}
-    r_dim = 1 if options.get("response") == "quantile" else 2
-    model = kind(3, r_dim, **{"z_dim": 2, "hidden": 8, "seed": 6, "num_samples": 1024, **options})
-    return informative(model, objective)
+    return informative(kind, objective, num_samples=1024, **options)
 
 
-def informative(model: Any, objective: str = "conditional", factor: float = 1.8) -> Any:
-    """z moves the costs, and x z, more than at the start; units far from those of the model."""
-    g = torch.Generator().manual_seed(3)
-    with torch.no_grad():
-        for part in (model.cost_net, model.z_prior):
-            for parameter in part.parameters():
-                parameter.mul_(factor)
-    x, r, y = rows(500, model.r_dim, g)
-    model.learn_units(x, r, y)
+def informative(
+    kind: type = GCM, objective: str = "conditional", factor: float = 1.8, **options: Any
+) -> Any:
+    """A model whose costs z moves more than at the start, and z x, with the units of `rows`."""
+    model = zoo.informative(zoo.make(kind, **{"hidden": 8, "seed": 6, **options}), factor)
+    model.learn_units(*rows(500, options.get("response")))
     model.objective = objective
-    return model.double()
+    return model
 
 
-def rows(count: int, r_dim: int = 2, g: torch.Generator | None = None) -> tuple[Tensor, ...]:
-    """x [.., 3], r, and a y for a continuous response, far from unit scale."""
-    x, e = (torch.randn(count, d, generator=g, dtype=torch.float64) for d in (3, r_dim))
-    r = torch.tensor([70.0, -0.5])[:r_dim] + torch.tensor([9.0, 0.1])[:r_dim] * e
-    return 40.0 + 3.0 * x, r, 300.0 + 50.0 * torch.randn(count, generator=g, dtype=torch.float64)
+def rows(count: int, response: str | None = None, seed: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    """x, r, and a y for a continuous response, far from unit scale."""
+    return zoo.rows("quantile" if response == "quantile" else "continuous", count, seed)[:3]
 
 
 def asked_rows(case: str) -> tuple[Tensor, Tensor, Tensor]:
     """Four rows with both outcomes."""
-    x, r, y = rows(4, model_of(case).r_dim, torch.Generator().manual_seed(11))
     response = CASES[case].options.get("response")
-    if response == "quantile":
-        r = torch.tensor([[0.2], [0.5], [0.7], [0.95]], dtype=torch.float64)
+    x, r, y = rows(4, response, seed=11)
     return x, r, torch.tensor([0.0, 1.0, 1.0, 0.0]).double() if response is None else y
 
 

@@ -49,8 +49,9 @@ of `fit` with {NUM_PARTICLES} particles on {COUNT} rows. It trains ({TRAINS}) if
 It is refused (a letter) if the constructor or `fit` raises a ValueError with the message of that
 reason before anything in the model has changed.
 
-`tests/models/test_swap_matrix.py` tries these combinations, CI all of them and the default run of
-the tests a sample. `python tests/models/swap_matrix_document.py` writes this file.
+`tests/models/test_swap_matrix.py` tries these combinations: every run of the tests as many as it
+takes for every two choices that can be trained together, and one for every reason; the weekly run
+all of them. `python tests/models/swap_matrix_document.py` writes this file.
 
 | | raised by | reason |
 |---|---|---|

@@ -9,6 +9,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
+import zoo
 from igcm_toys import (
     KERNELS,
     brute_force,
@@ -19,7 +20,6 @@ from igcm_toys import (
     responses,
     sites,
     some,
-    torch_default,
     trained,
     weighted,
 )
@@ -196,7 +196,7 @@ def test_bound_that_sums_out_z_and_draws_k_is_below_the_evidence_and_close() -> 
     model, (x, r, y) = trained(prior="categorical"), some(5)
     pair = model.training_pair("conditional")
     elbo = TraceEnum_ELBO(512, max_plate_nesting=1, vectorize_particles=True)
-    with torch.no_grad(), torch_default(torch.float64):
+    with torch.no_grad(), zoo.default_dtype(torch.float64):
         gap = model.log_prob(x, r, y).sum() + elbo.loss(pair.program, pair.guide, x, r, y)
     assert -0.02 < gap < 0.3
 

@@ -11,10 +11,10 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
+import zoo
 from igcm_toys import (
     KERNELS,
     OBJECTIVES,
-    LaplaceKernel,
     brute_force,
     data,
     drawn,
@@ -124,13 +124,11 @@ def test_kernel_is_what_a_prediction_averages_over() -> None:
 
 @responses
 def test_kernel_prior_that_is_not_normal_predicts_by_importance_weights(response: str) -> None:
-    torch.manual_seed(4)
-    model = IGCM(3, 2, response=response, kernel_prior=LaplaceKernel(), kernel_guide="amortised")
-    before = model.k_prior.log_scale.detach().clone()
-    training = {"epochs": 10, "batch_size": 64, "num_particles": 8, "progress": False}
-    fit(model, *data(200, response), objective="response_revenue", learning_rate=0.04, **training)
-    assert not torch.allclose(model.k_prior.log_scale, before)
-    model.double()
+    options = {"kernel_prior": zoo.laplace_kernel, "kernel_guide": "amortised"}
+    model = trained("response_revenue", response, **options)
+    start = zoo.make(IGCM, response=response, hidden=8, **options).k_prior.parameters()
+    for before, after in zip(start, model.k_prior.parameters(), strict=True):
+        assert not torch.allclose(before, after)
     x, r, y = some(5, response)
     site, weights = brute_force(model, x, r, 30_000)
     unit = 1.0 if response == "binary" else y.std()

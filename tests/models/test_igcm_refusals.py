@@ -8,18 +8,19 @@ from typing import Any
 
 import pytest
 import torch
-from igcm_toys import LaplaceKernel, data
+import zoo
+from igcm_toys import data
 
 from pyro_gcm import IGCM, fit
 
 NAN = math.nan
 BUILD: dict[str, tuple[dict[str, Any], str]] = {
     "exact kernel guide": (
-        {"kernel_prior": LaplaceKernel()},
+        {"kernel_prior": zoo.laplace_kernel()},
         "kernel_guide='exact' needs a normal kernel_prior .* got Laplace",
     ),
     "posterior kernel guide": (
-        {"kernel_prior": LaplaceKernel(), "kernel_guide": "posterior"},
+        {"kernel_prior": zoo.laplace_kernel(), "kernel_guide": "posterior"},
         "kernel_guide reads y, and with a kernel_prior that is not normal",
     ),
     "kernel prior": ({"kernel_prior": "laplace"}, "kernel_prior must be one of"),
@@ -43,7 +44,7 @@ def test_parts_that_do_not_fit_are_refused_by_name(case: str) -> None:
 
 PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "conditional, laplace": (
-        {"kernel_prior": LaplaceKernel(), "kernel_guide": "amortised"},
+        {"kernel_prior": zoo.laplace_kernel(), "kernel_guide": "amortised"},
         {"objective": "conditional"},
         "objective='conditional' .* normal kernel_prior",
     ),

@@ -113,7 +113,7 @@ def test_likelihoods_of_draws_before_y_average_to_the_density_of_y(case: str) ->
 
 @pytest.mark.parametrize("case", [case for case in CASES if "importance" not in case])
 def test_surface_is_the_weighted_mean_of_its_draws(case: str) -> None:
-    model, (x, _, _) = model_of(case), rows(9, 2, torch.Generator().manual_seed(4))
+    model, (x, _, _) = model_of(case), rows(9, seed=4)
     if CASES[case].options.get("response") == "quantile":
         revenues = torch.tensor([[0.1], [0.4], [0.9]], dtype=torch.float64)
     else:
@@ -137,7 +137,7 @@ def test_surface_is_the_weighted_mean_of_its_draws(case: str) -> None:
 
 def test_surface_draws_take_any_number_of_rows_and_revenues() -> None:
     model = model_of("rejection")
-    x, revenues, _ = rows(70, 2, torch.Generator().manual_seed(4))
+    x, revenues, _ = rows(70, seed=4)
     whole = model.surface_draws(x, revenues[:2], num_samples=8).values
     assert whole.shape == (8, 70, 2)
     for row in (0, 63, 69):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import zoo
 from posterior_toys import informative, model_of, rows
 from torch import Tensor, nn
 
@@ -26,9 +27,8 @@ MODELS: dict[str, dict[str, Any]] = {
 
 def some_model(case: str, dtype: torch.dtype) -> tuple[GCM, Tensor, Tensor, float]:
     """A model, rows, and a level between their predictions."""
-    options = {"z_dim": 2, "hidden": 8, "seed": 6, "num_samples": 16, **MODELS[case]}
-    model: GCM = informative(GCM(3, 2, **options)).to(dtype)
-    x, r, _ = (t.to(dtype) for t in rows(70, 2, torch.Generator().manual_seed(2)))
+    model: GCM = informative(**MODELS[case]).to(dtype)
+    x, r, _ = (t.to(dtype) for t in rows(70, seed=2))
     return model, x, r, float(model.predict(x, r).median())
 
 
@@ -81,8 +81,8 @@ def test_revenue_for_one_normal_cost_is_its_quantile(dtype: torch.dtype) -> None
 
 
 def test_revenue_is_the_quantile_of_the_distribution_of_costs() -> None:
-    model = informative(GCM(3, 1, z_dim=2, hidden=8, seed=6))
-    x = rows(20, 1, torch.Generator().manual_seed(2))[0]
+    model, (x, r, y) = zoo.informative(GCM(3, 1, hidden=8)), rows(20, seed=2)
+    model.learn_units(x, r[:, :1], y)
     for level in (0.2, 0.5, 0.95):
         found = model.required_revenue(x, level)
         below = model.cost(x).cdf(found[:, None])
@@ -98,15 +98,14 @@ class Half(nn.Module):
 
 
 def test_level_that_no_revenue_reaches_or_every_one_does_is_infinite() -> None:
-    options = {"z_dim": 2, "hidden": 8, "num_samples": 16}
-    model = informative(GCM(3, 2, p0=Half(), **options))
+    model = informative(p0=Half())
     x, r, _ = rows(20)
     assert (model.required_revenue(x, 0.501, r=r[:, 1:]) == math.inf).all()
     assert model.required_revenue(x, 0.2, r=torch.tensor([5.0])).isfinite().all()
     hopeless = [-1e3]  # the other cost is never paid
     assert (model.required_revenue(x, 0.2, r=hopeless) == math.inf).all()
     # With alternatives the other revenue can do it alone.
-    either = informative(GCM(3, 2, alternatives=2, costs=1, **options))
+    either = informative(alternatives=2, costs=1)
     assert (either.required_revenue(x, 0.5, r=[1e7]) == -math.inf).all()
     assert either.required_revenue(x, 0.5, r=r[:, 1:]).isfinite().all()
 
@@ -142,7 +141,7 @@ def test_a_row_has_one_revenue_whatever_is_asked_with_it() -> None:
 
 def test_joint_model_weighs_its_draws_here_too() -> None:
     model = model_of("joint")
-    x, r, _ = rows(5, 2, torch.Generator().manual_seed(3))
+    x, r, _ = rows(5, seed=3)
     found = model.required_revenue(x, 0.4, r=r[:, 1:], num_samples=64)
     at = with_column(r, 0, found)
     torch.testing.assert_close(

@@ -23,11 +23,11 @@ QUIET: dict[str, Any] = {"num_samples": 50, "progress": False}
 
 
 def model_of(kind: type = GCM, **options: Any) -> Any:
-    return informative(kind(3, 2, z_dim=2, hidden=8, seed=6, **options))
+    return informative(kind, num_samples=128, **options)
 
 
 def data(count: int) -> tuple[Tensor, Tensor, Tensor]:
-    x, r, _ = rows(count, 2, torch.Generator().manual_seed(1))
+    x, r, _ = rows(count, seed=1)
     return x, r, torch.arange(count) % 2.0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from igcm_toys import LaplaceKernel
+import zoo
 from posterior_toys import Case, WideKernel, informative, linear_rows, rows
 from torch import Tensor
 
@@ -28,7 +28,7 @@ CASES: dict[str, Case] = {
     "implicit, k integrated": Case(IGCM, {"k_dim": 1}),
     "implicit, k drawn": Case(IGCM, {"alternatives": 2, "costs": 2}),
     "implicit, laplace kernel": Case(
-        IGCM, {"kernel_prior": LaplaceKernel, "kernel_guide": WideKernel}
+        IGCM, {"kernel_prior": zoo.laplace_kernel, "kernel_guide": WideKernel}
     ),
 }
 WHOLE_PROGRAM = "whole program"
@@ -37,9 +37,7 @@ WHOLE_PROGRAM = "whole program"
 @functools.cache
 def model_of(case: str) -> Any:
     kind, options, objective, _ = CASES[case]
-    options = {name: v() if isinstance(v, type) else v for name, v in options.items()}
-    model = kind(3, 2, **{"z_dim": 2, "hidden": 8, "seed": 6, **options})
-    model = informative(model, objective, factor=2.0)
+    model = informative(kind, objective, factor=2.0, num_samples=128, **options)
     with torch.no_grad():  # costs that z all but decides, so that y says much of it
         last = model.cost_net.net[-1]
         loc, scale = last.weight.chunk(2)[0], last.bias.chunk(2)[1]
@@ -49,7 +47,7 @@ def model_of(case: str) -> Any:
 
 
 def calibration(case: str, sampler: Any = None, count: int = COUNT, **options: Any) -> SBCResult:
-    model, (x, r, _) = model_of(case), rows(count, 2, torch.Generator().manual_seed(9))
+    model, (x, r, _) = model_of(case), rows(count, seed=9)
     return simulation_based_calibration(
         model,
         x,

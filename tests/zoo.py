@@ -270,7 +270,7 @@ def informative(model: Any, factor: float = 1.8, parts: Sequence[str] = PARTS) -
     return model
 
 
-def predictions(name: str, model: Any, data: Rows) -> dict[str, Tensor]:
+def predictions(model: Any, data: Rows) -> dict[str, Tensor]:
     """What the weights of a model alone decide."""
     few, whole = (
         data.map(lambda column: column[:12]),
@@ -289,7 +289,7 @@ def predictions(name: str, model: Any, data: Rows) -> dict[str, Tensor]:
         found |= {"cost mean": cost.mean, "cost cdf": cost.cdf(cost.mean.nan_to_num(posinf=1.0))}
     if model.response.has_cdf and not model.response.is_censored:
         found["cdf"] = model.cdf(few.x, few.r, few.y)
-    if name in AXIS_KINDS:
+    if isinstance(model.response, Survival | Ordinal | WholeDistribution):
         found["quantile"] = model.quantile(few.x, few.r, [0.1, 0.5, 0.9])
     elif isinstance(model, GCM) and model.response.standardizes_revenue:
         level = 0.6 if model.response.is_probability else 320.0

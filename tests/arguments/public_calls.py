@@ -80,14 +80,18 @@ def estimator(kind: Any, target: Any, **options: Any) -> Callable[[], Call]:
     return lambda: ((lambda **chosen: kind(**chosen).fit(TABLE, target)), given)
 
 
+#: The programs of the models.
+PROGRAMS: dict[str, Callable[[], Call]] = {
+    f"{name} of {kind}": method(functools.partial(model, kind), name, **DATA)
+    for kind in ("plain", "implicit")
+    for name in ("model", "guide")
+}
 #: Calls that read rows x and r for a model or a baseline.
 OF_ROWS: dict[str, Callable[[], Call]] = {
     **{
         f"{kind}{name}": method(functools.partial(model, of), name, **given)
         for kind, of in (("", "plain"), ("IGCM.", "implicit"))
         for name, given in {
-            "model": DATA,
-            "guide": DATA,
             "predict": FEW,
             "predict_draws": FEW,
             "surface": {"x": X, "revenues": R},
@@ -104,9 +108,7 @@ OF_ROWS: dict[str, Callable[[], Call]] = {
         }.items()
     },
     "fit": function(pyro_gcm.fit, model=zoo.build("plain"), **DATA),
-    "cdf": method(lambda: model("continuous"), "cdf", **DATA),
     "required_revenue": method(model, "required_revenue", x=X, level=0.5),
-    "learn_units": method(lambda: zoo.build("plain"), "learn_units", **DATA),
     "predict_given_kernel": method(lambda: model("implicit"), "predict_given_kernel", x=X, k=R),
     "kernel": method(lambda: model("implicit"), "kernel", **FEW),
     "baselines.fit": function(baselines.fit, model=baselines.SMM(3, 2), **DATA),
@@ -118,6 +120,8 @@ OF_ROWS: dict[str, Callable[[], Call]] = {
 }
 CALLS: dict[str, Callable[[], Call]] = {
     **OF_ROWS,
+    "learn_units": method(lambda: zoo.build("plain"), "learn_units", **DATA),
+    "cdf": method(lambda: model("continuous"), "cdf", **DATA),
     "GCM": function(GCM, **SIZES),
     "IGCM": function(IGCM, **SIZES),
     "fit_members": function(pyro_gcm.fit_members, **DATA),

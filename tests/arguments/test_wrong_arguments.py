@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import pytest
 import torch
-from public_calls import CALLS, OF_ROWS, Call
+from public_calls import CALLS, OF_ROWS, PROGRAMS, Call
 from torch import Tensor
 from wrong_values import ACCEPTED, DEFECTS, WRONG
 
@@ -69,7 +69,8 @@ def check(name: str, kinds: Any) -> None:
     function, arguments = CALLS[name]()
     found = {}
     for argument, right in arguments.items():
-        allowed = ACCEPTED.get(f"{name}.{argument}", ACCEPTED.get(argument, ()))
+        own = f"{name.removeprefix('IGCM.')}.{argument}"
+        allowed = ACCEPTED.get(own, ACCEPTED.get(argument, ()))
         for kind in kinds:
             value = WRONG[kind]
             if value is right or allowed == "all" or kind in allowed:
@@ -80,9 +81,9 @@ def check(name: str, kinds: Any) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("name", OF_ROWS)
+@pytest.mark.parametrize("name", PROGRAMS | OF_ROWS)
 def test_rows_that_cannot_be_used_are_refused_by_name_and_change_nothing(name: str) -> None:
-    function, arguments = OF_ROWS[name]()
+    function, arguments = (PROGRAMS | OF_ROWS)[name]()
     model = arguments.get("model", getattr(function, "__self__", None))
     before = copy.deepcopy(model.state_dict())
     for argument, defects in DEFECTS.items():

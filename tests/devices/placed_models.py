@@ -20,7 +20,9 @@ KINDS = [name for name in zoo.KINDS if name not in zoo.AXIS_KINDS]
 
 def few_rows(kind: str, count: int = 3) -> Rows:
     """A few rows, on the CPU."""
-    return zoo.rows_of(kind).map(lambda column: column[:count])
+    # Pyro's enumeration of one kind fails for rows of another type than the model's.
+    dtype = torch.float32 if kind == "implicit, categorical" else torch.float64
+    return zoo.rows_of(kind, dtype=dtype).map(lambda column: column[:count])
 
 
 def untrained(kind: str) -> Any:

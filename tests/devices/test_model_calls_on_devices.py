@@ -81,7 +81,8 @@ CALLS: dict[str, Call] = {
         random=True,
     ),
     "log_likelihood": Call(
-        lambda m, d, put: m.log_likelihood(d.x, d.r, d.y, d.c, sites=_sites(m, put))
+        lambda m, d, put: m.log_likelihood(d.x, d.r, d.y, d.c, sites=_sites(m, put)),
+        [kind for kind in KINDS if "members" not in kind],
     ),
     "simulate": Call(
         lambda m, d, put: m.simulate(x=d.x, r=d.r),

@@ -46,7 +46,7 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
             return -score[:, 0].square() - r.double().sum(1).to(x)
 
     rows = few_rows("plain", 12)
-    audit = audit_monotonicity(Falling(4, 1).to(device), *rows[:2], pairs=130, progress=False)
+    audit = audit_monotonicity(Falling(5, 1).to(device), *rows[:2], pairs=130, progress=False)
     assert audit.violations > 0
     assert set(audit.frame["search"]) == {"random", "grid", "gradient"}
 

@@ -5,11 +5,11 @@
 
 The file is to be written anew only where numbers are meant to change, and the commit says why.
 
-Everything is computed in float64, which processors and versions of the mathematical functions move
-by at most 1e-13 (torch's kernels of AVX2 against those without), far below TOLERANCE. For this, nothing here makes much of a rounding error:
-models are trained for two steps of plain gradient descent, since Adam divides a gradient by its own
-size and so makes whole steps of rounding errors around 0; draws are those at these weights, and
-their acceptance compares float64 numbers, which a processor moves across each other once in 1e12.
+Everything is computed in float64. The kernels of torch for AVX2 and those for any processor differ
+by at most 1e-13 there, far less than TOLERANCE, since nothing here makes much of a rounding error:
+models are trained for two steps of plain gradient descent (Adam divides a gradient by its own size,
+and so makes whole steps of rounding errors around 0); draws are those at these weights, and whether
+one is accepted compares numbers of float64, which a processor exchanges once in 1e12.
 The Pareto k is left out: how many draws its fit uses depends on the version of arviz, and
 `tests/sampling/test_psis.py` has shapes that are known.
 """
@@ -35,7 +35,7 @@ def model_of(name: str) -> Any:
     return trained(name, optimizer=torch.optim.SGD, epochs=1, learning_rate=0.05)
 
 
-def computed(name: str, model: Any, data: Rows) -> dict[str, np.ndarray]:
+def computed(model: Any, data: Rows) -> dict[str, np.ndarray]:
     """Fitted weights, predictions and draws of one kind."""
     few = data.map(lambda column: column[:4])
     with warnings.catch_warnings():
@@ -49,7 +49,7 @@ def computed(name: str, model: Any, data: Rows) -> dict[str, np.ndarray]:
     found |= {f"draw {key}": value for key, value in draws.items()}
     found |= {f"quality {key}": value for key, value in draws.quality().items()}
     found |= {f"prior draw {key}": value for key, value in prior_draws.items()}
-    found |= predictions(name, model, data)
+    found |= predictions(model, data)
     found["log_likelihood"] = model.log_likelihood(*few, sites=draws)
     found["loss"] = torch.tensor(model.training_summary["loss"], dtype=torch.float64)
     if model.objective in ("response_revenue", "joint"):
@@ -83,7 +83,7 @@ def as_record(found: dict[str, np.ndarray]) -> np.ndarray:
 def main() -> None:
     """Compare or write."""
     torch.set_num_threads(1)
-    arrays = {name: computed(name, model_of(name), rows_of(name)) for name in KINDS}
+    arrays = {name: computed(model_of(name), rows_of(name)) for name in KINDS}
     if "--write" in sys.argv:
         np.savez_compressed(FILE, **{name: as_record(found) for name, found in arrays.items()})
     for name, found in arrays.items():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from golden_models import KINDS, built, predictions
+import torch
 from torch import Tensor
+from zoo import KINDS, Rows, predictions, rows_of, with_units
 
 import pyro_gcm
 from pyro_gcm.members import build_members
@@ -22,37 +23,31 @@ SETTINGS = {
 NAMES = [*KINDS, *(f"built members, {name}" for name in SETTINGS)]
 
 
-def model_and_rows(name: str) -> tuple[pyro_gcm.GCM | pyro_gcm.IGCM, tuple[Tensor, ...]]:
+def model_and_rows(name: str) -> tuple[pyro_gcm.GCM | pyro_gcm.IGCM, Rows]:
     """A model that has learned the units of its rows, with random weights, and its rows."""
     if name in KINDS:
-        model, training, (x, r, y, *_) = built(name)
-        objective = training.get("objective", model.default_objective)
-    else:
-        setting = name.partition(", ")[2]
-        response = setting.partition(", ")[0]
-        _, _, (x, r, y, *_) = built(response if response != "binary" else "plain")
-        model = build_members(
-            SETTINGS[setting], 3, r.shape[1], response=response, ordered=[[0, 2]], seed=7
-        )
-        objective = model.default_objective
-    model.learn_units(x, r, y)
-    model.objective = objective
-    return model, (x, r, y)
+        dtype = torch.float64 if name == "sigmoid and laplace costs" else torch.float32
+        return with_units(name, dtype), rows_of(name, dtype=dtype)
+    setting = name.partition(", ")[2]
+    response = setting.partition(", ")[0]
+    columns = rows_of(response if response != "binary" else "plain", dtype=torch.float32)
+    model = build_members(
+        SETTINGS[setting], 3, columns.r.shape[1], response=response, ordered=[[0, 2]], seed=7
+    )
+    model.learn_units(*columns[:3])
+    model.objective = model.default_objective
+    return model, columns
 
 
-def computed(model: pyro_gcm.GCM | pyro_gcm.IGCM, rows: tuple[Tensor, ...]) -> dict[str, Tensor]:
+def computed(model: pyro_gcm.GCM | pyro_gcm.IGCM, rows: Rows) -> dict[str, Tensor]:
     """What depends on the weights, at several numbers of draws."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # categorical z and effective sample sizes
-        found = predictions(model, *rows)
-    x, r, _ = (part[:40] for part in rows)
+        found = predictions(model, rows)
+    x, r = rows.x[:40], rows.r[:40]
     for draws in (3, 500):
         found[f"predict with {draws} draws"] = model.predict(x, r, num_samples=draws)
     return found
-
-
-def rows_of(name: str) -> tuple[Tensor, ...]:
-    return model_and_rows(name)[1]
 
 
 def main(folder: Path, names: list[str]) -> None:
@@ -60,6 +55,6 @@ def main(folder: Path, names: list[str]) -> None:
     from safetensors.torch import save_file
 
     for name in names:
-        found = computed(pyro_gcm.load(folder / name), rows_of(name))
+        found = computed(pyro_gcm.load(folder / name), model_and_rows(name)[1])
         contiguous = {key: value.detach().contiguous() for key, value in found.items()}
         save_file(contiguous, folder / f"{name}.computed")

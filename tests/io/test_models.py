@@ -62,7 +62,7 @@ def test_another_process_predicts_the_same_bits(threads: int, tmp_path: Path) ->
         pyro_gcm.save(model, tmp_path / name)
         wanted[name] = computed(model, rows)
     program = (
-        f"import sys; sys.path[:0] = {[str(HERE), str(HERE.parent / 'golden')]!r}\n"
+        f"import sys; sys.path[:0] = {[str(HERE), str(HERE.parent)]!r}\n"
         f"import saved_models, pathlib, torch; torch.set_num_threads({threads})\n"
         f"saved_models.main(pathlib.Path({str(tmp_path)!r}), {names!r})"
     )

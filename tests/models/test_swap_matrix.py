@@ -59,7 +59,9 @@ def test_every_pair_of_choices_that_can_train_is_among_those_that_are_trained() 
     assert len(COVER) < len(TRAINED) // 15
 
 
-@pytest.mark.parametrize("combination", COVER, ids=str)
+@pytest.mark.parametrize(
+    "combination", COVER, ids=lambda c: "-".join([c.kind.__name__, c.objective, c.bound])
+)
 def test_every_pair_of_choices_trains(combination: Combination) -> None:
     trains(combination)
 
@@ -173,7 +175,7 @@ def evaluate(combination: Combination, model: Any) -> float:
         loss = ELBOS[loss](num_particles=particles, max_plate_nesting=1, vectorize_particles=True)
     loss.num_particles = particles
     repeated = [
-        column.repeat(ESTIMATES, *(1,) * (column.dim() - 1)) for column in rows(combination)
+        column.repeat(ESTIMATES, *(1,) * (column.dim() - 1)) for column in rows(combination)[:3]
     ]
     with torch.random.fork_rng(), torch.no_grad(), pyro.validation_enabled(False):
         torch.manual_seed(0)

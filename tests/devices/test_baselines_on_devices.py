@@ -30,6 +30,7 @@ MODELS: dict[str, Callable[[], Baseline]] = {
 }
 
 
+@pytest.mark.long(keep=13)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_baseline_trains_on_the_device_and_predicts_where_the_input_is(
     name: str, put: Put, home: torch.device, device: torch.device

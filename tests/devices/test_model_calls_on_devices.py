@@ -104,7 +104,7 @@ CASES = [
 ]
 
 
-@pytest.mark.long(keep=180)
+@pytest.mark.long(keep=60)
 @pytest.mark.parametrize(("kind", "call"), CASES)
 def test_results_are_where_the_input_is_and_as_on_the_cpu(
     kind: str, call: str, put: Put, home: torch.device, device: torch.device

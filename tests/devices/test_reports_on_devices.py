@@ -20,6 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size", "ignor
 FEW_DRAWS: dict[str, Any] = {"num_samples": 4, "num_proposals": 32, "progress": False}
 
 
+@pytest.mark.long(keep=3)
 @pytest.mark.parametrize("kind", ["joint", "costs seen"])
 def test_the_arviz_export_is_that_of_the_cpu(kind: str, put: Put, device: torch.device) -> None:
     ours = to_arviz(on(kind, device), *few_rows(kind).map(put), **FEW_DRAWS)
@@ -51,6 +52,7 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
     assert set(audit.frame["search"]) == {"random", "grid", "gradient"}
 
 
+@pytest.mark.long(keep=5)
 @pytest.mark.parametrize(
     "kind",
     ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"],
@@ -66,6 +68,7 @@ def test_importance_diagnostics_are_those_of_the_cpu(
             pd.testing.assert_frame_equal(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long(keep=3)
 @pytest.mark.parametrize("kind", ["alternatives", "implicit"])
 def test_simulation_based_calibration_is_that_of_the_cpu(
     kind: str, put: Put, device: torch.device
@@ -115,6 +118,7 @@ def _density(model: Any, x: Any, r: Any, grid: Any, draws: Any) -> Any:
     return plots.plot_cost_density(model, x, r, draws=draws, num_samples=2, ax=_axes())
 
 
+@pytest.mark.long(keep=2)
 @pytest.mark.parametrize(
     ("plot", "kind"),
     [(_curves, "continuous"), (_density, "constant p0")],

@@ -20,7 +20,7 @@ ROWS = few_rows("plain", 12)[:3]
 TRAINING: dict[str, Any] = {"epochs": 1, "num_particles": 2, "progress": False}
 
 
-@pytest.mark.long(keep=30)
+@pytest.mark.long(keep=16)
 @pytest.mark.parametrize("kind", KINDS)
 def test_fit_moves_the_model_and_trains_it_as_on_the_cpu(
     kind: str, put: Put, device: torch.device
@@ -126,6 +126,7 @@ def test_a_model_on_the_device_is_drawn_as_on_the_cpu(
     assert str(graphs[0]) == str(graphs[1])
 
 
+@pytest.mark.long(keep=1)
 def test_assumptions_are_compared_on_the_device(put: Put, device: torch.device) -> None:
     columns = tuple(put(column) for column in ROWS)
     small = {"num_samples": 8, "hidden": 4}

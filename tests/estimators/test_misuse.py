@@ -102,7 +102,6 @@ def test_values_are_required_of_lists(model, numbers):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda m, X: m.required(X, "debt", "a"), "probability must be a finite number, got 'a'"),
         (lambda m, X: m.response_curve(X, "debt", 5.0), "values must be a list of values of col"),
         (lambda m, X: m.response_curve(X, "debt", [np.nan]), "values must be a list of values of"),
     ],
@@ -120,12 +119,6 @@ def test_a_curve_does_not_hide_a_column_of_its_own(numbers):
     with pytest.raises(ValueError, match="column 'lower' has the name of a column of the result"):
         model.response_curve(X, "lower")
     assert list(model.response_curve(X, 1)) == ["1", "prediction", "lower", "upper"]
-
-
-@pytest.mark.parametrize("option", [{"alternatives": 1.5}, {"costs": "a"}, {"dropout": "a"}])
-def test_sizes_are_checked(numbers, option):
-    with pytest.raises(ValueError, match=f"{next(iter(option))} must be"):
-        GCMClassifier(**{**OPTIONS, **option}).fit(*numbers)
 
 
 def test_outcomes_that_float32_cannot_tell_apart(numbers):

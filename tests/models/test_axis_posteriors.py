@@ -1,15 +1,11 @@
-"""Responses along an axis: posteriors, their calibration, saving and exports."""
+"""Responses along an axis: posteriors, their calibration and exports."""
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
-
 import pytest
-import torch
 from axis_toys import CASES, kind_of, model_of, rows
 
-from pyro_gcm import load, save, to_arviz
+from pyro_gcm import to_arviz
 from pyro_gcm.diagnostics import simulation_based_calibration
 
 cases = pytest.mark.parametrize("case", CASES)
@@ -39,16 +35,6 @@ def test_posteriors_are_calibrated(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 600, seed=2)
     result = simulation_based_calibration(model, x, r, num_draws=19, seed=4, progress=False)
     assert result.p_value() > 1e-3, result
-
-
-@pytest.mark.long(keep=3)
-@cases
-def test_models_are_the_same_after_saving(case: str, tmp_path: Path) -> None:
-    model, (x, r, y) = model_of(case), rows(case, 20)
-    save(model, tmp_path / "saved")
-    for other in (load(tmp_path / "saved"), copy.deepcopy(model)):
-        assert torch.equal(other.log_prob(x, r, y), model.log_prob(x, r, y))
-        assert torch.equal(other.predict(x, r), model.predict(x, r))
 
 
 @pytest.mark.parametrize("case", ["survival, members", "ordinal", "distribution"])

@@ -67,19 +67,19 @@ def cdf_of(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
 def test_draws_are_of_the_distribution_function(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 3, seed=4)
     # z is drawn here, and quasi-random in the distribution function.
-    draws = model.sample(x, r, num_samples=4_000, seed=1)
+    draws = model.sample(x, r, num_samples=2_000, seed=1)
     for k in range(3):
         finite = draws[:, k].clamp(max=1e290)
         row = [v[k : k + 1] for v in (x, r)]
         if model.response.is_censored:
             expected = 1.0 - model.predict_survival(*row, finite)[0]
         else:
-            expected = model.cdf(*(v.expand(4_000, -1) for v in row), finite)
+            expected = model.cdf(*(v.expand(2_000, -1) for v in row), finite)
         if kind_of(case) == "ordinal":
             shares = torch.stack([(draws[:, k] == level).double().mean() for level in range(4)])
-            assert (shares - model.class_probabilities(x, r)[k]).abs().max() < 0.03
+            assert (shares - model.class_probabilities(x, r)[k]).abs().max() < 0.045
         elif "cured" not in case:
-            assert stats.kstest(expected.numpy(), "uniform").statistic < 0.035
+            assert stats.kstest(expected.numpy(), "uniform").statistic < 0.05
 
 
 @pytest.mark.long(keep=3)
@@ -125,7 +125,7 @@ def test_crps_is_that_of_draws(case: str) -> None:
 def test_restricted_mean_is_that_of_draws() -> None:
     for case in ("survival, members", "survival, cured"):
         model, (x, r, _) = model_of(case), rows(case, 3, seed=7)
-        draws = model.sample(x, r, num_samples=8_000).double()
+        draws = model.sample(x, r, num_samples=4_000).double()
         for horizon in (0.5, 8.0):
             found = model.restricted_mean(x, r, horizon)
             torch.testing.assert_close(

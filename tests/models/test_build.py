@@ -20,30 +20,6 @@ from pyro_gcm.nets import (
     StandardNormal,
 )
 
-UNKNOWN = {
-    "prior": ("uniform", r"\['standard', 'conditional', 'laplace', .*\], or a .* x to .*'uniform'"),
-    "guide": (
-        "flow",
-        r"\['prior', 'amortised', 'amortised_full', .*\], or a torch module .*, got 'flow'",
-    ),
-    "response": ("count", r"\['binary', 'continuous', 'distribution', .*\], got 'count'"),
-    "p0": ("learned", r"\['constant', 'conditional'\], got 'learned'"),
-    "revenue_map": (
-        "square",
-        r"\['identity', 'piecewise_linear', 'positive_linear', 'probit', 'sigmoid'\], got 'square'",
-    ),
-}
-
-
-@pytest.mark.parametrize("argument", UNKNOWN)
-def test_part_that_is_unknown_is_refused_with_the_known_ones(argument: str) -> None:
-    value, message = UNKNOWN[argument]
-    with pytest.raises(ValueError, match=f"{argument} must be one of {message}"):
-        GCM(3, 2, **{argument: value})
-    for other in (3, dist.Normal, lambda x: x) if argument != "p0" else ():
-        with pytest.raises(ValueError, match=f"{argument} must be one of"):
-            GCM(3, 2, **{argument: other})
-
 
 def test_unknown_cost_family_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"cost_family='cauchy' is unknown; .*'laplace'"):

@@ -9,6 +9,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
+import zoo
 from igcm_toys import sites
 from pyro.infer import Predictive
 from torch import Tensor
@@ -65,13 +66,10 @@ def test_program_shows_every_name_of_the_story(program: str, prior: str) -> None
 
 
 def trained(prior: str, response: str) -> tuple[GCM, Tensor, Tensor, Tensor]:
-    """A model after a short fit on rows with units far from 1."""
-    x, r, y = rows(300, response)
-    x = 40.0 + 3.0 * x
-    r = r if response == "quantile" else -500.0 + 100.0 * r
-    y = y if response == "binary" else 2000.0 + 300.0 * (y + torch.randn(300))
-    model = GCM(3, r.shape[1], response=response, prior=prior)
+    """A model that has learned something of rows with units far from 1."""
+    x, r, y, _ = zoo.rows(response, 300)
     elbo = "elbo" if response == "quantile" else None
+    model = zoo.make(response=response, prior=prior)
     with pytest.warns(UserWarning, match="literal") if prior == "standard" else unannounced():
         fit(model, x, r, y, elbo=elbo, epochs=2, num_particles=4, progress=False)
     return model, x, r, y
@@ -271,14 +269,12 @@ def test_program_refuses_by_name_what_it_cannot_run_on(case: str) -> None:
         call(*rows())
 
 
-@pytest.mark.parametrize("value", [0, -1, 1.5, "4", True], ids=repr)
 @pytest.mark.parametrize(
     "size", ["x_dim", "r_dim", "z_dim", "hidden", "alternatives", "costs", "num_samples"]
 )
-def test_sizes_below_one_are_refused_by_name(size: str, value: Any) -> None:
-    sizes = {"x_dim": 3, "r_dim": 2, size: value}
-    with pytest.raises(ValueError, match=f"{size} must be an integer of at least 1, got {value!r}"):
-        GCM(**sizes)
+def test_sizes_below_one_are_refused_by_name(size: str) -> None:
+    with pytest.raises(ValueError, match=f"{size} must be an integer of at least 1, got 0"):
+        GCM(**{"x_dim": 3, "r_dim": 2, size: 0})
 
 
 @pytest.mark.parametrize("hidden", [8, (8,), [8, 4], (), torch.Size([5])], ids=repr)

@@ -23,15 +23,11 @@ BUILD: dict[str, tuple[dict[str, Any], str]] = {
         {"kernel_prior": zoo.laplace_kernel(), "kernel_guide": "posterior"},
         "kernel_guide reads y, and with a kernel_prior that is not normal",
     ),
-    "kernel prior": ({"kernel_prior": "laplace"}, "kernel_prior must be one of"),
-    "kernel guide": ({"kernel_guide": "prior"}, "kernel_guide must be one of"),
     "guide as a function": ({"guide": lambda x, r, y: None}, "guide must .* module .*x, r, y"),
-    "kernel map": ({"kernel_map": "linear"}, "kernel_map must be one of"),
     "kernel map shape": (
         {"kernel_map": "identity", "costs": 3},
         "kernel_map='identity' needs one alternative with a cost for each",
     ),
-    "k_dim": ({"k_dim": 0}, "k_dim must be an integer of at least 1, got 0"),
 }
 
 
@@ -48,7 +44,6 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"objective": "conditional"},
         "objective='conditional' .* normal kernel_prior",
     ),
-    "name": ({}, {"objective": "marginal"}, "objective must be one of"),
     "temperature": (
         {"kernel_guide": "amortised"},
         {"objective": "paper", "temperature": 0.5},

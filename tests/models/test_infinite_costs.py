@@ -138,11 +138,3 @@ def test_bounded_map_keeps_the_response_below_one(revenue_map: Any) -> None:
     if not isinstance(revenue_map, torch.distributions.ExpTransform):
         assert (far < 1.0).all()
         assert (model.predict(x, torch.full((500, 2), -1e6)) > 0.0).all()
-
-
-def test_map_that_falls_or_does_not_fit_is_refused() -> None:
-    falling = torch.distributions.AffineTransform(0.0, -1.0)
-    with pytest.raises(ValueError, match="revenue_map"):
-        GCM(2, 2, revenue_map=falling)
-    with pytest.raises(ValueError, match="revenue_map=SigmoidTransform needs one alternative"):
-        GCM(2, 2, costs=3, revenue_map=torch.distributions.SigmoidTransform())

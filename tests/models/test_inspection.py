@@ -144,9 +144,3 @@ def test_surface_draws_take_any_number_of_rows_and_revenues() -> None:
         one = model.surface_draws(x[row : row + 1], revenues[1:2], num_samples=8).values
         assert torch.equal(one, whole[:, row : row + 1, 1:2])
     assert model.surface_draws(x[:2], revenues[:2]).values.shape == (1024, 2, 2)
-
-
-def test_surface_draws_refuse_wrong_inputs() -> None:
-    x, revenues, _ = rows(4)
-    with pytest.raises(ValueError, match="num_samples must be an integer of at least 1"):
-        GCM(3, 2).surface_draws(x, revenues, num_samples=0)

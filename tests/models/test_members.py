@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -41,8 +42,10 @@ def untrained(response: str = "binary", **options: Any) -> GCM:
     return GCM(3, r_dim, response=response, **options).double()
 
 
-def trained(response: str = "binary", epochs: int = 5, **options: Any) -> GCM:
-    model = untrained(response, **options)
+@functools.cache
+def trained(response: str = "binary", epochs: int = 5) -> GCM:
+    """A model that no test changes."""
+    model = untrained(response)
     fit(model, *rows(response), epochs=epochs, batch_size=32, progress=False)
     return model
 
@@ -157,12 +160,12 @@ def test_responsibilities_are_bayes_rule() -> None:
     likelihood = of_outcome(by_hand(model, x, r), y)
     wanted = (likelihood / likelihood.sum(0)).T
     torch.testing.assert_close(model.responsibilities(x, r, y), wanted, atol=1e-9, rtol=0.0)
-    draws = model.posterior(x, r, y, num_samples=4000, progress=False)
+    draws = model.posterior(x, r, y, num_samples=1000, progress=False)
     assert (draws["z"].sum(-1) == 1.0).all()
-    assert (draws["z"].mean(0) - wanted).abs().max() < 0.05
+    assert (draws["z"].mean(0) - wanted).abs().max() < 0.08
     torch.testing.assert_close(draws.log_evidence, likelihood.mean(0).log(), atol=1e-9, rtol=0.0)
     assert (draws.log_evidence_error == 0.0).all()
-    assert (draws.ess == 4000).all()
+    assert (draws.ess == 1000).all()
 
 
 @pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
@@ -223,7 +226,7 @@ def test_members_differ_and_each_of_them_rises() -> None:
 @pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_one_negative_weight_of_a_map_is_seen_at_once(response: str, dtype: torch.dtype) -> None:
-    model = trained(response).to(dtype)
+    model = copy.deepcopy(trained(response)).to(dtype)
     x = rows(response, dtype)[0]
     steps = torch.linspace(0.01, 0.99, 33, dtype=dtype)[:, None]
     revenues = steps if response == "quantile" else 45.0 + 30.0 * steps.expand(-1, 2)
@@ -346,9 +349,7 @@ def test_validation_rows_stop_training_where_they_ask_for() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: IGCM(3, 2, prior="members"), "needs GCM"),
         (lambda: IGCM(3, 2, prior=MemberEncoder(3)), "needs GCM"),
-        (lambda: GCM(3, 2, members=0), "members"),
         (lambda: GCM(3, 2, member_weights="equal"), "member_weights"),
         (lambda: MemberEncoder(3, features=TabularFeatures(5)), "x_dim=3"),
         (lambda: MemberEncoder(3, hidden=[8, -1]), "hidden"),
@@ -356,10 +357,6 @@ def test_validation_rows_stop_training_where_they_ask_for() -> None:
         (lambda: GCM(3, 2, prior="members", p0=nn.Linear(3, 3)), "p0 must take 72"),
         (lambda: GCM(3, 2, prior="members", members=0), "members"),
         (lambda: GCM(3, 2, prior=MemberEncoder(4)), "x_dim=3"),
-        (lambda: GCM(3, 2, prior="members", guide="amortised"), "summed out"),
-        (lambda: fit(untrained(), *rows(), objective="joint"), "prior='standard'"),
-        (lambda: fit(GCM(3, 2), *rows(), objective="members"), "prior='members'"),
-        (lambda: fit(untrained(), *rows(), elbo="iwae"), "enum"),
         (lambda: PooledELBO(1.5), "pooling"),
         (lambda: MemberEncoder(3, dropout=1.0), "dropout"),
         (lambda: MemberEncoder(3, hidden=()), "hidden"),

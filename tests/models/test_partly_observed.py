@@ -9,6 +9,7 @@ import pyro
 import pyro.poutine as poutine
 import pytest
 import torch
+import zoo
 from scipy.stats import ks_2samp
 from torch import Tensor
 
@@ -24,10 +25,7 @@ dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["
 
 def model_of(r_dim: int = 2, dtype: torch.dtype = torch.float64, **options: Any) -> GCM:
     """A model far from its start, whose revenues are prices around 50."""
-    model = GCM(3, r_dim, z_dim=2, hidden=8, seed=4, **options)
-    with torch.no_grad():
-        for parameter in [*model.cost_net.parameters(), *model.z_prior.parameters()]:
-            parameter.mul_(1.7)
+    model = zoo.informative(GCM(3, r_dim, z_dim=2, hidden=8, seed=4, **options), 1.7)
     prices = 50.0 + 8.0 * torch.randn(500, r_dim, generator=torch.Generator().manual_seed(1))
     model.learn_units(torch.eye(3), prices, torch.zeros(50))
     return model.to(dtype)

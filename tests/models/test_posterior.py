@@ -259,13 +259,9 @@ def test_draws_of_a_row_are_independent() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"num_samples": 0}, "num_samples must be an integer of at least 1, got 0"),
-    ({"num_samples": 2.5}, "num_samples must be an integer"),
     ({"num_proposals": 29}, "num_proposals must be an integer of at least 30, got 29"),
-    ({"seed": -1}, "seed must be an integer of at least 0"),
     ({"method": "exact"}, "method must be one of .*'enumeration', 'rejection', 'importance'"),
     ({"units": "dollars"}, r"units must be one of \['standard', 'data'\]"),
-    ({"r": torch.zeros(3, 2)}, "row counts differ: x has 4, r has 3"),
-    ({"y": torch.full((4,), math.nan)}, "y must be finite"),
 ]
 
 

@@ -15,9 +15,10 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 
-from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import conditional
 from pyro_gcm.sampling.base_samples import latent_draws
@@ -30,25 +31,20 @@ dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["
 
 
 def rows(count: int, response: str = "binary", dtype: torch.dtype = torch.float32) -> Any:
-    """x [count, 3] and r, far from unit scale unless it is a level."""
-    x, r = torch.randn(count, 3, dtype=dtype), torch.rand(count, 2, dtype=dtype)
-    return x, r[:, :1].clamp(1e-3, 1 - 1e-3) if response == "quantile" else 60.0 + 20.0 * r
+    """x [count, 3] and r."""
+    return zoo.rows(response, count, seed=count).map(lambda column: column.to(dtype))[:2]
 
 
-@functools.cache  # no test changes a model
 def trained(response: str = "binary", dtype: torch.dtype = torch.float32, **options: Any) -> GCM:
-    g = torch.Generator().manual_seed(2)
-    x, r = torch.randn(200, 3, generator=g), torch.rand(200, 2, generator=g)
-    y = 300.0 + 50.0 * (x[:, 0] + 4.0 * (r.sum(1) - 1.0) + torch.randn(200, generator=g))
-    y = (y > 300.0).float() if response == "binary" else y
-    r = r[:, :1] if response == "quantile" else 60.0 + 20.0 * r
-    model = GCM(3, r.shape[1], response=response, **options).to(dtype)
-    fit(model, x, r, y, epochs=10, batch_size=64, num_particles=8, progress=False)
+    """A model that no test changes."""
+    options = {"num_samples": 128, "hidden": 8, "z_dim": 4, **options}
+    model: GCM = zoo.learned(GCM, response, None, dtype, **options)
     return model
 
 
 def implicit(objective: str, response: str, **options: Any) -> tuple[IGCM, Tensor, Tensor]:
-    return igcm_toys.trained(objective, response, **options), *igcm_toys.some(130, response)[:2]
+    model = igcm_toys.trained(objective, response, **options)
+    return model, *rows(130, response, torch.float64)
 
 
 def explicit(response: str, **options: Any) -> tuple[GCM, Tensor, Tensor]:
@@ -119,8 +115,9 @@ def test_surface_rises_across_separate_calls(options: dict[str, Any], response: 
 
 
 def loaded(source: Any) -> Any:
+    sizes = {"hidden": 8, "z_dim": source.z_dim}
     options = {} if isinstance(source, GCM) else {"kernel_guide": "amortised", "num_samples": 64}
-    target = type(source)(3, 2, seed=8, **options).to(source.cost_net.net[0].weight.dtype)
+    target = type(source)(3, 2, seed=8, **sizes, **options).to(source.cost_net.net[0].weight.dtype)
     target.load_state_dict(source.state_dict())
     return target
 
@@ -150,14 +147,14 @@ def binary_reference(model: GCM, x: Tensor, r: Tensor, draws: int) -> Tensor:
 
 
 def test_more_samples_change_predictions_little_and_for_the_better() -> None:
-    model = trained(dtype=torch.float64, hidden=8)
+    model = trained(dtype=torch.float64)
     x, r = rows(30, dtype=torch.float64)
     with torch.no_grad():
-        wanted = binary_reference(model, x, r, 2**16)
+        wanted = binary_reference(model, x, r, 2**14)
     assert wanted.std() > 0.1
     errors = {n: (model.predict(x, r, num_samples=n) - wanted).abs() for n in (32, 128, 1024)}
     assert torch.equal(model.predict(x, r), model.predict(x, r, num_samples=128))
-    assert errors[1024].max() < 1e-3
+    assert errors[1024].max() < 2e-3
     assert errors[1024].mean() < 0.5 * errors[128].mean()
     assert errors[128].mean() < 0.5 * errors[32].mean()
     assert errors[128].max() < 0.01
@@ -213,16 +210,15 @@ def test_draws_of_the_costs_have_the_mean_and_the_distribution_that_they_say() -
     model = trained(num_samples=64)
     x, r = rows(5)
     cost = model.cost(x)
-    draws = cost.sample((40_000,))
-    assert draws.shape == (40_000, 5, 2)
-    error = draws.std(0) / 200.0
+    draws = cost.sample((10_000,))
+    assert draws.shape == (10_000, 5, 2)
+    error = draws.std(0) / 100.0
     assert ((draws.mean(0) - cost.mean).abs() < 4.5 * error).all()
-    torch.testing.assert_close(draws.var(0), cost.variance, rtol=0.05, atol=0)
+    torch.testing.assert_close(draws.var(0), cost.variance, rtol=0.1, atol=0)
     share = (draws < r).all(-1).float().mean(0)
-    assert ((share - cost.cdf(r)).abs() < 4.5 * 0.5 / 200.0).all()
-    # In the units of the revenues, which lie between 60 and 80.
-    assert cost.mean.min() > 20.0
-    assert cost.mean.max() < 120.0
+    assert ((share - cost.cdf(r)).abs() < 4.5 * 0.5 / 100.0).all()
+    units = model.r_standardizer  # of the revenues
+    assert ((cost.mean - units.loc).abs() < 8.0 * units.scale).all()
 
 
 def test_costs_behind_a_map_are_in_the_units_of_the_map() -> None:
@@ -262,26 +258,6 @@ def test_integers_are_numbers() -> None:
     x = torch.randint(-2, 3, (20, 3))
     r = torch.randint(60, 80, (20, 2))
     assert torch.equal(model.predict(x, r), model.predict(x.double(), r.double()))
-
-
-BAD: dict[str, tuple[Callable[[GCM, Tensor, Tensor], Any], str]] = {
-    "no rows": (lambda m, x, r: m.predict(x[:0], r[:0]), "x has no rows, at least one is needed"),
-    "one dimension": (lambda m, x, r: m.predict(x[0], r[:1]), r"x must have shape \[rows, 3\]"),
-    "device": (
-        lambda m, x, r: m.predict(x, r.to("meta")),
-        "r is on device meta, where tensors have no values",
-    ),
-    "num_samples": (lambda m, x, r: m.predict(x, r, num_samples=0), "num_samples must be an integ"),
-    "surface row": (lambda m, x, r: m.surface(x, r[0]), r"revenues must have shape \[rows, 2\]"),
-    "cost device": (lambda m, x, r: m.cost(x.to("meta")), "x is on device meta, where tensors"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_rows_that_cannot_be_predicted_are_refused_by_name(case: str) -> None:
-    call, message = BAD[case]
-    with pytest.raises((ValueError, TypeError), match=message):
-        call(GCM(3, 2), *rows(8))
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -3.0])
@@ -329,8 +305,7 @@ STRICT = {
 @pytest.mark.parametrize("kind", STRICT)
 def test_prior_that_base_noise_can_drive_gives_strict_predictions(kind: str) -> None:
     model = GCM(3, 2, prior=Prior(STRICT[kind]))
-    x, r = rows(100)
-    r = (r - 70.0) / 6.0
+    x, r = torch.randn(100, 3), torch.randn(100, 2)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "seeded Monte Carlo|.* neither")
         wanted = model.predict(x, r)
@@ -357,8 +332,7 @@ def test_draws_by_base_noise_follow_the_prior(kind: str) -> None:
 
 def test_prior_without_a_quantile_function_predicts_by_seeded_draws_and_says_so() -> None:
     model = GCM(3, 2, prior=Prior(lambda loc: dist.StudentT(5.0, loc, 1.0).to_event(1)))
-    x, r = rows(30)
-    r = (r - 70.0) / 6.0
+    x, r = torch.randn(30, 3), torch.randn(30, 2)
     state = torch.get_rng_state()
     with pytest.warns(
         UserWarning, match="StudentT has neither rsample_from.* not exactly mono"
@@ -374,8 +348,7 @@ def test_prior_without_a_quantile_function_predicts_by_seeded_draws_and_says_so(
 
 def test_standard_prior_predicts_with_its_amortised_guide() -> None:
     model = GCM(3, 2, prior="standard")
-    x, r = rows(30)
-    r = (r - 70.0) / 6.0
+    x, r = torch.randn(30, 3), torch.randn(30, 2)
     q = model.z_guide(x).base_dist
     z = q.loc + q.scale * model.base_samples()[..., :4]
     wanted = OrderEvent(model.cost_net(z), r).mean.mean(0)

@@ -17,24 +17,9 @@ from pyro_gcm.models.response import Response
 from pyro_gcm.models.responses import Binary, Continuous, Quantile
 
 
-def test_binary_takes_zeros_and_ones_only() -> None:
-    Binary().check_outcome(torch.tensor([0.0, 1.0, 1.0]))
-    with pytest.raises(
-        ValueError, match=r"y must be 0 or 1 for response='binary', got \[-1.0, 0.5\]"
-    ):
-        Binary().check_outcome(torch.tensor([0.0, 0.5, 1.0, -1.0]))
-
-
 def test_binary_lists_a_few_of_many_strange_values() -> None:
     with pytest.raises(ValueError, match=r"got \[2.0, 3.0, 4.0, 5.0, 6.0\]$"):
         Binary().check_outcome(torch.arange(2.0, 1000.0))
-
-
-@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 7.0])
-def test_quantile_levels_lie_inside_the_unit_interval(level: float) -> None:
-    with pytest.raises(ValueError, match=f"r must lie strictly between 0 and 1.*{level:g}"):
-        Quantile(3).check_revenue(torch.tensor([[0.5], [level]]))
-    Quantile(3).check_revenue(torch.tensor([[1e-30], [0.5], [1.0 - 1e-7]]))
 
 
 @pytest.mark.parametrize("kind", [Continuous, Quantile])

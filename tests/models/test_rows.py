@@ -1,7 +1,8 @@
-"""Every call takes rows in any form, and refuses what it cannot use by the name of the argument."""
+"""Every call takes rows in any form; costs and columns that it cannot use are refused by name."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,73 +16,19 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, fit, load, save, to_arviz
 from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
 
+# Costs that were seen; what is wrong with x, r and y is in `tests/arguments`
+
 LATENTS = {"z": torch.zeros(5, 12, 4), "k": torch.zeros(5, 12, 2)}
-CALLS: dict[str, tuple[type, str, Callable[..., Any]]] = {
-    "fit": (object, "x r y", lambda m, *rows: fit(m, *rows, progress=False)),
-    "model": (object, "x r y", lambda m, *rows: m.model(*rows)),
-    "guide": (object, "x r y", lambda m, *rows: m.guide(*rows)),
-    "predict": (object, "x r", lambda m, *rows: m.predict(*rows)),
-    "surface": (object, "x revenues", lambda m, *rows: m.surface(*rows)),
-    "surface_draws": (object, "x revenues", lambda m, *rows: m.surface_draws(*rows)),
-    "log_prob": (object, "x r y", lambda m, *rows: m.log_prob(*rows)),
-    "log_likelihood": (object, "x r y", lambda m, *rows: m.log_likelihood(*rows, sites=LATENTS)),
-    "posterior": (object, "x r y", lambda m, *rows: m.posterior(*rows)),
-    "cost_posterior": (object, "x r y", lambda m, *rows: m.cost_posterior(*rows)),
-    "importance_diagnostics": (object, "x r y", importance_diagnostics),
-    "bound_by_particles": (object, "x r y", bound_by_particles),
-    "to_arviz": (object, "x r y", to_arviz),
-    "cost": (object, "x", lambda m, *rows: m.cost(*rows)),
-    "required_revenue": (GCM, "x", lambda m, *rows: m.required_revenue(*rows)),
-    "kernel": (IGCM, "x r", lambda m, *rows: m.kernel(*rows)),
-    "predict_given_kernel": (IGCM, "x k", lambda m, *rows: m.predict_given_kernel(*rows)),
+TAKES_COSTS: dict[str, Callable[..., Any]] = {
+    "fit": functools.partial(fit, progress=False),
+    "log_prob": lambda m, *rows: m.log_prob(*rows),
+    "log_likelihood": lambda m, *rows: m.log_likelihood(*rows, sites=LATENTS),
+    "posterior": lambda m, *rows: m.posterior(*rows),
+    "cost_posterior": lambda m, *rows: m.cost_posterior(*rows),
+    "importance_diagnostics": importance_diagnostics,
+    "bound_by_particles": bound_by_particles,
+    "to_arviz": to_arviz,
 }
-WRONG: dict[str, tuple[Callable[[Tensor], Any], str]] = {
-    "columns": (lambda t: t[:, :1], "{} has 1 columns, the model was built for {}_dim="),
-    "finite": (lambda t: t * math.nan, "{} must be finite, got .* NaN"),
-    "numbers": (lambda t: "rows.csv", "{} must be a numeric array or tensor, got str"),
-    "rows": (lambda t: t[:4], "row counts differ: .* has 4"),
-    "value": (lambda t: t + 1.0, r"y must be 0 or 1 for response='binary', got \[2.0\]"),
-}
-
-
-def cases() -> list[Any]:
-    """Every model, call, argument and defect that can come together."""
-    found = []
-    for kind in (GCM, IGCM):
-        for call, (of, names, _) in CALLS.items():
-            for name in names.split() if issubclass(kind, of) else ():
-                wrong = set(WRONG) - ({"columns"} if name == "y" else {"value"})
-                if name in ("x", "revenues"):  # either sets the number of rows
-                    wrong -= {"rows"}
-                for defect in sorted(wrong):
-                    found.append(pytest.param(kind, call, name, defect))
-    return found
-
-
-@pytest.mark.long(keep=90)
-@pytest.mark.parametrize(("kind", "call", "name", "defect"), cases())
-def test_rows_that_cannot_be_used_are_refused_by_name(
-    kind: type, call: str, name: str, defect: str
-) -> None:
-    model = kind(3, 2)
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    _, names, function = CALLS[call]
-    change, message = WRONG[defect]
-    good = {"x": torch.randn(12, 3), "y": torch.arange(12) % 2.0}
-    rows = {of: good.get(of, torch.zeros(12, 2)) for of in names.split()}
-    rows[name] = change(rows[name])
-    message = message.format(name, "r" if name == "revenues" else name)
-    with pytest.raises((ValueError, TypeError), match=message):
-        function(model, *rows.values())
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-
-
-# Costs that were seen
-
-TAKES_COSTS = [
-    *("fit", "log_prob", "log_likelihood", "posterior", "cost_posterior"),
-    *("importance_diagnostics", "bound_by_particles", "to_arviz"),
-]
 UNSUITED: dict[str, tuple[type, dict[str, Any], str]] = {
     "continuous": (
         GCM,
@@ -116,21 +63,22 @@ def with_costs() -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return x, r, y, torch.where(y[:, None] == 1.0, r - 0.1, math.nan)
 
 
-@pytest.mark.parametrize("call", TAKES_COSTS)
 @pytest.mark.parametrize("case", UNSUITED)
-def test_model_whose_costs_have_no_units_is_refused(case: str, call: str) -> None:
+def test_model_whose_costs_have_no_units_is_refused(case: str) -> None:
     kind, options, message = UNSUITED[case]
     with pytest.raises(ValueError, match=message):
-        CALLS[call][2](kind(3, 2, **options), *with_costs())
+        fit(kind(3, 2, **options), *with_costs())
 
 
-@pytest.mark.parametrize("call", TAKES_COSTS)
-@pytest.mark.parametrize("case", WRONG_COSTS)
-def test_wrong_costs_are_refused(case: str, call: str) -> None:
+@pytest.mark.parametrize(
+    ("call", "case"),
+    [*(("fit", case) for case in WRONG_COSTS), *((call, "columns") for call in TAKES_COSTS)],
+)
+def test_wrong_costs_are_refused(call: str, case: str) -> None:
     change, options, message = WRONG_COSTS[case]
     x, r, y, c = with_costs()
     with pytest.raises((ValueError, TypeError), match=message):
-        CALLS[call][2](GCM(3, 2, **options), x, r, *change(y, c))
+        TAKES_COSTS[call](GCM(3, 2, **options), x, r, *change(y, c))
 
 
 # Other forms

@@ -95,8 +95,8 @@ def test_each_response_has_directions_of_its_own(prior: str) -> None:
 
 
 def test_one_response_informs_the_others() -> None:
-    model, (x, r, y) = GCM(3, 2, response=several(), z_dim=2, seed=1), rows(1_500, 3)
-    fit(model, x, r, y, epochs=15, progress=False)
+    model, (x, r, y) = GCM(3, 2, response=several(), z_dim=2, seed=1), rows(800, 3)
+    fit(model, x, r, y, epochs=15, batch_size=128, progress=False)
     x, r, y = rows(300, 4)
     alone = sum(model.response_model(name).log_prob(x, r, y[name]) for name in DIRECTIONS)
     # They share something that x does not tell: together they are likelier than apart.

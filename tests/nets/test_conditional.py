@@ -16,8 +16,9 @@ families = pytest.mark.parametrize(
 
 
 @families
-@pytest.mark.parametrize("event_shape", [(4,), (2, 3)], ids=["K", "G,K"])
-@pytest.mark.parametrize("batch_shape", [(), (7,), (5, 7)], ids=str)
+@pytest.mark.parametrize(
+    ("batch_shape", "event_shape"), [((), (4,)), ((7,), (2, 3)), ((5, 7), (2, 3))]
+)
 def test_shapes_constraints_and_independence_of_rows(
     batch_shape: tuple[int, ...], event_shape: tuple[int, ...], family: type
 ) -> None:

@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dim", [1, 2, 3], ids="D={}".format)
 def test_gradients_of_expectations_are_unbiased(dim: int, name: str) -> None:
-    draws, (function, expectation) = 50_000, FUNCTIONS[name]
+    draws, (function, expectation) = 20_000, FUNCTIONS[name]
     values = parameters(dim=dim)
     locs, scales, logits = leaves = [value.requires_grad_() for value in values]
     mean = (logits.softmax(-1) * expectation(locs, scales)).sum(-1)
@@ -46,7 +46,7 @@ def test_gradients_of_expectations_are_unbiased(dim: int, name: str) -> None:
     for got, wanted in zip(each, exact, strict=True):
         error = got.std(0) / draws**0.5
         assert ((got.mean(0) - wanted).abs() < 5.0 * error + 1e-12).all()
-        assert (error < 0.15).all()
+        assert (error < 0.25).all()
 
 
 def test_every_row_of_a_batch_draws_from_its_own_components() -> None:

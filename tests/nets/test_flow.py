@@ -22,11 +22,10 @@ def flow(dim: int, transforms: int = 2) -> ConditionalFlow:
     return net
 
 
-@pytest.mark.parametrize("transforms", [1, 2, 3])
-@pytest.mark.parametrize("dim", [1, 2, 4], ids="D={}".format)
+@pytest.mark.parametrize(("dim", "transforms"), [(1, 2), (2, 1), (2, 3), (4, 2)])
 def test_density_is_that_of_the_draws(dim: int, transforms: int) -> None:
     d = flow(dim, transforms)(torch.randn(3, dtype=F64))
-    for noise in torch.randn(10, dim, dtype=F64):
+    for noise in torch.randn(5, dim, dtype=F64):
         z = d.rsample_from(noise)
         jacobian = torch.autograd.functional.jacobian(d.rsample_from, noise)
         base = torch.distributions.Normal(0.0, 1.0).log_prob(noise).sum()

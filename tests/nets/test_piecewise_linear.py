@@ -58,19 +58,6 @@ def test_map_is_non_decreasing(dtype: torch.dtype) -> None:
         assert (part(torch.full((1, 2), -torch.inf, dtype=dtype)) == -torch.inf).all()
 
 
-def test_few_values_have_a_knot_each_and_a_frequent_value_takes_one() -> None:
-    rows = long_tailed()
-    part = spline(rows, knots=8)
-    assert part.knots[1].tolist() == [0, 1, 2, 3, 3, 3, 3, 3, 3]
-    assert part.slopes[1].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
-    knots = part.knots[0]
-    assert knots[0] == 0.0
-    assert knots[-1] == rows[:, 0].max()
-    assert (knots.diff() > 0).all()
-    between = [((rows[:, 0] > a) & (rows[:, 0] <= b)).sum() for a, b in knots.unfold(0, 2, 1)]
-    assert max(between) < 2.5 * len(rows) / 2 / 8
-
-
 def test_missing_values_are_ignored_and_constant_columns_are_accepted() -> None:
     rows = torch.tensor([[1.0, 5.0], [torch.nan, 5.0], [2.0, 5.0], [3.0, 5.0]]).double()
     part = spline(rows, knots=4)
@@ -85,7 +72,7 @@ def test_fit_places_the_knots_and_predictions_are_increasing() -> None:
     model = GCM(1, 2, revenue_map="piecewise_linear", seed=1)
     levels = torch.linspace(0, 1, model.revenue_map.knots.shape[1] + 2)[1:-1]
     torch.testing.assert_close(model.revenue_map.knots[1], torch.special.ndtri(levels))
-    fit(model, x, rows, y, epochs=25, batch_size=64, learning_rate=0.03, progress=False)
+    fit(model, x, rows, y, epochs=12, batch_size=64, learning_rate=0.06, progress=False)
     knots = model.revenue_map.knots[1, :4]
     torch.testing.assert_close(
         model.r_standardizer.inverse(torch.stack([knots, knots], 1))[:, 1], torch.arange(4.0)

@@ -64,12 +64,14 @@ def samples(table: pd.DataFrame, by: str | list[str]) -> dict[Any, pd.Series]:
 
     :raises ValueError: if a group has two values for one split and seed.
     """
-    found = {}
-    for name, rows in table.groupby(by, sort=False):
-        if rows.duplicated(PAIR).any():
-            raise ValueError(f"{name!s} has two values for one split and seed, expected one")
-        found[name] = rows.set_index(PAIR)["value"].astype(float)
-    return found
+    columns = [by] if isinstance(by, str) else by
+    twice = table.loc[table.duplicated([*columns, *PAIR]), columns]
+    if len(twice):
+        name = ", ".join(map(str, twice.iloc[0]))
+        raise ValueError(f"{name} has two values for one split and seed, expected one")
+    values = table.set_index(PAIR)["value"].astype(float)
+    keys = [table[column].to_numpy() for column in columns]
+    return dict(iter(values.groupby(keys[0] if isinstance(by, str) else keys, sort=False)))
 
 
 def mean_interval(values: pd.Series, test_to_train: float = 0.0) -> Interval:
@@ -79,7 +81,8 @@ def mean_interval(values: pd.Series, test_to_train: float = 0.0) -> Interval:
         fits are of random splits of one data set, whose test parts overlap: the variance is then
         multiplied by 1/n + ratio in place of 1/n (Nadeau and Bengio 2003, section 3).
     """
-    finite = values[np.isfinite(values)]
+    every = values.to_numpy()
+    finite = every[np.isfinite(every)]
     count, diverged = len(finite), len(values) - len(finite)
     mean = float(finite.mean()) if count else math.nan
     if count < 2:
@@ -90,8 +93,10 @@ def mean_interval(values: pd.Series, test_to_train: float = 0.0) -> Interval:
 
 def paired_interval(first: pd.Series, second: pd.Series, test_to_train: float = 0.0) -> Interval:
     """First minus second over the splits and seeds that both have; see `mean_interval`."""
-    both = pd.concat([first, second], axis=1, join="inner", keys=["first", "second"])
-    return mean_interval(both["first"] - both["second"], test_to_train)
+    if not first.index.equals(second.index):
+        shared = first.index.intersection(second.index)
+        first, second = first.loc[shared], second.loc[shared]
+    return mean_interval(first - second, test_to_train)
 
 
 def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:

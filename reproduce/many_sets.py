@@ -52,7 +52,7 @@ def report(table: pd.DataFrame, metric: str) -> str:
     """A line a method: on how many data sets members are better, the median gain, and the test.
 
     The signed-rank test is two-sided and exact; p-values are Holm's over the methods as well, and *
-    marks those below 0.05.
+    marks gains with one below 0.05.
     """
     every = gains(table, metric)
     tested = [m for m in METHODS if m in every and every[m].notna().sum() >= FEWEST]
@@ -63,8 +63,8 @@ def report(table: pd.DataFrame, metric: str) -> str:
         own = every[method].dropna()
         median = float(np.median(own))
         size = f"{100.0 * math.expm1(median):+.2f} %" if metric == "error" else f"{median:+.4f}"
-        mark = "*" if adjusted[method] < LEVEL else ""
-        tests = [_p(p_values[method]), _p(adjusted[method]) + mark]
+        size += "*" if adjusted[method] < LEVEL else ""
+        tests = [_p(p_values[method]), _p(adjusted[method])]
         lines.append([method, str(len(own)), str(int((own > 0.0).sum())), size, *tests])
     header = ["Method", "data sets", "members better", "median gain", "p", "Holm"]
     return markdown(header, lines)

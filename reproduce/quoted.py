@@ -1,9 +1,10 @@
-"""Numbers of Table 3 and of the held-out comparison that stand in the sentences of the report."""
+"""Numbers and names that stand in the sentences of the report."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
@@ -29,12 +30,21 @@ def better(name: str, first: float, second: float) -> bool:
     return first < second if TASKS[name].lower_is_better else first > second
 
 
-def ahead(table: pd.DataFrame | None) -> str:
-    """On how many of the data sets the mean of IGCM is better than that of GCM."""
-    found = means(table)
-    both = [name for name in TASKS if {("GCM", name), ("IGCM", name)} <= set(found)]
-    count = sum(better(name, found["IGCM", name], found["GCM", name]) for name in both)
-    return f"{count} of {len(both)}"
+def ahead(table: pd.DataFrame | None, ours: str = "IGCM", rivals: str = "GCM") -> str:
+    """On how many of the data sets the best mean of some methods is better than that of rivals.
+
+    :param ours: names, joined by "and"; `rivals` as well, or "the others" of the paper's table.
+    """
+    found, first = means(table), ours.split(" and ")
+    paper = {name for name, method in METHODS.items() if method.paper == name}
+    others = paper - {*first} if rivals == "the others" else {*rivals.split(" and ")}
+    leads = []
+    for name, task in TASKS.items():
+        if {(method, name) for method in {*first, *others}} <= set(found):
+            best = min if task.lower_is_better else max
+            sides = (best(found[method, name] for method in side) for side in (first, others))
+            leads.append(better(name, *sides))
+    return f"{sum(leads)} of {len(leads)}"
 
 
 def igcm_to_gcm(released: pd.DataFrame, published: pd.DataFrame, held_out: pd.DataFrame) -> str:
@@ -108,3 +118,49 @@ def apart(table: pd.DataFrame, name: str) -> str:
         f"{count} of {len(pairs)} comparisons have a dagger, and in {improved} ours is better; "
         f"ours minus the paper's {task.metric} is from {min(gaps):+.4f} to {max(gaps):+.4f}."
     )
+
+
+#: What a cell of a table says -> how it is told.
+_MARKS: dict[str, Callable[[str], bool]] = {
+    "best": lambda cell: "**" in cell,
+    "apart": lambda cell: "†" in cell,
+    "marked": lambda cell: "*" in cell.replace("**", ""),
+    "ahead": lambda cell: "*" in cell.replace("**", "") and not cell.startswith("-"),
+    "behind": lambda cell: "*" in cell and cell.startswith("-"),
+}
+
+
+def _marked(table: str, mark: str) -> dict[str, list[str]]:
+    """First cell of every line of a table in Markdown -> the headings of its cells with a mark."""
+    header, *lines = (re.split(r"(?<!\\) ?\| ?", line)[1:-1] for line in table.splitlines())
+    titles = [title.partition(",")[0] for title in header]
+    return {
+        line[0]: [title for title, cell in zip(titles, line, strict=True) if _MARKS[mark](cell)]
+        for line in lines[1:]
+    }
+
+
+def where(table: str, mark: str, *lines: str) -> str:
+    """The columns of a table in which these lines, or all, have a mark."""
+    found = _marked(table, mark)
+    if not found or not {*lines} <= set(found):
+        return NOT_RUN
+    first, *others = (found[line] for line in lines or found)
+    return ", ".join(t for t in first if all(t in other for other in others)) or "none"
+
+
+def which(table: str, mark: str) -> str:
+    """The lines of a table that have a mark, and the columns in which they have it."""
+    found = _marked(table, mark)
+    told = [f"{line} ({', '.join(titles)})" for line, titles in found.items() if titles]
+    return ", ".join(told) or "none"
+
+
+def named(table: str, mark: str) -> str:
+    """The lines of a table that have a mark."""
+    return ", ".join(line for line, titles in _marked(table, mark).items() if titles) or "none"
+
+
+def counted(table: str, mark: str) -> str:
+    """How many cells of a table have a mark."""
+    return str(sum(map(len, _marked(table, mark).values())))

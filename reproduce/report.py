@@ -6,7 +6,7 @@ import argparse
 import math
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pandas as pd
@@ -75,20 +75,29 @@ def draw(results: Results, folder: Path) -> None:
 
 
 def report(results: Results, template: str | None = None) -> str:
-    """The text of the template with every `{{name argument; ...}}` filled in.
+    """The text of the template with every `{{placeholder}}` filled in.
 
-    The name is one of `PLACEHOLDERS` or `TABLES`. Where its results are not there, a placeholder
-    that has a line of its own becomes the command that makes them.
+    A placeholder is `name argument; ...`, whose name is one of `PLACEHOLDERS` or `TABLES`; or `name
+    argument; ... in placeholder`, one of `MARKS`, of the table that is the text of the other. Where
+    its results are not there, one that has a line of its own becomes the command that makes them.
     """
     text = TEMPLATE.read_text(encoding="utf-8") if template is None else template
 
-    def fill(found: re.Match[str], alone: bool) -> str:
-        name, _, rest = found[1].partition(" ")
+    @cache
+    def filled(placeholder: str) -> str:
+        asked, _, table = placeholder.partition(" in ")
+        name, _, rest = asked.partition(" ")
         arguments = [part.strip() for part in rest.split(";") if part]
+        if table:
+            return MARKS[name](filled(table), *arguments)
+        if name in PLACEHOLDERS:
+            return PLACEHOLDERS[name](results, *arguments)
+        file, *others = arguments
+        return TABLES[name](JOINED[file](results) if file in JOINED else results[file], *others)
+
+    def fill(found: re.Match[str], alone: bool) -> str:
         try:
-            if name in PLACEHOLDERS:
-                return PLACEHOLDERS[name](results, *arguments)
-            return TABLES[name](results[arguments[0]], *arguments[1:])
+            return filled(found[1])
         except NotRun as missing:
             command = FILES[missing.args[0]][0]
             return f"Not run yet: `python -m reproduce {command}`." if alone else f"({NOT_RUN})"
@@ -102,7 +111,8 @@ def _fits(results: Results, name: str) -> tuple[int, int]:
     """The fits in a file, and how many of them diverged."""
     if name not in results:
         return 0, 0
-    diverged = results[name].groupby(KEY)["value"].agg(lambda values: bool(values.isna().any()))
+    rows = results[name]
+    diverged = rows["value"].isna().groupby([rows[column] for column in KEY]).any()
     return len(diverged), int(diverged.sum())
 
 
@@ -171,31 +181,18 @@ def _standings(results: Results, file: str, before: str, *ours: str) -> str:
     return tables.standings(results[file], results[before], *ours)
 
 
-def _survival(make: Callable[..., str]) -> Callable[..., str]:
-    """Text of the survival tables of all data sets."""
-    return lambda results, *of: make(joined(results, SURVIVAL), *of)
-
-
 def _score(results: Results, file: str, *of: str) -> str:
     value = tables.score(results[file], *of)
     return NOT_RUN if math.isnan(value) else number(value)
 
 
-def _of_table_3(results: Results, file: str) -> pd.DataFrame | None:
-    """The fits of Table 3 in a file of ours; None for the paper's own."""
-    if file == "paper":
-        return None
-    return released_tables.main_rows(results[file]) if file == "public_released" else results[file]
-
-
-def _paper(make: Callable[..., str]) -> Callable[..., str]:
-    """A number of the paper's Table 3, or of ours in a file: the first argument says which."""
-    return lambda results, file, *of: make(_of_table_3(results, file), *of)
+def _main_rows(results: Results) -> pd.DataFrame:
+    return released_tables.main_rows(results["public_released"])
 
 
 def _igcm_to_gcm(results: Results) -> str:
-    released = released_tables.main_rows(results["public_released"])
-    return quoted.igcm_to_gcm(released, results["public_published"], pooled(results))
+    published = results["public_published"]
+    return quoted.igcm_to_gcm(_main_rows(results), published, pooled(results))
 
 
 #: Name in the template -> function (results, arguments of the placeholder) -> text.
@@ -208,20 +205,25 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
     "curves": _curves,
     "standings": _standings,
     "score": _score,
-    "ahead": _paper(quoted.ahead),
-    "place": _paper(quoted.place),
     "igcm_to_gcm": _igcm_to_gcm,
-    "searched": lambda results, *metrics: search_tables.means(finals(results), *metrics),
-    "survival": _survival(survival.report),
-    "survival_level": _survival(survival.level_with_first),
-    "survival_splits": _survival(survival.splits),
-    "survival_worth": _survival(survival.worth),
-    "pooled": lambda results, *metrics: search_tables.means(pooled(results), *metrics),
-    "pooled_differences": lambda results, *of: search_tables.differences(pooled(results), *of),
-    "many_sets": lambda results, metric: many_sets.report(many(results), metric),
-    "searched_differences": lambda results, *of: search_tables.differences(finals(results), *of),
 }
-#: The same for functions (table of the file that is the first argument, other arguments) -> text.
+#: Name in place of that of a file -> the rows of several or some of one; None: of the paper.
+JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
+    "paper": lambda results: None,
+    "released": _main_rows,
+    "finals": finals,
+    "pooled": pooled,
+    "many": many,
+    "survival": lambda results: joined(results, SURVIVAL),
+}
+#: Name -> function (table in Markdown, arguments of the placeholder) -> text.
+MARKS: dict[str, Callable[..., str]] = {
+    "where": quoted.where,
+    "which": quoted.which,
+    "named": quoted.named,
+    "counted": quoted.counted,
+}
+#: The same for functions (table of the file or of `JOINED` that is the first argument, others).
 TABLES: dict[str, Callable[..., str]] = {
     "sizes": datasets.report,
     "quantile": quantile.report,
@@ -238,6 +240,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "released_stand_in": released_tables.stand_in,
     "released_tau": released_tables.tau,
     "changes": released_tables.changes,
+    "place_after": released_tables.place_after,
     "published": tables.published,
     "seeds": tables.seeds,
     "stand_ins": tables.stand_ins,
@@ -245,6 +248,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "ranked_scores": tables.ranked_scores,
     "averages": tables.averages,
     "settings": tables.settings,
+    "ahead": quoted.ahead,
+    "place": quoted.place,
     "apart": quoted.apart,
     "violations": quoted.violations,
     "implicit": implicit.report,
@@ -265,5 +270,12 @@ TABLES: dict[str, Callable[..., str]] = {
     "distribution": distribution.report,
     "widths": distribution.widths,
     "crossings": crossings.report,
+    "survival": survival.report,
+    "survival_level": survival.level_with_first,
+    "survival_splits": survival.splits,
+    "survival_worth": survival.worth,
+    "means": search_tables.means,
+    "differences": search_tables.differences,
+    "many_sets": many_sets.report,
     "gradient_noise": gradient_noise.report,
 }

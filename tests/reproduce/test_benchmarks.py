@@ -14,7 +14,6 @@ from toys import row
 from reproduce.benchmarks import (
     growth,
     members,
-    memory,
     scale,
     streaming,
     training_step,
@@ -72,33 +71,6 @@ def test_ratio_is_the_median_of_pairs() -> None:
 
 def test_slope_is_the_power_of_the_size() -> None:
     assert growth.slope({2: 3.0, 4: 12.0, 8: 48.0}) == pytest.approx(2.0)
-
-
-def test_growth_prints_a_slope_for_every_size(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(growth, "STEPS", 1)
-    monkeypatch.setattr(sys, "argv", ["growth", "--points", "2", "--repeats", "1"])
-    growth.main()
-    lines = capsys.readouterr().out.splitlines()[2:]
-    assert [line.partition(",")[0] for line in lines] == list(growth.MEANING)
-    assert [line.count(" to ") for line in lines] == [3, 3, 3, 3, 1]
-
-
-@pytest.mark.long(keep=0)
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-def test_memory_prints_the_peak_of_every_case(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = ["--fit-rows", "2000", "--surface-rows", "8", "--revenues", "16"]
-    monkeypatch.setattr(sys, "argv", ["memory", *small])
-    memory.main()
-    lines = capfd.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines] == [
-        "fit, 2,000 rows, float32",
-        "fit, 2,000 rows, float64",
-        "surface, 8 x 16",
-    ]
 
 
 def test_lightgbm_has_what_the_search_chose_for_the_data_set(tmp_path: Path) -> None:

@@ -56,13 +56,13 @@ def test_every_method_is_scored_on_the_same_rows(name, metrics, tmp_path, monkey
     settings = {"model": {"num_samples": 16}, "fit": {"epochs": 60, "batch_size": 32}}
     task = dataclasses.replace(tasks.TASKS[name], implicit=settings)
     monkeypatch.setitem(tasks.TASKS, name, task)
-    more = ["--dataset", name, "--splits", "2", "--epochs", "4", "--jobs", "1"]
+    more = ["--dataset", name, "--splits", "1", "--epochs", "4", "--jobs", "1"]
     implicit.main(options(implicit, tmp_path, *more))
     found = pd.read_csv(tmp_path / f"implicit_{name}.csv")
     counts = found.groupby(["method", "metric"])["seed"].apply(list)
     metrics = (*metrics, "log score", "calibration error")
     assert set(counts.index) == {(method, metric) for method in IMPLICIT for metric in metrics}
-    assert all(seeds == [0, 1] for seeds in counts)
+    assert all(seeds == [0] for seeds in counts)
     assert found["value"].notna().all()
     assert (found.loc[found["metric"] == "AUC", "value"] > 0.6).all()
     assert "| IGCM, paper |" in capsys.readouterr().out

@@ -1,18 +1,16 @@
 """The public data sets: what is trained on, what is scored, and with which settings."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.metrics import log_loss
-from toys import DIVERGING, options, toy
+from toys import load_as, options, toy
 
 from pyro_gcm import audit_monotonicity, fit_members
-from reproduce import public, quantile, released_rows, runs, tasks, tuning
-from reproduce.arguments import Refused
-from reproduce.methods import METHODS, Rows, rows_of, train
+from pyro_gcm.models.member_settings import MemberSettings
+from reproduce import default_members, public, quantile, runs, tuning
+from reproduce.methods import METHODS, Rows, train
 from reproduce.public import candidates
 from reproduce.runs import Fit, as_json
 from reproduce.tuning import VALIDATION_LOSS
@@ -38,8 +36,7 @@ def given(monkeypatch):
 
     loaded = {kind: dataset(kind) for kind in ("binary", "continuous")}
     kinds = {"blog": "continuous", "auto_mpg": "continuous"}
-    for module in (tasks, released_rows):
-        monkeypatch.setattr(module, "load", lambda name, variant: loaded[kinds.get(name, "binary")])
+    load_as(monkeypatch, lambda name, variant: loaded[kinds.get(name, "binary")])
     monkeypatch.setattr(public, "train", recorded)
     monkeypatch.setattr(public, "AUDITED_PAIRS", 50)
     return given
@@ -137,16 +134,6 @@ def test_the_validation_loss_is_that_of_the_unseen_rows(given, name, response):
     assert score == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize("method", ["MLP", "GCM"])
-@pytest.mark.parametrize(("protocol", "name"), [("held-out", "blog"), ("tuning", "blog")])
-@pytest.mark.filterwarnings("ignore:Encountered NaN")
-def test_a_diverged_fit_is_nan(given, protocol, name, method):
-    scores = public.run(fit(protocol, method, name=name, **DIVERGING, validation=0.0))
-    metric = VALIDATION_LOSS if protocol == "tuning" else tasks.TASKS[name].metric
-    assert math.isnan(scores[metric])
-    assert set(scores) == {metric, "seconds", "epochs"}
-
-
 @pytest.mark.parametrize("module", [public, quantile])
 def test_other_errors_are_not_taken_for_divergence(given, module, monkeypatch):
     def fails(*arguments, **options):
@@ -184,6 +171,26 @@ def test_held_out_fits_are_at_the_best_of_the_six_trials(tmp_path, monkeypatch):
         public.held_out_fits(asked(tmp_path, *few))
 
 
+def test_members_of_the_tables_are_those_of_the_library(given, tmp_path, monkeypatch, capsys):
+    asked_for = []
+
+    def fast(*columns, **options):
+        asked_for.append(options)
+        return fit_members(*columns, **options, settings=MemberSettings(members=2, epochs=1))
+
+    monkeypatch.setattr(default_members, "fit_members", fast)
+    some = ["--datasets", "compas", "auto_mpg", "--quick"]
+    public.main(asked(tmp_path, "--protocol", "members", *some))
+    shared = {"device": "cpu", "progress": False}  # and nothing that is not the default
+    assert {each["response"] for each in asked_for} == {"binary", "continuous"}
+    assert all(each == {**shared, **each} and len(each) == 4 for each in asked_for)
+    table = runs.read_results(tmp_path / "public_members.csv")
+    assert set(table["dataset"]) == {"compas", "auto_mpg"}
+    assert set(table["method"]) == {"Members, default"}
+    assert np.isfinite(table["value"]).all()
+    assert "Protocol members" in capsys.readouterr().out
+
+
 def test_members_are_fitted_on_the_splits_of_both_rounds_without_a_search(tmp_path):
     some = ["--datasets", "adult", "compas", "--protocol", "members", "--seeds", "2"]
     fits = public.member_fits(asked(tmp_path, *some, "--methods", "Members, default"))
@@ -193,38 +200,3 @@ def test_members_are_fitted_on_the_splits_of_both_rounds_without_a_search(tmp_pa
     assert [(f.dataset, f.split, f.seed) for f in fits] == [
         (name, str(n), n) for name in ("adult", "compas") for n in (0, 1, 10, 11)
     ]
-
-
-def test_members_of_the_tables_are_those_of_the_library():
-    table = dataset("continuous")
-    learn, test = table.split(0)
-    made, _ = train("Members, default", rows_of(table, learn), {}, 3)
-    columns = table.x[learn], table.r[learn], table.y[learn]
-    ours = fit_members(*columns, response="continuous", seed=3, progress=False).model
-    at = table.x[test], table.r[test]
-    assert torch.equal(made.predict(*at), ours.predict(*at))
-
-
-def test_what_a_protocol_lacks_is_refused_by_name(tmp_path, monkeypatch):
-    for protocol, option, name in (
-        ("held-out", "--methods", "LightGBM"),
-        ("published", "--methods", "HistGradientBoosting"),
-        ("published", "--datasets", "new"),
-    ):
-        monkeypatch.setitem(tasks.TASKS, "new", tasks.Task("New", "AUC", 1, 10))
-        with pytest.raises(Refused, match=f"{option} {name}: protocol {protocol} has"):
-            public.main(asked(tmp_path, "--protocol", protocol, option, name))
-
-
-def test_the_commands_run_from_the_search_to_the_table(given, tmp_path, capsys):
-    few = ["--datasets", "compas", "auto_mpg", "--quick"]
-    two = ["MM", "GCM"]
-    protocols = {"held-out": two, "confirmation": two, "published": two}
-    for protocol, names in {**protocols, "members": ["Members, default"]}.items():
-        public.main(asked(tmp_path, "--protocol", protocol, *few, "--methods", *names))
-        table = runs.read_results(tmp_path / f"public_{protocol}.csv")
-        assert set(table["dataset"]) == {"compas", "auto_mpg"}
-        assert set(table["method"]) == set(names)
-        assert np.isfinite(table["value"]).all()
-        assert f"Protocol {protocol}" in capsys.readouterr().out
-    assert len(runs.read_results(tmp_path / "public_tuning.csv")) == 4

@@ -4,6 +4,8 @@ import json
 import math
 import re
 import shutil
+from collections import defaultdict
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -19,58 +21,48 @@ from reproduce.runs import COLUMNS
 from reproduce.tasks import TASKS
 
 
-def every_file(folder, seeds=3):
-    """One small file of most kinds of results."""
-    rng = np.random.default_rng(0)
-    names = ("public_held-out", "public_published", "quantile", "ablation", "open")
-    rows = {name: [] for name in names}
-    for seed in range(seeds):
-        for place, method in enumerate(("MM", "GCM", "IGCM", "GCM (literal)")):
-            for name, task in TASKS.items():
-                value = 0.8 + 0.01 * place + 0.001 * rng.normal()
-                same = {"dataset": name, "seed": seed, "method": method}
-                held = same | {"split": str(seed)}
-                for metric in (task.metric, "log score", "calibration error", "violation rate"):
-                    cell = row(**held, metric=metric, value=value)
-                    rows["public_held-out"].append(cell)
-                    rows["open"].append(cell | {"experiment": "open"})
-                for metric in (task.metric, f"{task.metric}, last epoch"):
-                    more = {"variant": "published", "split": "fixed", "metric": metric}
-                    more["value"] = value
-                    rows["public_published"].append(row(**same, **more))
-            for level in (0.1, 0.3, 0.5, 0.7, 0.9):
-                error = 0.1 + 0.01 * abs(place - 1) + level / 9
-                more = {"dataset": "simulation", "protocol": "tuned", "split": "", "seed": seed}
-                metric = f"MAE r={level}"
-                rows["quantile"].append(row(**more, method=method, metric=metric, value=error))
-        for variant in ("published", "default"):
-            for size in (4, 8):
-                settings = json.dumps({"z_dim": size, "num_particles": 8})
-                cell = {"variant": variant, "split": "fixed", "seed": seed, "settings": settings}
-                rows["ablation"].append(row(**cell, value=0.78 + 0.001 * size + 1e-4 * seed))
-    rows["quantile_paper_setting"] = [each | {"protocol": "paper"} for each in rows["quantile"]]
-    rows["timing"] = [
-        row(
-            split="", method=method, metric="ms per batch", value=cost,
-            settings=json.dumps({"revenues": 1024, "rows": 64, "x": treatment}),
-        )
-        for method, cost in (("MM", 1.0), ("GCM", 3.0))
-        for treatment in ("one by one", "cached")
-    ]  # fmt: skip
-    rows["checks"] = [
-        row(
-            dataset=name, variant="published", split="fixed", method=method, metric=task.metric,
-            value=0.7,
-        )
-        for method in methods_of("checks")
-        for name, task in TASKS.items()
-    ]  # fmt: skip
-    for name, lines in rows.items():
-        write(folder, name, lines)
-
-
 def write(folder, name, rows):
     pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / f"{name}.csv", index=False)
+
+
+def every_file(folder):
+    """One small file of most kinds of results."""
+    rng = np.random.default_rng(0)
+    rows = defaultdict(list)
+    methods = enumerate(("MM", "GCM", "IGCM", "GCM (literal)"))
+    for seed, (place, method) in product(range(3), methods):
+        for name, task in TASKS.items():
+            same = {"dataset": name, "seed": seed, "method": method}
+            same["value"] = 0.8 + 0.01 * place + 0.001 * rng.normal()
+            for metric in (task.metric, "log score", "calibration error", "violation rate"):
+                cell = row(**same, split=str(seed), metric=metric)
+                rows["public_held-out"].append(cell)
+                rows["open"].append(cell | {"experiment": "open"})
+            for metric in (task.metric, f"{task.metric}, last epoch"):
+                more = {"variant": "published", "split": "fixed", "metric": metric}
+                rows["public_published"].append(row(**same, **more))
+        for level in (0.1, 0.3, 0.5, 0.7, 0.9):
+            error = 0.1 + 0.01 * abs(place - 1) + level / 9
+            more = {"dataset": "simulation", "split": "", "metric": f"MAE r={level}"}
+            rows["quantile"].append(row(**more, seed=seed, method=method, value=error))
+    rows["quantile_paper_setting"] = rows["quantile"]
+    for variant, size, seed in product(("published", "default"), (4, 8), range(3)):
+        settings = json.dumps({"z_dim": size, "num_particles": 8})
+        cell = {"variant": variant, "split": "fixed", "seed": seed, "settings": settings}
+        rows["ablation"].append(row(**cell, value=0.78 + 0.001 * size + 1e-4 * seed))
+    times = product((("MM", 1.0), ("GCM", 3.0)), ("one by one", "cached"))
+    for (method, cost), treatment in times:
+        settings = json.dumps({"revenues": 1024, "rows": 64, "x": treatment})
+        cell = {"method": method, "metric": "ms per batch", "value": cost, "settings": settings}
+        rows["timing"].append(row(split="", **cell))
+    for method, (name, task) in product(methods_of("checks"), TASKS.items()):
+        cell = {"dataset": name, "method": method, "metric": task.metric, "value": 0.7}
+        rows["checks"].append(row(variant="published", split="fixed", **cell))
+    for name, lines in rows.items():
+        write(folder, name, lines)
+    (folder / "quantile_curves").mkdir()
+    for method in ("MM", "GCM"):
+        shutil.copy(RESULTS / "quantile_curves" / f"{method}.csv", folder / "quantile_curves")
 
 
 def text_of(folder):
@@ -79,85 +71,65 @@ def text_of(folder):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
+    """A folder of small results, and in it what the command writes."""
     folder = tmp_path_factory.mktemp("results")
     every_file(folder)
-    return folder, text_of(folder)
+    report.main(options(report, folder, "--results", str(folder)))
+    return folder
 
 
 @pytest.fixture
-def filled(made, tmp_path):
-    """The report of small results, which are put into `tmp_path`."""
-    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
-    return made[1]
+def copied(made, tmp_path):
+    """The same results, which a test may change."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
 
 
 def section(text, title):
     return text.split(f"## {title}")[1].split("\n## ")[0]
 
 
-@pytest.mark.long(keep=0)
-def test_the_committed_report_is_complete_and_of_the_committed_results(tmp_path):
-    results = report.read(RESULTS)
+def test_the_committed_report_is_complete_and_of_the_committed_results(results):
     text = report.report(results)
     assert text == (RESULTS.parent / "REPORT.md").read_text(encoding="utf-8")
-    assert "{{" not in text
-    assert "Not run" not in text
-    assert "(not run)" not in text
-    assert "Not complete" not in text
+    for lacking in ("{{", "Not run", "(not run)", "Not complete"):
+        assert lacking not in text
     assert not re.search(r"\bnan\b", text)
     named = {part.split(")")[0] for part in text.split("](figures/")[1:]}
     assert named == {file.name for file in (RESULTS.parent / "figures").iterdir()}
-    commands = {command for command, _ in report.FILES.values()}
-    assert all(f"`{command}`" in text for command in commands)
+    assert all(f"`{command}`" in text for command, _ in report.FILES.values())
     assert all(task.title in text for task in TASKS.values())
-    for name in results:
-        if name not in ("datasets", "soak", "timing", "quantile_curves"):
+    for name, (_, planned) in report.FILES.items():
+        if planned:
             count, diverged = report._fits(results, name)
-            planned = report.FILES[name][1]
             assert count == planned or (name in report.GROWING and count < planned), name
             assert diverged == 0
 
 
-def test_the_report_starts_with_a_verdict_on_every_claim_and_a_map_of_the_paper():
-    text = report.TEMPLATE.read_text(encoding="utf-8")
-    titles = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
-    assert titles[:2] == ["Verdict", "Where everything in the paper is"]
-    verdicts = re.findall(r"^\| \d+ \|.*?\| \*\*(.*?)\*\*", section(text, "Verdict"), re.MULTILINE)
-    known = ("holds", "holds in part", "holds with its code", "holds in its code only")
-    known += ("holds in part, in its code only", "holds for one revenue only", "does not hold")
-    known += ("holds in part, with ours",)
-    assert len(verdicts) == 12
-    assert set(verdicts) == set(known)
-    places = section(text, "Where everything in the paper is")
-    for number in (1, 2, 3, 5, 6, 8):
-        assert re.search(rf"\| (Tables? .*{number}|Tables 6 and 7)", places)
-    assert all(f"Figure {number}" in places for number in (3, 6))
+def test_the_command_writes_the_report_and_every_figure_that_it_names(made):
+    text = (made / "REPORT.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"!\[[^]]*\]\(([^)]+)\)", text))
+    drawn = {f"figures/{file.name}" for file in (made / "figures").iterdir()}
+    assert named == drawn == {"figures/held_out.png", "figures/quantile_curves_1.png"}
 
 
-@pytest.mark.long(keep=0)
-def test_the_report_is_of_one_device_but_for_the_times(tmp_path, filled):
-    for name in ("public_published", "timing"):
-        rows = pd.read_csv(tmp_path / f"{name}.csv")
-        write(tmp_path, name, pd.concat([rows, rows.assign(device="cuda", value=0.4321)]))
-    both = text_of(tmp_path)
-    title = "3. Public data sets (Table 3)"
-    assert section(both, title) == section(filled, title)
-    assert "Device: cuda" in both
-    other = report.read(tmp_path, "cuda")
-    assert set(other) == {"public_published", "timing"}
+def test_neither_the_order_of_rows_nor_another_device_changes_the_report(made, copied):
+    for file in copied.glob("*.csv"):
+        rows = pd.read_csv(file, keep_default_na=False, dtype=str).sample(frac=1, random_state=1)
+        if file.stem == "public_published":
+            rows = pd.concat([rows, rows.assign(device="cuda", value=0.4321)])
+        rows.to_csv(file, index=False)
+    before, after = report.read(made), report.read(copied)
+    assert report.report(after) == (made / "REPORT.md").read_text(encoding="utf-8")
+    for name, rows in before.items():
+        pd.testing.assert_frame_equal(rows, after[name])
+    other = report.read(copied, "cuda")
+    assert set(other) == {"public_published", "timing", "quantile_curves"}
     assert other["public_published"]["value"].eq(0.4321).all()
-
-
-@pytest.mark.long(keep=0)
-def test_report_is_the_same_twice_and_in_any_order_of_rows(tmp_path, filled):
-    results = report.read(tmp_path)
-    assert text_of(tmp_path) == filled
-    for file in tmp_path.glob("*.csv"):
-        rows = pd.read_csv(file, keep_default_na=False, dtype=str)
-        rows.sample(frac=1.0, random_state=1).to_csv(file, index=False)
-    assert text_of(tmp_path) == filled
-    for name, rows in report.read(tmp_path).items():
-        pd.testing.assert_frame_equal(rows, results[name])
+    times = pd.read_csv(copied / "timing.csv", dtype=str)
+    both = pd.concat([times, times.assign(device="cuda")])
+    both.to_csv(copied / "timing.csv", index=False)
+    assert "Device: cuda" in report.report(report.read(copied), "{{times timing}}")
 
 
 def test_absent_files_say_which_command_makes_them(tmp_path):
@@ -171,29 +143,75 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
     assert ".png" not in text
 
 
-def test_quick_and_partial_results_are_told(tmp_path, filled):
-    quick = [row(split="10", settings='{"epochs":1,"rows":200}')]
-    write(tmp_path, "public_confirmation", quick)
-    head = text_of(tmp_path).split("## Verdict")[0]
+def search_rows():
+    runs = [("LightGBM", "adult", 0.80, 4), ("Members", "adult", 0.81, 4), ("GCM", "adult", 0.9, 2)]
+    runs += [("LightGBM", "auto_mpg", 2.5, 3)]
+    return [
+        row(experiment="search", dataset=name, method=method, split=str(split), seed=split,
+            metric=TASKS[name].metric if name == "auto_mpg" else "AUC", value=value + 0.001 * split)
+        for method, name, value, splits in runs
+        for split in range(splits)
+    ]  # fmt: skip
+
+
+def test_fits_that_are_quick_or_lack_or_diverged_are_told(copied):
+    quick = row(split="10", settings='{"epochs":1,"rows":200}')
+    write(copied, "public_confirmation", [quick])
+    rows = pd.read_csv(copied / "public_held-out.csv").to_dict("records")
+    lost = {"dataset": "adult", "method": "MM", "seed": 1}
+    rows = [each for each in rows if any(each[name] != value for name, value in lost.items())]
+    write(copied, "public_held-out", [*rows, row(**lost, split="1", value=math.nan)])
+    rows = [
+        row(experiment="untouched", dataset="fair", method=method, split=str(split), seed=split,
+            value=value + 0.001 * split, settings="{}")
+        for method, value in (("Members", 0.7), ("LightGBM", 0.6))
+        for split in range(2)
+    ]  # fmt: skip
+    write(copied, "untouched", rows)
+    rows = [
+        row(experiment="members_ablation", method=method, metric=metric,
+            split=str(split), seed=split, value=0.5 + 0.01 * split, settings="{}")
+        for method in ("default", "members: K = 1")
+        for metric in ("AUC", "log score")
+        for split in range(2)
+    ]  # fmt: skip
+    write(copied, "members_ablation", rows)
+    for name in ("adult", "auto_mpg"):
+        found = [each for each in search_rows() if each["dataset"] == name]
+        write(copied, f"search_{name}", found)
+    text = text_of(copied)
+    head = text.split("## Verdict")[0]
     assert "**Fits of `--quick`, whose scores mean nothing: `public_confirmation.csv`.**" in head
     assert "Not complete: `quantile_tuning.csv`, `quantile.csv`" in head
     assert "`timing.csv`" not in head
-
-
-@pytest.mark.long(keep=0)
-def test_diverged_fits_are_counted_in_the_files_and_the_cell(tmp_path, filled):
-    rows = pd.read_csv(tmp_path / "public_held-out.csv").to_dict("records")
-    lost = {"dataset": "adult", "method": "MM", "seed": 1}
-    rows = [each for each in rows if any(each[name] != value for name, value in lost.items())]
-    write(tmp_path, "public_held-out", [*rows, row(**lost, split="1", value=math.nan)])
-    text = text_of(tmp_path)
-    planned = report.FILES["public_held-out"][1]
-    assert f"| `public --tune` | 72 of {planned} | 1 |" in text
+    planned = {name: count for name, (_, count) in report.FILES.items()}
+    assert f"| `public --tune` | 72 of {planned['public_held-out']} | 1 |" in text
     assert "(n = 2, 1 diverged)" in section(text, "Appendix A. Held-out tables")
+    assert f"| `search_adult.csv` | `search` | 10 of {planned['search_adult']} | 0 |" in text
+    found = section(text, "10. Eight untouched data sets")
+    assert "Affairs (`fair`): 6,366 rows" in found
+    assert "| Members | **0.7005 " in found
+    assert "Doctor visits (`randhie`): not run." in found
+    found = section(text, "9. Search of thirty trials")
+    adult, auto_mpg = found.split("### What members are made of")[1].split("Auto MPG:")
+    assert "| members | K = 1 | 0.0000" in adult
+    assert auto_mpg.strip() == "Not run."
+    means, differences = (part.split("\n\n")[0] for part in found.split("| Method |")[1:3])
+    assert means.splitlines() == [
+        " Adult, AUC | Auto MPG, RMSE |",
+        "| --- | ---: | ---: |",
+        "| Members | **0.8115** | not run |",
+        "| GCM | 0.9005 (n = 2) | not run |",
+        "| LightGBM | 0.8015 | **2.501** |",
+    ]
+    lines = differences.splitlines()[2:]
+    assert [line.split("|")[1].strip() for line in lines] == ["GCM", "LightGBM"]
+    assert "not run |" in differences
+    assert found.split("Log score in nats")[1].split("\n\n")[1:4:2] == ["Not run."] * 2
 
 
-def test_the_stand_in_is_not_beside_the_paper(tmp_path, filled):
-    rows = report.read(tmp_path)["public_published"]
+def test_the_stand_in_is_not_beside_the_paper(made):
+    rows = report.read(made)["public_published"]
     rows.loc[rows["dataset"] == "loan_psds", "value"] = 0.123456
     assert "0.1235" not in tables.published(rows)
     assert "Loan" not in tables.published(rows)
@@ -227,66 +245,6 @@ def test_standings_compare_with_the_method_that_was_first_before():
     assert pwl == "not run"
 
 
-def test_tables_of_a_search_that_is_not_complete_say_what_is_missing(tmp_path):
-    runs = [("LightGBM", "adult", 0.80, 4), ("Members", "adult", 0.81, 4), ("GCM", "adult", 0.9, 2)]
-    runs += [("LightGBM", "auto_mpg", 2.5, 3)]
-    rows = [
-        row(experiment="search", dataset=name, method=method, split=str(split), seed=split,
-            metric=TASKS[name].metric if name == "auto_mpg" else "AUC", value=value + 0.001 * split)
-        for method, name, value, splits in runs
-        for split in range(splits)
-    ]  # fmt: skip
-    for name in ("adult", "auto_mpg"):
-        write(tmp_path, f"search_{name}", [fit for fit in rows if fit["dataset"] == name])
-    found = section(text_of(tmp_path), "9. Search of thirty trials")
-    means, differences = (part.split("\n\n")[0] for part in found.split("| Method |")[1:3])
-    assert means.splitlines() == [
-        " Adult, AUC | Auto MPG, RMSE |",
-        "| --- | ---: | ---: |",
-        "| Members | **0.8115** | not run |",
-        "| GCM | 0.9005 (n = 2) | not run |",
-        "| LightGBM | 0.8015 | **2.501** |",
-    ]
-    assert [line.split("|")[1].strip() for line in differences.splitlines()[2:]] == [
-        "GCM",
-        "LightGBM",
-    ]
-    assert "not run |" in differences
-    log_scores = found.split("Log score in nats")[1]
-    assert log_scores.split("\n\n")[1:4:2] == ["Not run."] * 2
-    planned = report.FILES["search_adult"][1]
-    assert f"| `search_adult.csv` | `search` | 10 of {planned} | 0 |" in text_of(tmp_path)
-
-
-def test_an_untouched_data_set_without_fits_is_told(tmp_path):
-    rows = [
-        row(experiment="untouched", dataset="fair", method=method, split=str(split), seed=split,
-            value=value + 0.001 * split, settings="{}")
-        for method, value in (("Members", 0.7), ("LightGBM", 0.6))
-        for split in range(2)
-    ]  # fmt: skip
-    write(tmp_path, "untouched", rows)
-    found = section(text_of(tmp_path), "10. Eight untouched data sets")
-    assert "Affairs (`fair`): 6,366 rows" in found
-    assert "| Members | **0.7005 " in found
-    assert "Doctor visits (`randhie`): not run." in found
-
-
-def test_an_ablation_of_one_data_set_says_that_the_other_was_not_run(tmp_path):
-    rows = [
-        row(experiment="members_ablation", dataset="adult", method=method, metric=metric,
-            split=str(split), seed=split, value=0.5 + 0.01 * split, settings="{}")
-        for method in ("default", "members: K = 1")
-        for metric in ("AUC", "log score")
-        for split in range(2)
-    ]  # fmt: skip
-    write(tmp_path, "members_ablation", rows)
-    found = section(text_of(tmp_path), "9. Search of thirty trials")
-    adult, auto_mpg = found.split("### What members are made of")[1].split("Auto MPG:")
-    assert "| members | K = 1 | 0.0000" in adult
-    assert auto_mpg.strip() == "Not run."
-
-
 def test_two_settings_for_one_fit_are_refused(tmp_path):
     write(tmp_path, "public_held-out", [row(), row(settings='{"hidden": 16}')])
     with pytest.raises(ValueError, match="GCM on adult, seed 0 has two settings, expected one"):
@@ -311,18 +269,6 @@ def test_quick_fits_beside_those_of_the_released_table_are_refused(tmp_path):
     own = [json.dumps({"loss_type": kind, "z_dim": Z_DIM}) for kind in (0, 1)]
     write(tmp_path, "public_released", [row(**shared, settings=text) for text in own])
     assert len(report.read(tmp_path)["public_released"]) == 2
-
-
-@pytest.mark.long(keep=0)
-def test_every_figure_that_the_report_names_is_drawn(tmp_path, filled):
-    (tmp_path / "quantile_curves").mkdir()
-    for method in ("MM", "GCM"):
-        shutil.copy(RESULTS / "quantile_curves" / f"{method}.csv", tmp_path / "quantile_curves")
-    report.main(options(report, tmp_path, "--results", str(tmp_path)))
-    text = (tmp_path / "REPORT.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"!\[[^]]*\]\(([^)]+)\)", text))
-    drawn = {f"figures/{file.name}" for file in (tmp_path / "figures").iterdir()}
-    assert named == drawn == {"figures/held_out.png", "figures/quantile_curves_1.png"}
 
 
 @pytest.mark.parametrize(("name", "gcm", "igcm"), [("adult", 2, 1), ("auto_mpg", 5, 3)])
@@ -352,6 +298,10 @@ APART = table({(m, "AUC"): [v - 1e-5, v, v + 1e-5] for m, v in CLOSE.items()})
 CHOSEN = {"learning_rate": 0.03, "hidden": 64, "weight_decay": 1e-4, "form": "splines"}
 ERRORS = {("GCM", "MAE r=0.1"): [0.1, 0.3], ("MM", "MAE r=0.1"): [0.2, 0.21]}
 ERRORS |= {("GCM", "MAE r=0.3"): [0.1, 0.3], ("MM", "MAE r=0.3"): [0.1, 0.2]}
+MARKED = """| Method | Adult, AUC | COMPAS, AUC | Loan (stand-in) |
+| --- | ---: | ---: | ---: |
+| MM | 0.1 ± 0.0* | -0.1 ± 0.2 | 0.2 ± 0.1* |
+| GCM | **0.2 ± 0.1*** | -0.3 ± 0.2* | -0.4 ± 0.1*† |"""
 RATES = pd.concat(
     table({("IGCM", "violation rate"): values}, dataset=name)
     for name, values in (("adult", [0.1, 0.2]), ("blog", [0.01, 0.01]), ("compas", [0.02]))
@@ -378,14 +328,21 @@ RATES = pd.concat(
         (lambda: quoted.apart(APART, "compas"), "not run"),
         # COMPAS 0.6945 against 0.6934, Loan Defaulter 0.6528 both.
         (lambda: quoted.ahead(None), "4 of 6"),
+        (lambda: quoted.ahead(None, "GCM and IGCM", "the others"), "5 of 6"),
+        (lambda: quoted.ahead(APART, "PosNN and MM", "GCM"), "1 of 1"),
         # GCM of the paper among PosNN, MM, SMM, CMNN and SMNN: 0.6945 against MM 0.6976.
         (lambda: quoted.place(None, "GCM"), "1, 2, 1, 3, 1, 2"),
         (lambda: quoted.firsts(table(ERRORS)), "1 of 2"),
         (lambda: quoted.violations(RATES, "IGCM"), "1 to 15 %"),
-    ],
-    ids=[
-        *("mean", "median time", "settings", "apart", "apart, not run", "ahead", "places"),
-        *("levels at which GCM is first", "violations"),
+        (lambda: quoted.where(MARKED, "ahead", "MM"), "Adult, Loan (stand-in)"),
+        (lambda: quoted.where(MARKED, "ahead"), "Adult"),
+        (lambda: quoted.where(MARKED, "best", "MM"), "none"),
+        (lambda: quoted.where(MARKED, "ahead", "PWL"), "not run"),
+        (lambda: quoted.where("Not run.", "ahead"), "not run"),
+        (lambda: quoted.which(MARKED, "behind"), "GCM (COMPAS, Loan (stand-in))"),
+        (lambda: quoted.which(MARKED, "best"), "GCM (Adult)"),
+        (lambda: quoted.named(MARKED, "marked"), "MM, GCM"),
+        (lambda: quoted.counted(MARKED, "apart"), "1"),
     ],
 )
 def test_numbers_of_the_text_are_those_of_the_results(text, expected):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reproduce import quantile, results, runs, timing
+from reproduce import quantile, results, runs, tasks, timing
 from reproduce.__main__ import main as reproduce_main
 from reproduce.arguments import Refused
 from reproduce.runs import COLUMNS, Fit, as_json, read_results, run_fits
@@ -198,18 +198,31 @@ def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monke
     [
         (["report", "--results", "nowhere"], "--results nowhere: there is no such folder"),
         (["public", "--methods", "MM", "LightGBM"], "--methods LightGBM: protocol held-out has"),
+        (
+            ["public", "--protocol", "published", "--methods", "HistGradientBoosting"],
+            "--methods HistGradientBoosting: protocol published has",
+        ),
+        (
+            ["public", "--protocol", "published", "--datasets", "new"],
+            "--datasets new: protocol published has",
+        ),
         (["quantile", "--seeds", "0"], "--seeds: must be a whole number of at least 1, got 0"),
         (["quantile", "--jobs", "two"], "--jobs: must be a whole number of at least 1, got two"),
         (["quantile", "--device", "abacus"], "--device: must be a device of torch, got abacus"),
         (["timing", "--devices", "abacus"], "--devices: must be a device of torch, got abacus"),
         (["open", "--methods", "XGBoost"], "needs xgboost: pip install pyro-gcm[boosting]"),
+        (["untouched"], "XGBoost needs xgboost: pip install pyro-gcm[boosting]"),
+        (["search", "--methods", "CatBoost"], "CatBoost needs catboost: pip install pyro-gcm[boo"),
+        (["search", "--device", "meta"], "--device must be cpu, whose time is measured, got meta"),
+        (["search", "--trials", "0"], "--trials: must be a whole number of at least 1, got 0"),
     ],
-    ids=["folder", "method", "count", "jobs", "device", "devices", "library"],
 )
 def test_what_cannot_run_is_told_without_a_traceback(
     arguments, message, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setitem(sys.modules, "xgboost", None)
+    for library in ("xgboost", "catboost"):
+        monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setitem(tasks.TASKS, "new", tasks.Task("New", "AUC", 1, 10))
     monkeypatch.setattr(sys, "argv", ["reproduce", *arguments, "--output", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         reproduce_main()

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from toys import options, toy
 
 from pyro_gcm.training import Diverged
 from reproduce import search, tasks
-from reproduce.__main__ import main as reproduce_main
 from reproduce.arguments import Refused
 from reproduce.intervals import Interval, holm, mean_interval
 from reproduce.methods import Rows
@@ -157,13 +155,6 @@ def test_a_final_fit_stops_on_a_fifth_and_trains_on_all_training_rows(given, nam
     assert scores["predict milliseconds"] > 0
 
 
-def test_a_fit_that_diverges_has_no_score(given):
-    assert math.isnan(search.run(fit("trials", shift=1.95))[VALIDATION_LOSS])
-    scores = search.run(fit("held-out", split="100", shift=1.95))
-    assert math.isnan(scores["AUC"])
-    assert math.isnan(scores["log score"])
-
-
 def without_seconds(folder, name):
     return read_results(folder / name).drop(columns="seconds")
 
@@ -266,25 +257,6 @@ def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
         run("c", [diverging] * 2).best()
     with pytest.raises(Refused, match=r"trial 0 of d was \{'other': 1\}, the space has .*: remove"):
         run("d", [near], [{"other": 1}])
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--device", "meta"], "--device must be cpu, whose time is measured, got meta"),
-        (["--methods", "CatBoost"], "CatBoost needs catboost: pip install pyro-gcm[boosting]"),
-        (["--trials", "0"], "--trials: must be a whole number of at least 1, got 0"),
-    ],
-    ids=["device", "package", "trials"],
-)
-def test_what_cannot_run_is_refused_before_any_work(more, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "catboost", None)
-    monkeypatch.setattr(sys, "argv", ["reproduce", "search", *more, "--output", str(tmp_path)])
-    with pytest.raises(SystemExit) as ended:
-        reproduce_main()
-    assert ended.value.code == 2
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def results(cells):

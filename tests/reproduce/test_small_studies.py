@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from toys import REAL, options, table, toy
+from toys import REAL, load_as, options, table, toy
 
 from pyro_gcm.training import Diverged
 from reproduce import (
@@ -20,7 +20,6 @@ from reproduce import (
     open_track,
     public,
     published,
-    released_rows,
     runs,
     tasks,
     timing,
@@ -29,14 +28,6 @@ from reproduce.arguments import Refused
 from reproduce.methods import methods_of
 from reproduce.runs import Fit, as_json
 from reproduce.scores import pit_calibration_error
-
-
-def load(monkeypatch, make):
-    """Data sets come from a function (name, variant) -> data set."""
-    for module in (tasks, datasets, timing, released_rows):
-        monkeypatch.setattr(module, "load", make)
-    released_rows.rows_of.cache_clear()
-
 
 # The sizes of the data sets.
 
@@ -62,7 +53,7 @@ def test_every_data_set_is_compared_but_the_stand_in(monkeypatch):
             return toy(name, variant, x_dim=4, r_dim=3, rows=392)
         return toy(name, variant, "binary", rows=6171 if name == "compas" else 50)
 
-    load(monkeypatch, made)
+    load_as(monkeypatch, made)
     found = datasets.table()
     lines = datasets.report(found).splitlines()
     assert len(lines) == 2 + 2 * len(tasks.TASKS)
@@ -86,7 +77,7 @@ def check(method, dataset="auto_mpg"):
 @pytest.mark.parametrize("method", ["Linear", "Linear, revenues alone"])
 def test_a_linear_check_is_least_squares(method, monkeypatch):
     table = toy()
-    load(monkeypatch, lambda name, variant: table)
+    load_as(monkeypatch, lambda name, variant: table)
     order = np.random.RandomState(0).permutation(100)
     learn, test = order[:80], order[80:]
     inputs = table.r if "alone" in method else torch.cat([table.x, table.r], 1)
@@ -98,15 +89,14 @@ def test_a_linear_check_is_least_squares(method, monkeypatch):
     assert check(method)["RMSE"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["Linear", "Boosting"])
-@pytest.mark.parametrize("response", ["binary", "continuous"])
+@pytest.mark.parametrize(("method", "response"), [("Linear", "continuous"), ("Boosting", "binary")])
 def test_a_check_of_the_revenues_alone_does_not_see_x(method, response, monkeypatch):
     table = toy(response=response, rows=1000)
     other = dataclasses.replace(table, x=table.x.flip(0))
     metric, of = ("AUC", "adult") if response == "binary" else ("RMSE", "auto_mpg")
     found = {}
     for name, each in (("table", table), ("other", other)):
-        load(monkeypatch, lambda name, variant, each=each: each)
+        load_as(monkeypatch, lambda name, variant, each=each: each)
         for seen in (method, f"{method}, revenues alone"):
             found[name, seen] = check(seen, of)[metric]
     alone = f"{method}, revenues alone"
@@ -115,16 +105,6 @@ def test_a_check_of_the_revenues_alone_does_not_see_x(method, response, monkeypa
     # x matters here.
     gain = found["table", method] - found["table", alone]
     assert (gain if response == "binary" else -gain) > 0.01
-
-
-def test_the_checks_resume(monkeypatch, tmp_path, capsys):
-    load(monkeypatch, lambda name, variant: toy(name, variant, rows=250))
-    arguments = options(checks, tmp_path, "--jobs", "1", "--seeds", "2", "--datasets", "auto_mpg")
-    checks.main(arguments)
-    first = (tmp_path / "checks.csv").read_bytes()
-    checks.main(arguments)
-    assert (tmp_path / "checks.csv").read_bytes() == first
-    assert "checks.csv: 6 of 6 fits are there already" in capsys.readouterr().out
 
 
 # The ablation.
@@ -158,7 +138,7 @@ def test_the_sizes_of_the_ablation_reach_the_model(monkeypatch, tmp_path, capsys
 
     original = published.train
     monkeypatch.setattr(published, "train", train)
-    load(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
+    load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
     ablation.main(options(ablation, tmp_path, "--jobs", "1", "--quick", "--variants", "default"))
     sizes = [(4, 8), (8, 16), (12, 24), (16, 32)]
     assert sorted(seen) == sorted((m, d, n) for m in methods_of("ablation") for d, n in sizes)
@@ -194,7 +174,7 @@ def test_the_effects_of_the_ablation_are_paired_by_seed():
 
 
 def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
-    load(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
+    load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
     table = toy()
     x, revenues = table.x[:64].float(), table.r[:7].float()
     with torch.no_grad():
@@ -211,7 +191,7 @@ def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
 
 
 def test_the_timing_table_has_every_side_and_size(monkeypatch, tmp_path, capsys):
-    load(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
+    load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
     timing.main(options(timing, tmp_path, "--quick", "--devices", "cpu"))
     path = tmp_path / "timing.csv"
     table = runs.read_results(path)
@@ -305,7 +285,7 @@ def open_fit(method="GCM ensemble", dataset="blog", seed=2, split="1", **setting
 
 def test_an_ensemble_predicts_the_mean_and_scores_the_mixture(members, monkeypatch):
     table = toy()
-    load(monkeypatch, lambda name, variant: table)
+    load_as(monkeypatch, lambda name, variant: table)
     scores = open_track.run(open_fit())
     assert members == [200, 201, 202, 203, 204]
     assert scores["epochs"] == 10
@@ -322,7 +302,7 @@ def test_an_ensemble_predicts_the_mean_and_scores_the_mixture(members, monkeypat
 
 def test_a_binary_ensemble_predicts_the_mean_probability(members, monkeypatch):
     table = toy(response="binary")
-    load(monkeypatch, lambda name, variant: table)
+    load_as(monkeypatch, lambda name, variant: table)
     scores = open_track.run(open_fit(dataset="compas"))
     y = table.y[table.split(1)[1]]
     p = torch.tensor(0.3)  # the mean of 0.1, ..., 0.5
@@ -337,7 +317,7 @@ def test_a_booster_is_one_with_a_normal_error_of_rows_it_did_not_see(monkeypatch
         given.append(len(rows.y))
         return Member(torch.tensor(0.0), torch.tensor(1.0)), None
 
-    load(monkeypatch, lambda name, variant: table)
+    load_as(monkeypatch, lambda name, variant: table)
     monkeypatch.setattr(open_track, "train", train)
     scores = open_track.run(open_fit("HistGradientBoosting"))
     learn, test = table.split(1)
@@ -347,18 +327,10 @@ def test_a_booster_is_one_with_a_normal_error_of_rows_it_did_not_see(monkeypatch
     assert scores["log score"] == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_an_ensemble_that_diverged_is_nan(monkeypatch):
-    load(monkeypatch, lambda name, variant: toy())
-    settings = {"epochs": 1, "batch_size": 20, "optimizer": "sgd"}
-    settings |= {"learning_rate": 0.1, "weight_decay": 1e20, "hidden": 8}
-    scores = open_track.run(open_fit(**settings, num_particles=2))
-    assert math.isnan(scores["RMSE"])
-
-
 @pytest.mark.parametrize("module", [public, open_track])
 def test_a_method_may_see_the_logarithms_of_the_covariates(module, monkeypatch):
     table, given = toy(), []
-    load(monkeypatch, lambda name, variant: table)
+    load_as(monkeypatch, lambda name, variant: table)
 
     def train(method, rows, *arguments, **options):
         given.append(rows.x)
@@ -373,16 +345,3 @@ def test_a_method_may_see_the_logarithms_of_the_covariates(module, monkeypatch):
     torch.testing.assert_close(logs.sign() * (logs.abs().exp() - 1.0), raw)
     with pytest.raises(ValueError, match=r"covariates must be 'raw' or 'signed log', got 'log'"):
         module.run(open_fit(method, covariates="log"))
-
-
-def test_the_open_track_runs_from_the_search_to_the_table(monkeypatch, tmp_path, capsys):
-    load(monkeypatch, lambda name, variant: toy())
-    methods = ["--methods", "GCM ensemble", "HistGradientBoosting"]
-    open_track.main(
-        options(open_track, tmp_path, "--jobs", "1", "--quick", "--datasets", "blog", *methods)
-    )
-    tuned, table = (runs.read_results(tmp_path / f"{name}.csv") for name in ("open_tuning", "open"))
-    assert set(tuned["method"]) == set(table["method"]) == {"GCM ensemble", "HistGradientBoosting"}
-    assert set(table["metric"]) == {"RMSE", "log score", "calibration error"}
-    assert table["value"].notna().all()
-    assert "| GCM ensemble |" in capsys.readouterr().out

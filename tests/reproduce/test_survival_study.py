@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from toys import options
 
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
@@ -109,15 +108,3 @@ def test_verdicts_are_of_paired_differences():
     assert level(table, "integrated Brier score", "Kaplan-Meier") == "0 of 1"
     found = survival.splits(table, "integrated Brier score")
     assert found.startswith("GBSG2 20, WHAS500 0")
-
-
-def test_every_rival_on_a_small_table(tmp_path, capsys):
-    pytest.importorskip("sksurv", reason="scikit-survival brings the tables and the rivals")
-    asked = ["--quick", "--jobs", "1", "--datasets", "veteran", "--methods"]
-    rivals = [name for name in survival.METHODS if name not in (survival.OURS, survival.FREE)]
-    survival.main(options(survival, tmp_path, *asked, *rivals))
-    table = pd.read_csv(tmp_path / "survival_veteran.csv")
-    assert set(table["metric"]) == set(survival.METRICS)
-    assert table["value"].notna().all()
-    told = capsys.readouterr().out
-    assert all(name in told for name in rivals)

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from pyro_gcm import data
+from reproduce import datasets, released_rows, tasks, timing
 from reproduce.runs import COLUMNS
 
 REAL = pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")
@@ -57,6 +59,13 @@ def toy(
         metric="accuracy" if response == "binary" else "rmse",
         fixed=(torch.arange(rows - 30), torch.arange(rows - 30, rows)) if fixed else None,
     )
+
+
+def load_as(monkeypatch: pytest.MonkeyPatch, make: Callable[[str, str], data.Dataset]) -> None:
+    """Data sets of the experiments come from a function (name, variant) -> data set."""
+    for module in (tasks, datasets, timing, released_rows):
+        monkeypatch.setattr(module, "load", make)
+    released_rows.rows_of.cache_clear()
 
 
 def options(module: Any, tmp_path: Any, *more: str) -> argparse.Namespace:

@@ -1,0 +1,59 @@
+"""A fit that diverged is a result of every study: its scores are NaN, and it counts no epoch."""
+
+import dataclasses
+import math
+from types import ModuleType
+
+import pytest
+from toys import load_as, toy
+
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.training import Diverged
+from reproduce import members_ablation, open_track, public, search, untouched
+from reproduce.runs import Fit, as_json
+from reproduce.spaces import Searched
+from reproduce.tuning import VALIDATION_LOSS
+
+NETWORK = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1, "hidden": 4}
+MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
+
+
+@pytest.mark.parametrize(
+    ("study", "dataset", "protocol", "method", "settings", "metrics"),
+    [
+        (public, "blog", "held-out", "MLP", NETWORK, {"RMSE"}),
+        (public, "compas", "tuning", "GCM", NETWORK, {VALIDATION_LOSS}),
+        (open_track, "blog", "held-out", "GCM ensemble", NETWORK, {"RMSE"}),
+        (members_ablation, "adult", "held-out", "any", MEMBERS, {"AUC", "log score"}),
+        (search, "blog", "trials", "wild", {"folds": 1}, {VALIDATION_LOSS}),
+        (search, "adult", "held-out", "wild", {"folds": 1}, {"AUC", "log score"}),
+        (search, "blog", "held-out", "wild", {"folds": 1}, {"RMSE", "log score"}),
+        (untouched, "fair", "held-out", "wild", {"shuffled": 300}, {"AUC"}),
+        (untouched, "randhie", "held-out", "wild", {"shuffled": 300}, {"RMSE"}),
+    ],
+)
+def test_a_fit_that_diverged_has_no_score(
+    study: ModuleType,
+    dataset: str,
+    protocol: str,
+    method: str,
+    settings: dict[str, object],
+    metrics: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def diverge(*arguments: object, **options: object) -> None:
+        raise Diverged("far away")
+
+    response = "continuous" if dataset == "blog" else "binary"
+    load_as(monkeypatch, lambda name, variant: toy(response=response, rows=500))
+    trainers = {public: "train", open_track: "train", members_ablation: "fit_members"}
+    for module, name in trainers.items():
+        monkeypatch.setattr(module, name, diverge)
+    monkeypatch.setitem(search.SEARCHED, "wild", Searched(dict, diverge, {}))
+    monkeypatch.setitem(untouched.METHODS, "wild", untouched.Default(diverge, "numpy"))
+    split = "aside" if protocol == "trials" else "100"
+    fit = Fit("any", dataset, "default", protocol, split, 0, method, as_json(settings))
+    scores = study.run(fit)
+    assert all(math.isnan(scores.pop(metric)) for metric in metrics)
+    assert set(scores) == {"seconds", "epochs"}
+    assert scores["epochs"] == 0

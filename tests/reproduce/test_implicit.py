@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from toys import options, row, toy
+from toys import options, table, toy
 
 from reproduce import implicit, tasks
 from reproduce.implicit import IMPLICIT
-from reproduce.runs import COLUMNS, Fit
+from reproduce.runs import Fit
 from reproduce.scores import (
     binary_scores,
     continuous_scores,
@@ -51,8 +51,8 @@ def test_scores_are_those_of_their_names():
 )
 def test_every_method_is_scored_on_the_same_rows(name, metrics, tmp_path, monkeypatch, capsys):
     response = "binary" if name == "adult" else "continuous"
-    table = toy(response=response, x_dim=2, r_dim=2, rows=200)
-    monkeypatch.setattr(tasks, "load", lambda name, variant: table)
+    rows = toy(response=response, x_dim=2, r_dim=2, rows=200)
+    monkeypatch.setattr(tasks, "load", lambda name, variant: rows)
     settings = {"model": {"num_samples": 16}, "fit": {"epochs": 60, "batch_size": 32}}
     task = dataclasses.replace(tasks.TASKS[name], implicit=settings)
     monkeypatch.setitem(tasks.TASKS, name, task)
@@ -69,30 +69,26 @@ def test_every_method_is_scored_on_the_same_rows(name, metrics, tmp_path, monkey
 
 
 def test_the_density_of_boosting_has_the_spread_of_rows_it_did_not_see(monkeypatch):
-    table = toy(x_dim=2, r_dim=2, rows=300)
-    monkeypatch.setattr(tasks, "load", lambda name, variant: table)
+    dataset = toy(x_dim=2, r_dim=2, rows=300)
+    monkeypatch.setattr(tasks, "load", lambda name, variant: dataset)
     fit = Fit("implicit", "auto_mpg", "default", "held-out", "0", 0, "monotone boosting", "{}")
     scores = implicit.run(fit)
-    learn, test = table.split(0)
-    rows = implicit.rows_of(table, learn)
+    learn, test = dataset.split(0)
+    rows = implicit.rows_of(dataset, learn)
     model, _ = implicit.train("monotone boosting", rows, {}, 0)
     seen = (model.predict(rows.x, rows.r) - rows.y).square().mean().sqrt()
     spread = implicit.out_of_fold_spread(model, rows)
     assert spread > 1.2 * seen
-    density = torch.distributions.Normal(model.predict(table.x[test], table.r[test]), spread)
-    expected = density.log_prob(table.y[test]).mean()
+    density = torch.distributions.Normal(model.predict(dataset.x[test], dataset.r[test]), spread)
+    expected = density.log_prob(dataset.y[test]).mean()
     assert scores["log score"] == pytest.approx(float(expected), rel=1e-6)
 
 
 def test_the_report_has_paired_differences_to_gcm_with_the_corrected_interval():
     values = {"GCM": (0.80, 0.80, 0.80, 0.80), "IGCM": (0.81, 0.83, 0.79, 0.84)}
-    rows = [
-        row(method=method, metric=metric, split=str(at), seed=at, value=value)
-        for method, each in values.items()
-        for metric in ("AUC", "log score", "calibration error")
-        for at, value in enumerate(each)
-    ]
-    lines = implicit.report(pd.DataFrame(rows, columns=COLUMNS)).splitlines()
+    metrics = ("AUC", "log score", "calibration error")
+    rows = table({(method, m): each for method, each in values.items() for m in metrics})
+    lines = implicit.report(rows).splitlines()
     assert lines[2] == "| GCM | 0.8000 |  | 0.8000 |  | 0.8000 |"
     # Mean 0.0175; squared deviations sum to 0.001475; 1/4 + 1/4 in place of 1/4.
     half = 3.182446 * (0.001475 / 3 / 2) ** 0.5

@@ -5,20 +5,17 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from toys import table
 
 from reproduce import many_sets
-
-COLUMNS = ["experiment", "dataset", "method", "split", "seed", "metric", "value"]
 
 
 def table_of(scores, metric_of):
     """(data set, method) -> values of its splits."""
-    rows = [
-        ["search", name, method, str(split), split, metric_of(name), value]
+    return pd.concat(
+        table({(method, metric_of(name)): values}, experiment="search", dataset=name)
         for (name, method), values in scores.items()
-        for split, value in enumerate(values)
-    ]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    )
 
 
 def test_gains_are_log_ratios_of_errors_on_shared_splits():
@@ -29,13 +26,13 @@ def test_gains_are_log_ratios_of_errors_on_shared_splits():
         ("b", "LightGBM"): [1.0, 3.0],
         ("b", "XGBoost"): [4.0, 4.0],
     }
-    table = table_of(scores, lambda name: "AUC" if name == "a" else "RMSE")
-    found = many_sets.gains(table, "error")
+    every = table_of(scores, lambda name: "AUC" if name == "a" else "RMSE")
+    found = many_sets.gains(every, "error")
     assert found.loc["a", "LightGBM"] == pytest.approx(math.log(0.3 / 0.2))
     assert found.loc["b", "LightGBM"] == pytest.approx(0.0)
     assert found.loc["b", "XGBoost"] == pytest.approx(math.log(2.0))
     assert math.isnan(found.loc["a", "XGBoost"])
-    logs = many_sets.gains(table.assign(metric="log score"), "log score")
+    logs = many_sets.gains(every.assign(metric="log score"), "log score")
     assert logs.loc["b", "XGBoost"] == pytest.approx(-2.0)
 
 

@@ -8,7 +8,7 @@ import pyro_gcm
 from pyro_gcm import audit_monotonicity, baselines
 from pyro_gcm.baselines import Baseline
 from pyro_gcm.training import Diverged
-from reproduce import methods, tasks
+from reproduce import tasks
 from reproduce.methods import GRID, METHODS, Rows, methods_of, train
 
 SETTINGS = {
@@ -188,18 +188,6 @@ def test_what_a_method_is_cannot_be_overruled():
     assert METHODS["GCM (literal)"].fixed == {"prior": "standard"}
     model, _ = trained("GCM (literal)", prior="conditional")
     assert not model.reads_x
-
-
-def test_rows_of_takes_the_rows_that_were_asked_for():
-    class Table:
-        x, r, y = (torch.arange(5.0)[:, None] + k for k in range(3))
-        response = "binary"
-
-    rows = methods.rows_of(Table, torch.tensor([3, 1]))
-    assert rows.x[:, 0].tolist() == [3.0, 1.0]
-    assert rows.r[:, 0].tolist() == [4.0, 2.0]
-    assert rows.y[:, 0].tolist() == [5.0, 3.0]
-    assert rows.response == "binary"
 
 
 def test_every_experiment_has_its_methods():

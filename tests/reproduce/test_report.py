@@ -28,38 +28,41 @@ def write(folder, name, rows):
 def every_file(folder):
     """One small file of most kinds of results."""
     rng = np.random.default_rng(0)
-    rows = defaultdict(list)
-    methods = enumerate(("MM", "GCM", "IGCM", "GCM (literal)"))
-    for seed, (place, method) in product(range(3), methods):
-        for name, task in TASKS.items():
-            same = {"dataset": name, "seed": seed, "method": method}
-            same["value"] = 0.8 + 0.01 * place + 0.001 * rng.normal()
-            for metric in (task.metric, "log score", "calibration error", "violation rate"):
-                cell = row(**same, split=str(seed), metric=metric)
-                rows["public_held-out"].append(cell)
-                rows["open"].append(cell | {"experiment": "open"})
-            for metric in (task.metric, f"{task.metric}, last epoch"):
-                more = {"variant": "published", "split": "fixed", "metric": metric}
-                rows["public_published"].append(row(**same, **more))
-        for level in (0.1, 0.3, 0.5, 0.7, 0.9):
-            error = 0.1 + 0.01 * abs(place - 1) + level / 9
-            more = {"dataset": "simulation", "split": "", "metric": f"MAE r={level}"}
-            rows["quantile"].append(row(**more, seed=seed, method=method, value=error))
-    rows["quantile_paper_setting"] = rows["quantile"]
-    for variant, size, seed in product(("published", "default"), (4, 8), range(3)):
-        settings = json.dumps({"z_dim": size, "num_particles": 8})
-        cell = {"variant": variant, "split": "fixed", "seed": seed, "settings": settings}
-        rows["ablation"].append(row(**cell, value=0.78 + 0.001 * size + 1e-4 * seed))
-    times = product((("MM", 1.0), ("GCM", 3.0)), ("one by one", "cached"))
-    for (method, cost), treatment in times:
-        settings = json.dumps({"revenues": 1024, "rows": 64, "x": treatment})
-        cell = {"method": method, "metric": "ms per batch", "value": cost, "settings": settings}
-        rows["timing"].append(row(split="", **cell))
-    for method, (name, task) in product(methods_of("checks"), TASKS.items()):
-        cell = {"dataset": name, "method": method, "metric": task.metric, "value": 0.7}
-        rows["checks"].append(row(variant="published", split="fixed", **cell))
-    for name, lines in rows.items():
-        write(folder, name, lines)
+    methods = {m: at for at, m in enumerate(("MM", "GCM", "IGCM", "GCM (literal)"))}
+
+    def cells(*metrics):
+        return {
+            (method, metric): 0.8 + 0.01 * at + 0.001 * rng.normal(size=3)
+            for method, at in methods.items()
+            for metric in metrics
+        }
+
+    files, fixed = defaultdict(list), {"variant": "published", "split": "fixed"}
+    for name, task in TASKS.items():
+        more = ("log score", "calibration error", "violation rate")
+        files["public_held-out"].append(table(cells(task.metric, *more), dataset=name))
+        both = cells(task.metric, f"{task.metric}, last epoch")
+        files["public_published"].append(table(both, dataset=name, **fixed))
+        checks = {(method, task.metric): [0.7] for method in methods_of("checks")}
+        files["checks"].append(table(checks, dataset=name, **fixed))
+    files["open"] = [each.assign(experiment="open") for each in files["public_held-out"]]
+    errors = {
+        (method, f"MAE r={level}"): [0.1 + 0.01 * abs(at - 1) + level / 9] * 3
+        for method, at in methods.items()
+        for level in (0.1, 0.3, 0.5, 0.7, 0.9)
+    }
+    files["quantile"] = [table(errors, dataset="simulation", split="")]
+    files["quantile_paper_setting"] = files["quantile"]
+    for variant, size in product(("published", "default"), (4, 8)):
+        more = {"settings": json.dumps({"z_dim": size, "num_particles": 8}), "split": "fixed"}
+        value = 0.78 + 0.001 * size + 1e-4 * np.arange(3)
+        files["ablation"].append(table({("GCM", "AUC"): value}, variant=variant, **more))
+    for way in ("one by one", "cached"):
+        settings = json.dumps({"revenues": 1024, "rows": 64, "x": way})
+        times = {("MM", "ms per batch"): [1.0], ("GCM", "ms per batch"): [3.0]}
+        files["timing"].append(table(times, split="", settings=settings))
+    for name, parts in files.items():
+        write(folder, name, pd.concat(parts))
     (folder / "quantile_curves").mkdir()
     for method in ("MM", "GCM"):
         shutil.copy(RESULTS / "quantile_curves" / f"{method}.csv", folder / "quantile_curves")
@@ -143,42 +146,25 @@ def test_absent_files_say_which_command_makes_them(tmp_path):
     assert ".png" not in text
 
 
-def search_rows():
-    runs = [("LightGBM", "adult", 0.80, 4), ("Members", "adult", 0.81, 4), ("GCM", "adult", 0.9, 2)]
-    runs += [("LightGBM", "auto_mpg", 2.5, 3)]
-    return [
-        row(experiment="search", dataset=name, method=method, split=str(split), seed=split,
-            metric=TASKS[name].metric if name == "auto_mpg" else "AUC", value=value + 0.001 * split)
-        for method, name, value, splits in runs
-        for split in range(splits)
-    ]  # fmt: skip
-
-
 def test_fits_that_are_quick_or_lack_or_diverged_are_told(copied):
     quick = row(split="10", settings='{"epochs":1,"rows":200}')
     write(copied, "public_confirmation", [quick])
-    rows = pd.read_csv(copied / "public_held-out.csv").to_dict("records")
-    lost = {"dataset": "adult", "method": "MM", "seed": 1}
-    rows = [each for each in rows if any(each[name] != value for name, value in lost.items())]
-    write(copied, "public_held-out", [*rows, row(**lost, split="1", value=math.nan)])
-    rows = [
-        row(experiment="untouched", dataset="fair", method=method, split=str(split), seed=split,
-            value=value + 0.001 * split, settings="{}")
-        for method, value in (("Members", 0.7), ("LightGBM", 0.6))
-        for split in range(2)
-    ]  # fmt: skip
-    write(copied, "untouched", rows)
-    rows = [
-        row(experiment="members_ablation", method=method, metric=metric,
-            split=str(split), seed=split, value=0.5 + 0.01 * split, settings="{}")
-        for method in ("default", "members: K = 1")
-        for metric in ("AUC", "log score")
-        for split in range(2)
-    ]  # fmt: skip
-    write(copied, "members_ablation", rows)
-    for name in ("adult", "auto_mpg"):
-        found = [each for each in search_rows() if each["dataset"] == name]
-        write(copied, f"search_{name}", found)
+    rows = pd.read_csv(copied / "public_held-out.csv", dtype={"split": str})
+    lost = (rows["dataset"] == "adult") & (rows["method"] == "MM") & (rows["seed"] == 1)
+    diverged = row(method="MM", seed=1, split="1", value=math.nan)
+    write(copied, "public_held-out", [*rows[~lost].to_dict("records"), diverged])
+    defaults = {("Members", "AUC"): [0.7, 0.701], ("LightGBM", "AUC"): [0.6, 0.601]}
+    more = {"experiment": "untouched", "dataset": "fair", "settings": "{}"}
+    write(copied, "untouched", table(defaults, **more))
+    names = product(("default", "members: K = 1"), ("AUC", "log score"))
+    changes = table(dict.fromkeys(names, (0.5, 0.51)), experiment="members_ablation", settings="{}")
+    write(copied, "members_ablation", changes)
+    steps, experiment = 0.001 * np.arange(4), {"experiment": "search"}
+    adult = {("LightGBM", "AUC"): 0.8 + steps, ("Members", "AUC"): 0.81 + steps}
+    adult["GCM", "AUC"] = 0.9 + steps[:2]
+    write(copied, "search_adult", table(adult, **experiment))
+    cars = table({("LightGBM", "RMSE"): 2.5 + steps[:3]}, dataset="auto_mpg", **experiment)
+    write(copied, "search_auto_mpg", cars)
     text = text_of(copied)
     head = text.split("## Verdict")[0]
     assert "**Fits of `--quick`, whose scores mean nothing: `public_confirmation.csv`.**" in head

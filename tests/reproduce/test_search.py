@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 from sklearn.metrics import log_loss, roc_auc_score
-from toys import options, toy
+from toys import options, table, toy
 
 from pyro_gcm.training import Diverged
 from reproduce import search, tasks
@@ -198,15 +198,6 @@ def test_an_interrupted_search_chooses_as_one_that_never_stopped(
         assert set(final[final["method"] == method]["settings"]) == {as_json(best)}
 
 
-@pytest.mark.long(keep=0)
-def test_more_trials_go_on_from_those_that_are_there(given, tmp_path):
-    for trials in ("3", "10"):
-        search.main(asked(tmp_path / "a", "--datasets", "adult", "--trials", trials))
-    search.main(asked(tmp_path / "b", "--datasets", "adult", "--trials", "10"))
-    trials = [without_seconds(tmp_path / folder, "search_trials_adult.csv") for folder in "ab"]
-    pd.testing.assert_frame_equal(*trials)
-
-
 def test_every_split_of_a_nested_search_has_its_own_trials(given, tmp_path):
     command = ("--datasets", "auto_mpg", "--trials", "2", "--splits", "3", "--methods", "first")
     search.main(asked(tmp_path, *command))
@@ -259,16 +250,6 @@ def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
         run("d", [near], [{"other": 1}])
 
 
-def results(cells):
-    """Rows of (data set, method, metric) -> values of the splits."""
-    rows = [
-        {"dataset": d, "method": m, "metric": k, "split": str(at), "seed": at, "value": value}
-        for (d, m, k), values in cells.items()
-        for at, value in enumerate(values)
-    ]
-    return pd.DataFrame(rows)
-
-
 def test_holm_and_p_values():
     values = pd.Series([0.3, 0.1, 0.25, -0.05, 0.2])
     assert mean_interval(values).p_value == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue)
@@ -283,13 +264,13 @@ def test_holm_and_p_values():
 
 def test_differences_are_positive_where_the_reference_is_better_and_starred_by_holm():
     noise = np.array([0.012, -0.012, 0.004, -0.004, 0.0])
-    cells = {}
+    parts = []
     for name, metric, gap in (("adult", "AUC", 0.1), ("blog", "RMSE", -0.1), ("compas", "AUC", 0)):
-        cells[name, "LightGBM", metric] = 0.7 + noise
-        cells[name, "CatBoost", metric] = 0.7 - gap + 2 * noise
-        cells[name, "XGBoost", metric] = 0.7 - gap / 5 + 2 * noise
-    table = results(cells)
-    text = differences(table, "LightGBM", "AUC", "RMSE")
+        gaps = {"LightGBM": 0.0, "CatBoost": gap, "XGBoost": gap / 5}
+        cells = {(m, metric): 0.7 - g + (2 - (m == "LightGBM")) * noise for m, g in gaps.items()}
+        parts.append(table(cells, dataset=name))
+    every = pd.concat(parts)
+    text = differences(every, "LightGBM", "AUC", "RMSE")
     lines = {line.split(" | ")[0].strip("| "): line for line in text.splitlines()[2:]}
     assert set(lines) == {"CatBoost", "XGBoost"}
     heading = text.splitlines()[0]
@@ -298,9 +279,9 @@ def test_differences_are_positive_where_the_reference_is_better_and_starred_by_h
     assert f"| 0.1000 ± {half:.4f}* | 0.0000 ± {half:.4f} | 0.1000 ± {half:.4f}* |" in (
         lines["CatBoost"].replace("-0.0000", "0.0000")
     )
-    alone = differences(table[table["dataset"] == "adult"], "LightGBM", "AUC")
+    alone = differences(parts[0], "LightGBM", "AUC")
     assert f"| XGBoost | 0.0200 ± {half:.4f}* |" in alone
     assert "*" not in lines["XGBoost"]  # Holm: in a family of three it is not significant
-    best = means(table, "AUC", "RMSE")
+    best = means(every, "AUC", "RMSE")
     assert "| LightGBM | **0.7000** |" in best
     assert "log score" not in best

@@ -4,13 +4,13 @@ import dataclasses
 import hashlib
 import json
 import math
-from functools import partial
 
-import pandas as pd
 import pytest
 import torch
-from toys import options, row, toy
+from toys import options, table, toy
 
+import pyro_gcm
+from pyro_gcm import baselines
 from reproduce import untouched, untouched_data
 from reproduce.runs import Fit, read_results
 from reproduce.untouched_data import UNTOUCHED, load
@@ -67,14 +67,14 @@ def test_self_rated_health_is_one_ordered_column():
 
 @pytest.mark.parametrize("name", list(UNTOUCHED))
 def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
-    table = toy(rows=500)  # the first column of x is the row number, y a function of the row
-    table.y[:] = torch.arange(500)
-    entry = dataclasses.replace(UNTOUCHED[name], read=lambda: table, rows=500)
+    rows_of = toy(rows=500)  # the first column of x is the row number, y a function of the row
+    rows_of.y[:] = torch.arange(500)
+    entry = dataclasses.replace(UNTOUCHED[name], read=lambda: rows_of, rows=500)
     monkeypatch.setitem(untouched_data.UNTOUCHED, name, entry)
     few = load.__wrapped__(name, 200)
     rows = few.x[:, 0].long()
     assert len(rows.unique()) == len(few.y.unique()) == 200
-    assert torch.equal(few.r, table.r[rows])
+    assert torch.equal(few.r, rows_of.r[rows])
     assert (few.y == rows).sum() < 5
     assert abs(torch.corrcoef(torch.stack([few.y, rows.double()]))[0, 1]) < 0.2
 
@@ -87,13 +87,13 @@ def test_the_study_runs_every_method_and_resumes(tmp_path, capsys, monkeypatch):
     some = ["--datasets", "fair", "randhie"]
     untouched.main(asked(tmp_path, *some))
     path = tmp_path / "untouched.csv"
-    table = read_results(path)
-    wide = table.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
+    found = read_results(path)
+    wide = found.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
     assert len(wide) == 2 * len(untouched.METHODS) * 2
     assert wide.loc["fair", ["AUC", "log score"]].notna().all(axis=None)
     assert wide.loc["randhie", ["RMSE", "log score"]].notna().all(axis=None)
-    assert table["settings"].str.contains(f'"shuffled":{untouched.QUICK_ROWS}').all()
-    settings = json.loads(table[table["method"] == "LightGBM"]["settings"].iloc[0])
+    assert found["settings"].str.contains(f'"shuffled":{untouched.QUICK_ROWS}').all()
+    settings = json.loads(found[found["method"] == "LightGBM"]["settings"].iloc[0])
     assert settings == {
         "lightgbm": pytest.importorskip("lightgbm").__version__,
         "shuffled": untouched.QUICK_ROWS,
@@ -108,63 +108,49 @@ def test_the_study_runs_every_method_and_resumes(tmp_path, capsys, monkeypatch):
     untouched.main(asked(tmp_path, *some))
 
 
-def test_methods_have_their_defaults(monkeypatch):
+#: Types of the options of a class that its layers do not show.
+PLAIN = (bool, int, float, str, tuple)
+BOOSTING = {
+    "HistGradientBoosting": {},
+    "XGBoost": {"n_jobs": 1},
+    "LightGBM": {"n_jobs": 1},
+    "CatBoost": {"thread_count": 1},
+}
+
+
+@pytest.mark.parametrize("method", untouched.METHODS)
+def test_methods_have_their_defaults(method, monkeypatch):
     given = []
 
-    class Stop(Exception):
-        pass
-
-    def recorded(make):
-        def call(*arguments, **named):
-            given.append((arguments, named))
-            return make(*arguments, **named)
-
-        return call
-
     def stop(*arguments, **named):
-        given.append((arguments, named))
-        raise Stop
+        given.append((arguments[0], named))
+        raise InterruptedError
 
     monkeypatch.setattr(untouched.baselines, "MonotoneBoosting", stop)
-    for method, make in (("GCM", untouched.GCM), ("IGCM", untouched.IGCM)):
-        entry = untouched.METHODS[method]
-        assert (entry.fit.func, entry.fit.args, entry.density) == (untouched._latent, (make,), True)
-        fit = partial(untouched._latent, recorded(make))
-        monkeypatch.setitem(untouched.METHODS, method, dataclasses.replace(entry, fit=fit))
-    monkeypatch.setattr(untouched.pyro_gcm, "fit", stop)
-    monkeypatch.setattr(untouched.baselines, "fit", stop)
-    monkeypatch.setattr(untouched, "fit_members", stop)
-    found = {}
-    for method in untouched.METHODS:
-        with pytest.raises(Stop):
-            untouched.run(study_fit(method, seed=3))
-        found[method] = [{**named} for _, named in given]
-        del given[:]
-    boosting = {"response": "binary", "seed": 3}
-    assert found["HistGradientBoosting"] == [boosting]
-    assert found["XGBoost"] == found["LightGBM"] == [{**boosting, "n_jobs": 1}]
+    for module, name in (
+        (untouched.pyro_gcm, "fit"), (untouched.baselines, "fit"), (untouched, "fit_members"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, stop)
+    with pytest.raises(InterruptedError):
+        untouched.run(study_fit(method, seed=3))
+    ((first, named),) = given
     fit = {"seed": 3, "device": "cpu", "progress": False}
-    assert found["CatBoost"] == [{**boosting, "thread_count": 1}]
-    assert found["Members"] == [{"response": "binary", **fit}]
-    assert found["GCM"] == found["IGCM"] == [{"response": "binary", "seed": 3}, fit]
-    assert all(found[method] == [fit] for method in untouched.NETWORKS)
-
-
-@pytest.mark.parametrize("method", untouched.NETWORKS)
-def test_networks_have_the_options_of_their_classes(method, monkeypatch):
-    class Stop(Exception):
-        pass
-
-    def stop(*arguments, **named):
-        assert named == {"response": "binary"}
-        raise Stop
-
-    entry = untouched.METHODS[method]
-    assert entry.fit.args == (getattr(untouched.baselines, method),)
-    fit = partial(untouched._network, stop)
-    monkeypatch.setitem(untouched.METHODS, method, dataclasses.replace(entry, fit=fit))
-    with pytest.raises(Stop):
-        untouched.run(study_fit(method))
+    if method in BOOSTING:
+        assert named == {"response": "binary", "seed": 3, **BOOSTING[method]}
+    elif method == "Members":
+        assert named == {"response": "binary", **fit}
+    else:
+        assert named == fit
+        own = {} if method in untouched.NETWORKS else {"seed": 3}
+        default = getattr(pyro_gcm if own else baselines, method)(15, 3, response="binary", **own)
+        assert str(first) == str(default)  # the layers and their sizes
+        plain = [
+            {k: v for k, v in vars(m).items() if k != "name" and isinstance(v, PLAIN)}
+            for m in (first, default)
+        ]
+        assert plain[0] == plain[1]
+        for name, value in default.state_dict().items():
+            assert not own or torch.equal(first.state_dict()[name], value)
 
 
 def study_fit(method, dataset="fair", seed=0):
@@ -207,14 +193,8 @@ def test_a_method_without_a_density_is_as_wide_as_its_errors(monkeypatch):
 
 def test_the_report_marks_what_is_behind():
     values = {"GCM": (0.70, 0.71, 0.72), "LightGBM": (0.60, 0.61, 0.62)}
-    shared = {"experiment": "untouched", "dataset": "fair"}
-    table = pd.DataFrame(
-        row(**shared, method=method, metric=metric, split=str(at), value=sign * value)
-        for method, each in values.items()
-        for metric, sign in (("AUC", 1.0), ("calibration error", 1.0))
-        for at, value in enumerate(each)
-    )
-    printed = untouched.report(table, "fair")
+    cells = {(m, name): each for m, each in values.items() for name in ("AUC", "calibration error")}
+    printed = untouched.report(table(cells, dataset="fair"), "fair")
     assert "| Method | AUC | calibration error |" in printed
     assert "| LightGBM | 0.6100 ± 0.0248* | **0.6100 ± 0.0248** |" in printed
     assert "| GCM | **0.7100 ± 0.0248** | 0.7100 ± 0.0248* |" in printed

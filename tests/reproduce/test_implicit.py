@@ -1,15 +1,11 @@
 """Strict against implicit on a real data set, at a size that takes seconds; its scores."""
 
-import dataclasses
-
 import numpy as np
-import pandas as pd
 import pytest
 import torch
-from toys import options, table, toy
+from toys import table, toy
 
 from reproduce import implicit, tasks
-from reproduce.implicit import IMPLICIT
 from reproduce.runs import Fit
 from reproduce.scores import (
     binary_scores,
@@ -43,29 +39,6 @@ def test_scores_are_those_of_their_names():
     scores = continuous_scores(p, np.log(p), p, y)
     assert scores["RMSE"] == pytest.approx(np.sqrt(np.mean((p - y) ** 2)))
     assert scores["log score"] == pytest.approx(np.log(p).mean())
-
-
-@pytest.mark.long(keep=1)
-@pytest.mark.parametrize(
-    ("name", "metrics"), [("adult", ("AUC", "accuracy")), ("auto_mpg", ("RMSE",))]
-)
-def test_every_method_is_scored_on_the_same_rows(name, metrics, tmp_path, monkeypatch, capsys):
-    response = "binary" if name == "adult" else "continuous"
-    rows = toy(response=response, x_dim=2, r_dim=2, rows=200)
-    monkeypatch.setattr(tasks, "load", lambda name, variant: rows)
-    settings = {"model": {"num_samples": 16}, "fit": {"epochs": 60, "batch_size": 32}}
-    task = dataclasses.replace(tasks.TASKS[name], implicit=settings)
-    monkeypatch.setitem(tasks.TASKS, name, task)
-    more = ["--dataset", name, "--splits", "1", "--epochs", "4", "--jobs", "1"]
-    implicit.main(options(implicit, tmp_path, *more))
-    found = pd.read_csv(tmp_path / f"implicit_{name}.csv")
-    counts = found.groupby(["method", "metric"])["seed"].apply(list)
-    metrics = (*metrics, "log score", "calibration error")
-    assert set(counts.index) == {(method, metric) for method in IMPLICIT for metric in metrics}
-    assert all(seeds == [0] for seeds in counts)
-    assert found["value"].notna().all()
-    assert (found.loc[found["metric"] == "AUC", "value"] > 0.6).all()
-    assert "| IGCM, paper |" in capsys.readouterr().out
 
 
 def test_the_density_of_boosting_has_the_spread_of_rows_it_did_not_see(monkeypatch):

@@ -12,7 +12,7 @@ from toys import REAL, options
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import collapse
-from reproduce import ablation, public, released, released_rows, released_tables
+from reproduce import public, released, released_rows, released_tables
 from reproduce.released import FORMS
 from reproduce.released_baselines import SHIFT
 from reproduce.released_costs import DRAWS, spread
@@ -254,22 +254,6 @@ def test_cells_of_the_papers_numbers_meet_the_paper():
     shift = 0.5 * (table["method"] == "MM")
     whole = table.assign(value=table["value"] - shift)
     assert "+1.00" in released_tables.order(whole)
-
-
-def test_the_ablation_has_every_size_of_the_paper_with_ten_seeds():
-    cells = ablation.released_fits(10, quick=False)
-    asked = pd.DataFrame([{"method": cell.method, **cell.options} for cell in cells])
-    counts = asked.groupby(["method", "z_dim", "draws"]).size()
-    assert len(counts) == 2 * 16
-    assert set(counts) == {10}
-    # The cell of Table 3 is the one with the code's own dimension and number of draws.
-    own = {"z_dim": released.Z_DIM, "draws": DRAWS}
-    assert {**released.settings_of("adult", "GCM")[0], **own} in [cell.options for cell in cells]
-    table = pd.DataFrame({"metric": "AUC", "settings": [cell.settings for cell in cells]})
-    sizes = ablation.with_sizes(table)
-    assert set(zip(sizes["D"], sizes["N"], strict=True)) == {
-        (d, n) for d in ablation.LATENT_DIMENSIONS for n in ablation.SAMPLE_NUMBERS
-    }
 
 
 def test_draws_are_those_of_the_loss():

@@ -1,10 +1,8 @@
 """Sizes of the data sets, checks, the ablation, prediction times and the open track."""
 
 import argparse
-import dataclasses
 import json
 import math
-from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -20,12 +18,14 @@ from reproduce import (
     open_track,
     public,
     published,
+    released,
     runs,
     tasks,
     timing,
 )
 from reproduce.arguments import Refused
 from reproduce.methods import methods_of
+from reproduce.released_costs import DRAWS
 from reproduce.runs import Fit, as_json
 from reproduce.scores import pit_calibration_error
 
@@ -89,43 +89,39 @@ def test_a_linear_check_is_least_squares(method, monkeypatch):
     assert check(method)["RMSE"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-6)
 
 
-@pytest.mark.parametrize(("method", "response"), [("Linear", "continuous"), ("Boosting", "binary")])
-def test_a_check_of_the_revenues_alone_does_not_see_x(method, response, monkeypatch):
-    table = toy(response=response, rows=1000)
-    other = dataclasses.replace(table, x=table.x.flip(0))
-    metric, of = ("AUC", "adult") if response == "binary" else ("RMSE", "auto_mpg")
-    found = {}
-    for name, each in (("table", table), ("other", other)):
-        load_as(monkeypatch, lambda name, variant, each=each: each)
-        for seen in (method, f"{method}, revenues alone"):
-            found[name, seen] = check(seen, of)[metric]
-    alone = f"{method}, revenues alone"
-    assert found["table", alone] == found["other", alone]
-    assert found["table", method] != found["other", method]
-    # x matters here.
-    gain = found["table", method] - found["table", alone]
-    assert (gain if response == "binary" else -gain) > 0.01
-
-
 # The ablation.
 
 
-def test_the_ablation_has_every_size_of_the_paper_for_each_method_and_label():
-    cells = ablation.fits(3, ["published", "default"], quick=False)
-    assert len(cells) == len(set(cells)) == 16 * 2 * 2 * 3
-    counts = Counter((cell.method, cell.variant, cell.seed) for cell in cells)
-    assert set(counts.values()) == {16}
+PUBLISHED = ablation.fits(3, ["published", "default"], quick=False)
+RELEASED = ablation.released_fits(10, quick=False)
+
+
+@pytest.mark.parametrize(
+    ("cells", "seeds", "draws"), [(PUBLISHED, 3, "num_particles"), (RELEASED, 10, "draws")]
+)
+def test_the_ablation_has_every_size_of_the_paper_for_each_method_and_label(cells, seeds, draws):
+    assert len(cells) == len(set(cells))
+    asked = pd.DataFrame([{**vars(cell), **cell.options} for cell in cells])
+    counts = asked.groupby(["method", "variant", "z_dim", draws])["seed"].agg(list)
+    assert set(map(tuple, counts)) == {tuple(range(seeds))}
     paper = pd.read_csv(tasks.PAPER / "ablation_adult.csv")
-    asked = [json.loads(cell.settings) for cell in cells if cell.method == "GCM"]
-    assert {(each["z_dim"], each["num_particles"]) for each in asked} == {
-        *zip(paper["latent_dim"].tolist(), paper["sample_number"].tolist(), strict=True)
-    }
-    assert all(each["num_samples"] == each["num_particles"] for each in asked)
-    # What is not varied is that of Table 5.
-    assert {(each["hidden"], each["epochs"], each["batch_size"]) for each in asked} == {
-        (16, 40, 256)
-    }
-    assert {(cell.dataset, cell.protocol) for cell in cells} == {("adult", "published")}
+    sizes = {*zip(paper["latent_dim"].tolist(), paper["sample_number"].tolist(), strict=True)}
+    for _, rows in asked.groupby(["method", "variant"]):
+        assert {*zip(rows["z_dim"].tolist(), rows[draws].tolist(), strict=True)} == sizes
+    found = ablation.with_sizes(asked.assign(metric="AUC"))
+    assert {*zip(found["D"].tolist(), found["N"].tolist(), strict=True)} == sizes
+    assert set(asked["dataset"]) == {"adult"}
+    assert set(asked["method"]) == {"GCM", "IGCM"}
+    if cells is PUBLISHED:
+        assert set(asked["variant"]) == {"published", "default"}
+        assert (asked["num_samples"] == asked["num_particles"]).all()
+        # What is not varied is that of Table 5.
+        assert asked[["hidden", "epochs", "batch_size"]].drop_duplicates().values.tolist() == [
+            [16, 40, 256]
+        ]
+    else:  # the cell of Table 3 is the one with the code's own dimension and number of draws
+        own = {**released.settings_of("adult", "GCM")[0], "z_dim": released.Z_DIM, "draws": DRAWS}
+        assert own in [cell.options for cell in cells]
 
 
 def test_the_sizes_of_the_ablation_reach_the_model(monkeypatch, tmp_path, capsys):
@@ -190,21 +186,14 @@ def test_every_way_of_predicting_gives_the_same_numbers(monkeypatch):
     assert all(way == {"one by one", "at once", "cached"} for way in ways.values())
 
 
-def test_the_timing_table_has_every_side_and_size(monkeypatch, tmp_path, capsys):
+def test_a_quick_run_does_not_replace_a_table_of_more(monkeypatch, tmp_path):
     load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
-    timing.main(options(timing, tmp_path, "--quick", "--devices", "cpu"))
-    path = tmp_path / "timing.csv"
-    table = runs.read_results(path)
-    wide = timing.by_revenues(table)
-    assert wide.shape == (3 * 3 + 2, 2)
-    assert wide.columns.tolist() == [1, 64]
-    assert (table["value"] > 0).all()
-    assert "| GCM | cached |" in capsys.readouterr().out
-    more = table.assign(settings=table["settings"].str.replace('"revenues":64', '"revenues":128'))
-    more.to_csv(path, index=False)
+    settings = as_json({"revenues": 128, "rows": 64, "x": "cached"})
+    more = table({("GCM", "ms per batch"): [1.0]}, settings=settings)
+    more.to_csv(tmp_path / "timing.csv", index=False)
     with pytest.raises(Refused, match="has more than --quick measures: pass another folder"):
         timing.main(options(timing, tmp_path, "--quick", "--devices", "cpu"))
-    assert len(runs.read_results(path)) == len(more)
+    assert len(runs.read_results(tmp_path / "timing.csv")) == 1
 
 
 def timed(**milliseconds):

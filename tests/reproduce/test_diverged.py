@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from types import ModuleType
 
 import pytest
 from toys import load_as, toy
@@ -33,15 +32,9 @@ MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
     ],
 )
 def test_a_fit_that_diverged_has_no_score(
-    study: ModuleType,
-    dataset: str,
-    protocol: str,
-    method: str,
-    settings: dict[str, object],
-    metrics: set[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def diverge(*arguments: object, **options: object) -> None:
+    study, dataset, protocol, method, settings, metrics, monkeypatch
+):
+    def diverge(*arguments, **options):
         raise Diverged("far away")
 
     response = "continuous" if dataset == "blog" else "binary"

@@ -91,32 +91,20 @@ def test_only_the_held_out_fits_are_audited(given):
     assert found["AUC"] == again["AUC"]
 
 
-def test_tuning_trains_and_scores_inside_the_training_part(given, monkeypatch):
-    scored, predict = [], public._predict
-
-    def recorded(table, model, test, device):
-        scored.extend(test.tolist())
-        return predict(table, model, test, device)
-
-    monkeypatch.setattr(public, "_predict", recorded)
-    learn, test = dataset().split(0)
-    assert {*public.run(fit("tuning"))} == {VALIDATION_LOSS, "seconds", "epochs"}
-    ((_, rows),) = given
-    assert rows + scored == learn.tolist()
-    assert len(rows) == len(learn) * 4 // 5
-    assert not {*rows, *scored} & set(test.tolist())
-    monkeypatch.setattr(public, "SEARCH_ROWS", 50)
-    public.run(fit("tuning"))
-    assert given[1][1] == learn.tolist()[:40]
-
-
-@pytest.mark.parametrize(("name", "response"), [("compas", "binary"), ("blog", "continuous")])
-def test_the_validation_loss_is_that_of_the_unseen_rows(given, name, response):
-    score = public.run(fit("tuning", name=name))[VALIDATION_LOSS]
+@pytest.mark.parametrize(
+    ("name", "response", "most"), [("compas", "binary", 1000), ("blog", "continuous", 50)]
+)
+def test_tuning_trains_and_judges_inside_the_training_part(
+    given, name, response, most, monkeypatch
+):
+    monkeypatch.setattr(public, "SEARCH_ROWS", most)
+    scores = public.run(fit("tuning", name=name))
+    assert {*scores} == {VALIDATION_LOSS, "seconds", "epochs"}
     table = dataset(response)
-    learn = table.split(0)[0]
+    learn = table.split(0)[0][:most]
     size = len(learn) * 4 // 5
     seen, unseen = learn[:size], learn[size:]
+    assert given == [("MLP", seen.tolist())]
     rows = Rows(table.x[seen], table.r[seen], table.y[seen], response)
     model, _ = train("MLP", rows, dict(SMALL), 0)
     prediction, y = model.predict(table.x[unseen], table.r[unseen]).double(), table.y[unseen]
@@ -125,7 +113,7 @@ def test_the_validation_loss_is_that_of_the_unseen_rows(given, name, response):
         assert float(expected) == pytest.approx(log_loss(y.numpy(), prediction.numpy()))
     else:
         expected = (prediction - y).square().mean()
-    assert score == pytest.approx(float(expected), rel=1e-5)
+    assert scores[VALIDATION_LOSS] == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize("module", [public, quantile])

@@ -226,9 +226,6 @@ def test_both_tables_of_small_runs(tmp_path, capsys):
     public.main(options(public, tmp_path, "--protocol", "changes", *asked, *methods))
     told = capsys.readouterr().out
     assert all(change in told for change in ("as released", "Adam that keeps", "all of them"))
-    again = public.main(options(public, tmp_path, "--protocol", "changes", *asked, *methods))
-    assert again is None
-    assert "are there already" in capsys.readouterr().out
 
 
 def test_cells_of_the_papers_numbers_meet_the_paper():

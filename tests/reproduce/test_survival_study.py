@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from toys import table as results
 
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
 from reproduce import censoring, survival
-from reproduce.runs import COLUMNS, Fit, as_json
 from reproduce.survival_scores import UNIFORM, calibration_error, log_score
 from reproduce.turnbull import turnbull
 
@@ -84,14 +84,12 @@ def test_steps_jump_at_their_times():
 
 def test_verdicts_are_of_paired_differences():
     rng = np.random.default_rng(0)
-    rows = []
-    for split in range(20):
-        base = rng.normal(0.2, 0.05)
-        for method, more in {"Cox": 0.0, "GCM members": 1e-4, "Kaplan-Meier": 0.05}.items():
-            fit = Fit("survival", "gbsg2", "default", "5-fold", str(split), 0, method, as_json({}))
-            value = base + more + rng.normal(0.0, 0.004)
-            rows.append([*vars(fit).values(), "integrated Brier score", value, 1.0, 0, "cpu", ""])
-    table = pd.DataFrame(rows, columns=COLUMNS)
+    base = rng.normal(0.2, 0.05, 20)
+    cells = {
+        (method, "integrated Brier score"): base + more + rng.normal(0.0, 0.004, 20)
+        for method, more in {"Cox": 0.0, "GCM members": 1e-4, "Kaplan-Meier": 0.05}.items()
+    }
+    table = results(cells, dataset="gbsg2")
     text = survival.report(table, "integrated Brier score")
     lines = text.replace("**", "").splitlines()[2:]
     assert [line.endswith("* |") for line in lines] == [False, False, True]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import json
 import math
 
 import pytest
@@ -83,29 +82,21 @@ def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
 
 
 @pytest.mark.long(keep=0)
-def test_the_study_runs_every_method_and_resumes(tmp_path, capsys, monkeypatch):
-    some = ["--datasets", "fair", "randhie"]
-    untouched.main(asked(tmp_path, *some))
-    path = tmp_path / "untouched.csv"
-    found = read_results(path)
+def test_the_study_has_every_method_and_learns_nothing_from_shuffled_outcomes(tmp_path, capsys):
+    untouched.main(asked(tmp_path, "--datasets", "fair", "randhie"))
+    found = read_results(tmp_path / "untouched.csv")
     wide = found.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
     assert len(wide) == 2 * len(untouched.METHODS) * 2
-    assert wide.loc["fair", ["AUC", "log score"]].notna().all(axis=None)
-    assert wide.loc["randhie", ["RMSE", "log score"]].notna().all(axis=None)
+    for name, metric in (("fair", "AUC"), ("randhie", "RMSE")):
+        assert wide.loc[name, [metric, "log score"]].notna().all(axis=None)
     assert found["settings"].str.contains(f'"shuffled":{untouched.QUICK_ROWS}').all()
-    settings = json.loads(found[found["method"] == "LightGBM"]["settings"].iloc[0])
-    assert settings == {
-        "lightgbm": pytest.importorskip("lightgbm").__version__,
-        "shuffled": untouched.QUICK_ROWS,
-    }
-    # Nothing can be learned from shuffled outcomes.
+    version = pytest.importorskip("lightgbm").__version__
+    settings = found.loc[found["method"] == "LightGBM", "settings"]
+    assert settings.str.contains(f'"lightgbm":"{version}"').all()
     assert (wide.loc["fair", "AUC"] - 0.5).abs().mean() < 0.2
     printed = capsys.readouterr().out
     assert "Affairs (`fair`): 6,366 rows; covariates: age, " in printed
     assert "| -lncoins | a patient who pays" in printed
-    assert "| XGBoost |" in printed
-    monkeypatch.setattr(untouched, "run", None)
-    untouched.main(asked(tmp_path, *some))
 
 
 #: Types of the options of a class that its layers do not show.

@@ -14,7 +14,6 @@ from scipy import stats
 from toys import options, row, table
 
 from reproduce import drawing, quoted, report, tables
-from reproduce.methods import methods_of
 from reproduce.released import Z_DIM
 from reproduce.results import RESULTS
 from reproduce.runs import COLUMNS
@@ -25,15 +24,14 @@ def write(folder, name, rows):
     pd.DataFrame(rows, columns=COLUMNS).to_csv(folder / f"{name}.csv", index=False)
 
 
-def every_file(folder):
-    """One small file of most kinds of results."""
+def few_files(folder):
+    """Small files of the results that have a figure, of those beside the paper, and of times."""
     rng = np.random.default_rng(0)
-    methods = {m: at for at, m in enumerate(("MM", "GCM", "IGCM", "GCM (literal)"))}
 
     def cells(*metrics):
         return {
             (method, metric): 0.8 + 0.01 * at + 0.001 * rng.normal(size=3)
-            for method, at in methods.items()
+            for at, method in enumerate(("MM", "GCM", "IGCM", "GCM (literal)"))
             for metric in metrics
         }
 
@@ -43,20 +41,6 @@ def every_file(folder):
         files["public_held-out"].append(table(cells(task.metric, *more), dataset=name))
         both = cells(task.metric, f"{task.metric}, last epoch")
         files["public_published"].append(table(both, dataset=name, **fixed))
-        checks = {(method, task.metric): [0.7] for method in methods_of("checks")}
-        files["checks"].append(table(checks, dataset=name, **fixed))
-    files["open"] = [each.assign(experiment="open") for each in files["public_held-out"]]
-    errors = {
-        (method, f"MAE r={level}"): [0.1 + 0.01 * abs(at - 1) + level / 9] * 3
-        for method, at in methods.items()
-        for level in (0.1, 0.3, 0.5, 0.7, 0.9)
-    }
-    files["quantile"] = [table(errors, dataset="simulation", split="")]
-    files["quantile_paper_setting"] = files["quantile"]
-    for variant, size in product(("published", "default"), (4, 8)):
-        more = {"settings": json.dumps({"z_dim": size, "num_particles": 8}), "split": "fixed"}
-        value = 0.78 + 0.001 * size + 1e-4 * np.arange(3)
-        files["ablation"].append(table({("GCM", "AUC"): value}, variant=variant, **more))
     for way in ("one by one", "cached"):
         settings = json.dumps({"revenues": 1024, "rows": 64, "x": way})
         times = {("MM", "ms per batch"): [1.0], ("GCM", "ms per batch"): [3.0]}
@@ -76,7 +60,7 @@ def text_of(folder):
 def made(tmp_path_factory):
     """A folder of small results, and in it what the command writes."""
     folder = tmp_path_factory.mktemp("results")
-    every_file(folder)
+    few_files(folder)
     report.main(options(report, folder, "--results", str(folder)))
     return folder
 
@@ -231,18 +215,21 @@ def test_standings_compare_with_the_method_that_was_first_before():
     assert pwl == "not run"
 
 
-def test_two_settings_for_one_fit_are_refused(tmp_path):
-    write(tmp_path, "public_held-out", [row(), row(settings='{"hidden": 16}')])
-    with pytest.raises(ValueError, match="GCM on adult, seed 0 has two settings, expected one"):
-        report.read(tmp_path)
+FORMER = [row(split=split, settings='{"z_dim": 4, "num_particles": 8}') for split in ("fixed", "0")]
 
 
-@pytest.mark.parametrize("name", ["public_published", "checks", "ablation"])
-def test_rows_of_a_former_split_are_refused(tmp_path, name):
-    settings = json.dumps({"z_dim": 4, "num_particles": 8})
-    rows = [row(split=split, settings=settings) for split in ("fixed", "0")]
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        ("public_held-out", [row(), row(settings='{"hidden": 16}')], "two settings, expected one"),
+        ("public_published", FORMER, "the split 0, expected 'fixed'"),
+        ("checks", FORMER, "the split 0, expected 'fixed'"),
+        ("ablation", FORMER, "the split 0, expected 'fixed'"),
+    ],
+)
+def test_rows_of_other_settings_or_a_former_split_are_refused(tmp_path, name, rows, message):
     write(tmp_path, name, rows)
-    with pytest.raises(ValueError, match="GCM on adult, seed 0 has the split 0, expected 'fixed'"):
+    with pytest.raises(ValueError, match=f"GCM on adult, seed 0 has {message}"):
         report.read(tmp_path)
 
 

@@ -7,6 +7,7 @@ from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.boosting import MonotoneBoosting
 from pyro_gcm.baselines.constrained import CMNN
 from pyro_gcm.baselines.fit import fit
+from pyro_gcm.baselines.fit_many import fit_many
 from pyro_gcm.baselines.hint import Hint
 from pyro_gcm.baselines.lipschitz import LipschitzMonotone
 from pyro_gcm.baselines.min_max import MM, SMM
@@ -30,4 +31,5 @@ __all__ = [
     "PosNN",
     "SwitchMonotone",
     "fit",
+    "fit_many",
 ]

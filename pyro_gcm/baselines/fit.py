@@ -45,23 +45,9 @@ def fit(
     :raises RuntimeError: if loss, gradient or weights are not finite, or if the model is being
         trained already.
     """
-    if not isinstance(model, Baseline):
-        raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
-    full_precision(model)
+    data = checked_rows(model, x, r, y)
     standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
-    columns = {
-        "x": matrix("x", x, model.x_dim, "x_dim"),
-        "r": matrix("r", r, model.r_dim, "r_dim"),
-        "y": vector("y", y),
-    }
-    same_rows(**columns)
-    if model.response == "binary":
-        other = columns["y"][(columns["y"] != 0) & (columns["y"] != 1)]
-        if len(other):
-            raise ValueError(f"y must be 0 or 1 for response='binary', got {float(other[0]):g}")
-    model.check_revenues("r", columns["r"])
-    data = list(columns.values())
     order = torch.Generator().manual_seed(given.seed)
     parts = given.parts(len(data[0]), order)
     with in_training(model):
@@ -81,6 +67,29 @@ def fit(
         return trainer.run()
 
 
+def checked_rows(model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
+    """The columns x, r and y as tensors.
+
+    :raises TypeError: if the model is not a baseline with parameters in float32 or float64.
+    :raises ValueError: for wrong shapes or values.
+    """
+    if not isinstance(model, Baseline):
+        raise TypeError(f"model must be an instance of Baseline, got {kind(model)}")
+    full_precision(model)
+    columns = {
+        "x": matrix("x", x, model.x_dim, "x_dim"),
+        "r": matrix("r", r, model.r_dim, "r_dim"),
+        "y": vector("y", y),
+    }
+    same_rows(**columns)
+    if model.response == "binary":
+        other = columns["y"][(columns["y"] != 0) & (columns["y"] != 1)]
+        if len(other):
+            raise ValueError(f"y must be 0 or 1 for response='binary', got {float(other[0]):g}")
+    model.check_revenues("r", columns["r"])
+    return list(columns.values())
+
+
 class _BaselineTrainer(Trainer):
     """Minimises the loss of a baseline."""
 
@@ -90,6 +99,4 @@ class _BaselineTrainer(Trainer):
         return loss.detach() * len(batch[0])
 
     def held_out_loss(self, batch: list[Tensor]) -> float:
-        # The loss of PWL differentiates the score.
-        with torch.enable_grad():
-            return self.model.standard_loss(*batch).item() * len(batch[0])
+        return self.model.standard_loss(*batch).item() * len(batch[0])

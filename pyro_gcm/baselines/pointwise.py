@@ -31,9 +31,8 @@ class PWL(MLP):
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:
         """Mean loss for standardised x and r, with the penalty; see `Baseline.standard_loss`."""
-        with torch.enable_grad():
-            r = r.detach().requires_grad_()
-            score = self.score(x, r)
-            # Rows are independent, so the gradient of the sum contains the slopes of every row.
-            (slopes,) = torch.autograd.grad(score, r, torch.ones_like(score), create_graph=True)
+        encoded = self.encode(x)
+        score, pull_back = torch.func.vjp(lambda r: self.decode(encoded, r), r)  # type: ignore[misc]
+        # Rows are independent, so the gradient of the sum contains the slopes of every row.
+        (slopes,) = pull_back(torch.ones_like(score))
         return self.data_loss(score, level, y) + self.weight * torch.relu(-slopes).sum()

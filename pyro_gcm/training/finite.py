@@ -52,7 +52,7 @@ class FiniteSteps:
                 self.read()
         elif not math.isfinite(loss) or not math.isfinite(norm):
             self.check_weights(step, "before")
-            raise NotFinite(step, _named(float(loss), float(norm)))
+            raise NotFinite(step, not_finite(float(loss), float(norm)))
 
     def read(self) -> None:
         """Read what has not been read yet.
@@ -66,7 +66,7 @@ class FiniteSteps:
         bad = (~numbers.isfinite()).any(1).nonzero()
         if len(bad):
             first = int(bad[0])
-            raise NotFinite(unread[first][0], _named(*numbers[first].tolist()))
+            raise NotFinite(unread[first][0], not_finite(*numbers[first].tolist()))
 
     def check_weights(self, step: int, when: str = "after") -> None:
         """Raise NotFinite if a weight is not finite before or after a step."""
@@ -75,7 +75,8 @@ class FiniteSteps:
                 raise NotFinite(step, f"a weight of {name} is not finite {when} the step")
 
 
-def _named(loss: float, norm: float) -> str:
+def not_finite(loss: float, norm: float) -> str:
+    """What to say of a step whose loss or norm of the gradient is not finite."""
     if math.isfinite(loss):
         return f"the norm of the gradient is {norm}"
     return f"the loss is {loss}"

@@ -275,18 +275,11 @@ def train(
     :raises Diverged: if the loss is infinite or NaN.
     """
     entry = METHODS[method]
-    options = {**settings, **entry.fixed}
-    training = {name: options.pop(name) for name in _TRAINING if name in options}
     if entry.estimator:
-        estimator = entry.make(response=rows.response, seed=seed, **options, **training)
+        options = {**settings, **entry.fixed}
+        estimator = entry.make(response=rows.response, seed=seed, **options)
         return estimator.fit(rows.x, rows.r, rows.y), None
-    training["schedule"] = options.pop("schedule", None)
-    decay = options.pop("weight_decay", 0.0)
-    if "optimizer" in options:
-        make_optimizer = _OPTIMIZERS[options.pop("optimizer")]
-        training["optimizer"] = partial(make_optimizer, weight_decay=decay)
-    sizes = rows.x.shape[1], rows.r.shape[1]
-    model = entry.make(*sizes, response=rows.response, seed=seed, **options)
+    model, training = made(method, rows, settings, seed)
     if watch is not None:
         training["callback"] = partial(_watched, watch, model)
     fit: Any = pyro_gcm.fit if entry.latent else baselines.fit
@@ -296,6 +289,23 @@ def train(
         warnings.filterwarnings("ignore", message="prior='standard'")
         result = fit(model, *columns, seed=seed, device=device, progress=False, **training)
     return model, result
+
+
+def made(method: str, rows: Rows, settings: Settings, seed: int) -> tuple[Any, Settings]:
+    """A model of a method that is no estimator, for such rows, and the options of its training.
+
+    :param settings: as in `train`.
+    """
+    entry = METHODS[method]
+    options = {**settings, **entry.fixed}
+    training = {name: options.pop(name) for name in _TRAINING if name in options}
+    training["schedule"] = options.pop("schedule", None)
+    decay = options.pop("weight_decay", 0.0)
+    if "optimizer" in options:
+        make_optimizer = _OPTIMIZERS[options.pop("optimizer")]
+        training["optimizer"] = partial(make_optimizer, weight_decay=decay)
+    sizes = rows.x.shape[1], rows.r.shape[1]
+    return entry.make(*sizes, response=rows.response, seed=seed, **options), training
 
 
 def _watched(watch: Callable[[int, Predictor], None], model: Predictor, step: int) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 
+from pyro_gcm import baselines
 from pyro_gcm.baselines.baseline import pinball_loss
 from pyro_gcm.training import Diverged
 from reproduce import simulation
@@ -18,15 +22,7 @@ from reproduce.arguments import positive_count
 from reproduce.drawing import draw_curves
 from reproduce.intervals import paired_interval, samples
 from reproduce.markdown import beside, grid
-from reproduce.methods import (
-    METHODS,
-    Predictor,
-    Rows,
-    check_weights,
-    levels,
-    methods_of,
-    train,
-)
+from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of, train
 from reproduce.results import write_csv
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.tables import intervals, paper_cells, star
@@ -63,56 +59,91 @@ def paper_settings(method: str, quick: bool) -> str:
     return as_json({**settings, "steps": 30} if quick else settings)
 
 
-def run(fit: Fit, device: str = "cpu", curves: Path | None = None) -> Scores:
-    """One fit: errors at the five levels, or the loss on validation rows.
+def together(fit: Fit) -> Fit:
+    """What fits have in common that are trained side by side: all but the seed; GCM is alone."""
+    return fit if METHODS[fit.method].latent else replace(fit, seed=0)
+
+
+def run(group: Sequence[Fit], device: str = "cpu", curves: Path | None = None) -> list[Scores]:
+    """Fits that differ in their seeds: errors at the five levels, or the loss on validation rows.
 
     :param curves: folder for the curves of the figure's seed.
     """
-    settings = fit.options
+    method, settings = group[0].method, group[0].options
     steps = settings.pop("steps", STEPS)
-    tuning = fit.protocol == "tuning"
-    x, level, y = simulation.sample(BATCH * steps, VALIDATION_SEED if tuning else fit.seed)
+    tuning = group[0].protocol == "tuning"
+    seeds = [fit.seed for fit in group]
+    data = [simulation.sample(BATCH * steps, VALIDATION_SEED if tuning else s) for s in seeds]
     drawn: list[dict[str, object]] = []
     grid = torch.linspace(*simulation.X_RANGE, FIGURE_X)
 
-    def watch(step: int, model: Predictor) -> None:
-        if step not in STAGES and step != steps:
+    def watch(step: int, model: Any) -> None:
+        # A model with infinite weights cannot predict; its result tells.
+        if step not in (*STAGES, steps) or not all(p.isfinite().all() for p in model.parameters()):
             return
-        check_weights(model)
         for r in simulation.LEVELS:
             predicted = _predict(model, grid, r, device)
             points = {f"{a:.2f}": b for a, b in zip(grid.tolist(), predicted.tolist(), strict=True)}
-            drawn.append({"method": fit.method, "step": step, "r": r, **points})
+            drawn.append({"method": method, "step": step, "r": r, **points})
 
-    shown = curves is not None and fit.seed == FIGURE_SEED and not tuning
+    folder = None if tuning or FIGURE_SEED not in seeds else curves
+    rows = [Rows(*columns, "quantile") for columns in data]
+    settings |= {"epochs": 1, "batch_size": BATCH}
     start = time.perf_counter()
-    try:
-        model, _ = train(
-            fit.method,
-            Rows(x, level, y, "quantile"),
-            {**settings, "epochs": 1, "batch_size": BATCH},
-            fit.seed,
-            device=device,
-            watch=watch if shown else None,
-        )
-    except Diverged:
-        metrics = [VALIDATION_LOSS] if tuning else list(LEVEL_METRICS)
-        return {**dict.fromkeys(metrics, math.nan), "seconds": 0.0, "epochs": 0}
-    cost = {"seconds": time.perf_counter() - start, "epochs": 1}
-    if tuning:
+    found = _trained(method, rows, settings, seeds, device, None if folder is None else watch)
+    seconds = (time.perf_counter() - start) / len(group)
+    if folder is not None and found[seeds.index(FIGURE_SEED)] is not None:
+        write_csv(pd.DataFrame(drawn), folder / f"{method}.csv")
+    return [
+        _scores(fit, model, device) | {"seconds": seconds, "epochs": int(model is not None)}
+        for fit, model in zip(group, found, strict=True)
+    ]
+
+
+def _trained(
+    method: str,
+    rows: list[Rows],
+    settings: Settings,
+    seeds: list[int],
+    device: str,
+    watch: Callable[[int, Predictor], None] | None,
+) -> list[Predictor | None]:
+    """A model for each seed, None where it diverged; that of the figure's seed is watched."""
+    if METHODS[method].latent:
+        try:
+            ((part,), (seed,)) = rows, seeds
+            return [train(method, part, settings, seed, device=device, watch=watch)[0]]
+        except Diverged:
+            return [None]
+    pairs = [made(method, part, settings, s) for part, s in zip(rows, seeds, strict=True)]
+    models, training = [model for model, _ in pairs], pairs[0][1]
+    if watch is not None:
+        model = models[seeds.index(FIGURE_SEED)]
+        training["callback"] = lambda step: watch(step, model)
+    columns = zip(*((part.x, part.r, part.y) for part in rows), strict=True)
+    options = {"seeds": seeds, "device": device, "progress": False, **training}
+    results = baselines.fit_many(models, *columns, **options)
+    return [
+        None if isinstance(result, Diverged) else model
+        for model, result in zip(models, results, strict=True)
+    ]
+
+
+def _scores(fit: Fit, model: Predictor | None, device: str) -> Scores:
+    """The metrics of a fit, NaN if it diverged."""
+    if fit.protocol == "tuning":
+        if model is None:
+            return {VALIDATION_LOSS: math.nan}
         x, level, y = simulation.sample(10 * TEST_ROWS, VALIDATION_SEED + 1)
         prediction = model.predict(x.to(device), level.to(device)).cpu()
-        return {VALIDATION_LOSS: float(pinball_loss(prediction, level[:, 0], y)), **cost}
-    if shown and curves is not None:
-        write_csv(pd.DataFrame(drawn), curves / f"{fit.method}.csv")
+        return {VALIDATION_LOSS: float(pinball_loss(prediction, level[:, 0], y))}
+    if model is None:
+        return dict.fromkeys(LEVEL_METRICS, math.nan)
     x = simulation.covariate(TEST_ROWS, torch.Generator().manual_seed(TEST_SEED + fit.seed))
     errors = {
-        f"MAE r={r}": float(
-            (_predict(model, x, r, device) - simulation.quantile(x, r)).abs().mean()
-        )
-        for r in simulation.LEVELS
+        r: _predict(model, x, r, device) - simulation.quantile(x, r) for r in simulation.LEVELS
     }
-    return {**errors, **cost}
+    return {f"MAE r={r}": float(error.abs().mean()) for r, error in errors.items()}
 
 
 def _predict(model: Predictor, x: torch.Tensor, level: float, device: str) -> torch.Tensor:
@@ -160,12 +191,13 @@ def main(arguments: argparse.Namespace) -> None:
     stem = "quantile" if arguments.setting == "tuned" else "quantile_paper_setting"
     fits = [
         Fit("quantile", "simulation", "default", arguments.setting, "", seed, method, best[method])
+        # The longest ones first, so that all processes are busy to the end.
+        for method in sorted(arguments.methods, key=lambda name: not METHODS[name].latent)
         for seed in seeds
-        for method in arguments.methods
     ]
     curves = arguments.output / f"{stem}_curves"
     path = arguments.output / f"{stem}.csv"
-    table = run_fits(path, fits, partial(run, curves=curves), arguments)
+    table = run_fits(path, fits, partial(run, curves=curves), arguments, together)
     print(f"\nMean absolute error of the predicted quantiles, {len(seeds)} seeds")
     print(report(table))
     figure = arguments.output / f"{stem}_curves.png"
@@ -181,5 +213,5 @@ def _settings(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.setting == "paper":
         return {m: paper_settings(m, arguments.quick) for m in arguments.methods}
     options = {("simulation", m): candidates(m, arguments.quick) for m in arguments.methods}
-    best = best_settings("quantile", options, run, arguments, split="")
+    best = best_settings("quantile", options, run, arguments, "", together)
     return {method: settings for (_, method), settings in best.items()}

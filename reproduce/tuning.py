@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pandas as pd
 
 from reproduce.arguments import Refused
 from reproduce.methods import METHODS, Levels
 from reproduce.results import RESULTS
-from reproduce.runs import Fit, Scores, Settings, read_results, run_fits
+from reproduce.runs import Fit, Settings, read_results, run_fits
 
 #: The six trials, as places in the levels of the grid and, last, in those of the method's own
 #: setting. Every level of every setting occurs twice; the first trial is the default. The design is
@@ -53,14 +54,16 @@ def trials(method: str, own: Levels | None = None) -> list[Settings]:
 def best_settings(
     experiment: str,
     candidates: Mapping[tuple[str, str], list[str]],
-    run: Callable[..., Scores],
+    run: Callable[..., Any],
     arguments: argparse.Namespace,
     split: str = "0",
+    together: Callable[[Fit], Any] | None = None,
 ) -> Chosen:
     """The best candidate of every data set and method: see `chosen`.
 
     :param candidates: (data set, method) -> settings as JSON, the default first.
     :param run: runs the trials with --tune or --quick; without them the committed ones decide.
+    :param together: as in `run_fits`.
     """
     path = RESULTS / f"{experiment}_tuning.csv"
     if arguments.tune or arguments.quick:
@@ -69,7 +72,7 @@ def best_settings(
             for (name, method), every in candidates.items()
             for settings in every
         ]
-        table = run_fits(arguments.output / path.name, fits, run, arguments)
+        table = run_fits(arguments.output / path.name, fits, run, arguments, together)
     else:
         table = read_results(path)
     return {

@@ -8,6 +8,7 @@ import pytest
 import torch
 from toys import DIVERGING, options, table
 
+from pyro_gcm.training import Diverged
 from reproduce import quantile, runs, simulation
 from reproduce.methods import Rows, train
 from reproduce.quantile import QUANTILE_METHODS, candidates, paper_settings
@@ -52,7 +53,7 @@ def trained(asked, method="MLP"):
 
 def test_the_errors_are_the_mean_distances_to_the_true_quantiles():
     asked = fit(seed=3)
-    scores = quantile.run(asked)
+    scores = quantile.run([asked])[0]
     model = trained(asked)
     x = simulation.covariate(1000, torch.Generator().manual_seed(1003))
     assert {*scores} == {*(f"MAE r={level}" for level in LEVELS), "seconds", "epochs"}
@@ -63,7 +64,7 @@ def test_the_errors_are_the_mean_distances_to_the_true_quantiles():
 
 
 def test_the_validation_loss_is_the_pinball_loss_of_rows_of_its_own():
-    scores = quantile.run(fit("tuning"))
+    scores = quantile.run([fit("tuning")])[0]
     x, level, y = simulation.sample(10_000, 10_001)
     predicted = trained(fit("tuning")).predict(x, level)
     above = y > predicted
@@ -78,18 +79,70 @@ def test_the_validation_loss_is_the_pinball_loss_of_rows_of_its_own():
 @pytest.mark.filterwarnings("ignore:Encountered NaN")
 def test_a_diverged_fit_is_nan(protocol, method, tmp_path):
     # The curves of the first seed are drawn.
-    scores = quantile.run(fit(protocol, method, seed=0, **DIVERGING), curves=tmp_path)
+    (scores,) = quantile.run([fit(protocol, method, **DIVERGING)], curves=tmp_path)
     metrics = [VALIDATION_LOSS] if protocol == "tuning" else [f"MAE r={level}" for level in LEVELS]
     assert {*scores} == {*metrics, "seconds", "epochs"}
     assert all(math.isnan(scores[metric]) for metric in metrics)
 
 
-def test_curves_are_kept_of_the_figures_seed_only(tmp_path):
-    quantile.run(fit(seed=1), curves=tmp_path)
-    quantile.run(fit("tuning"), curves=tmp_path)
+@pytest.mark.parametrize("method", ["SMM", "PWL"])
+def test_a_seed_has_the_errors_that_it_has_alone(method, tmp_path):
+    seeds = (2, 0, 1)  # the figure's is not the first
+    group = [fit(method=method, seed=seed) for seed in seeds]
+    assert len({quantile.together(each) for each in group}) == 1
+    found = quantile.run(group, curves=tmp_path)
+    for each, scores in zip(group, found, strict=True):
+        (alone,) = quantile.run([each], curves=tmp_path / "alone" if each.seed == 0 else None)
+        assert scores == pytest.approx(alone | {"seconds": scores["seconds"]}, rel=1e-4)
+    assert len({scores["MAE r=0.5"] for scores in found}) == 3
+    assert len({scores["seconds"] for scores in found}) == 1
+    one, other = (pd.read_csv(path / f"{method}.csv") for path in (tmp_path, tmp_path / "alone"))
+    pd.testing.assert_frame_equal(one, other, rtol=1e-4)
+
+
+def test_a_seed_that_diverges_is_nan_and_the_others_are_not(monkeypatch, tmp_path):
+    whole = quantile.baselines.fit_many
+
+    def failing(*arguments, **options):
+        first, _, last = whole(*arguments, **options)
+        return [first, Diverged("the loss is nan"), last]
+
+    monkeypatch.setattr(quantile.baselines, "fit_many", failing)
+    found = quantile.run([fit(seed=seed) for seed in (1, 0, 2)], curves=tmp_path)
+    assert [math.isnan(scores["MAE r=0.1"]) for scores in found] == [False, True, False]
+    assert [scores["epochs"] for scores in found] == [1, 0, 1]
     assert not [*tmp_path.iterdir()]
-    scores = quantile.run(fit(), curves=tmp_path)
-    assert scores == quantile.run(fit()) | {"seconds": scores["seconds"]}
+
+
+def test_the_longest_fits_begin_first_and_a_seed_that_is_there_is_not_run_again(
+    tmp_path, monkeypatch, capsys
+):
+    groups = []
+    run = quantile.run
+
+    def noted(group, **options):
+        groups.append([(each.method, each.seed) for each in group])
+        return run(group, **options)
+
+    monkeypatch.setattr(quantile, "run", noted)
+    monkeypatch.setattr(quantile, "_settings", lambda _: dict.fromkeys(methods, fit().settings))
+    methods = ["MLP", "PWL", "GCM"]
+    for seeds in (1, 2):
+        more = ["--jobs", "1", "--seeds", str(seeds), "--methods", *methods[: seeds + 1]]
+        quantile.main(options(quantile, tmp_path, *more))
+    assert groups == [
+        [("MLP", 0)], [("PWL", 0)],
+        [("GCM", 0)], [("GCM", 1)], [("MLP", 1)], [("PWL", 1)],
+    ]  # fmt: skip
+    assert "quantile.csv: 2 of 6 fits are there already" in capsys.readouterr().out
+
+
+def test_curves_are_kept_of_the_figures_seed_only(tmp_path):
+    quantile.run([fit(seed=1)], curves=tmp_path)
+    quantile.run([fit("tuning")], curves=tmp_path)
+    assert not [*tmp_path.iterdir()]
+    (scores,) = quantile.run([fit()], curves=tmp_path)
+    assert [scores] == [each | {"seconds": scores["seconds"]} for each in quantile.run([fit()])]
     curves = pd.read_csv(tmp_path / "MLP.csv")
     assert curves["method"].unique().tolist() == ["MLP"]
     assert [*zip(curves["step"], curves["r"], strict=True)] == [

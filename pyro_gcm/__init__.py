@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         report,
         sampling,
     )
+    from pyro_gcm._threads import one_thread
     from pyro_gcm.arviz_export import to_arviz
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
@@ -78,6 +79,7 @@ __all__ = [
     "load",
     "models",
     "nets",
+    "one_thread",
     "plots",
     "render_model",
     "report",
@@ -99,6 +101,7 @@ _HOMES = {
     "fit": "inference",
     "fit_members": "members",
     "load": "io",
+    "one_thread": "_threads",
     "render_model": "diagnostics",
     "save": "io",
     "to_arviz": "arviz_export",

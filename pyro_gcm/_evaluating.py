@@ -11,6 +11,7 @@ from torch import nn
 
 from pyro_gcm._interrupts import shielded
 from pyro_gcm._process_state import exclusively
+from pyro_gcm._threads import one_thread
 
 _changed = threading.Condition(threading.Lock())
 #: How many are inside `evaluating` with a part that was in training mode, by its id.
@@ -23,13 +24,13 @@ _trained: dict[int, set[int]] = {}
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Dropout and batch norm as after training inside, every part's own mode again after.
+    """On one thread; dropout and batch norm as after training, every part's own mode again after.
 
     The modes come back when the last thread that is inside leaves. A prediction with a model that
     another thread trains runs between two of its steps.
     """
     parts, used, this = list(module.modules()), list[nn.Module](), object()
-    with shielded(), _between_steps(parts):
+    with shielded(), one_thread(), _between_steps(parts):
         try:
             with _changed:
                 _predicting[this] = threading.get_ident(), parts

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._options import a_model, checks, flag, seed_of
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, positive_int
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.sampling import PosteriorDraws
@@ -27,6 +28,7 @@ _DIMENSIONS = {
 
 
 @checks(model=a_model, progress=flag)
+@one_thread()
 def to_arviz(
     model: Predictions,
     x: ArrayLike,

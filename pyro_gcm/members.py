@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from pyro_gcm._options import seed_of
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
@@ -93,6 +94,7 @@ def build_members(
     )
 
 
+@one_thread()
 def fit_members(
     x: ArrayLike,
     r: ArrayLike,
@@ -106,6 +108,7 @@ def fit_members(
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: bool = True,
+    threads: int = 1,
 ) -> FittedMembers:
     """Build and train a GCM of members on rows (x, r, y) in the units of the data.
 
@@ -118,6 +121,7 @@ def fit_members(
         so for 100 to 20,000 rows: with more, the default number of epochs does not overfit.
     :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
         "education=1", "education=2", ... (`nets.TabularFeatures`).
+    :param threads: of torch, see `fit`.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
 
     >>> import torch
@@ -139,12 +143,12 @@ def fit_members(
         rows = int(checked_weights(sample_weight, rows).count_nonzero())
     of_table = MemberSettings.for_times if response == "survival" else MemberSettings.for_table
     settings = settings or of_table(rows, x_dim, r_dim)
-    options: Any = {"seed": seed, "device": device, "progress": progress, "elbo": settings.bound}
+    options: Any = {"seed": seed, "device": device, "progress": progress, "threads": threads}
     parts: Any = {"response": response, "ordered": ordered, "seed": seed}
 
     def train(settings: MemberSettings, **more: Any) -> tuple[GCM, FitResult]:
         model = build_members(settings, x_dim, r_dim, **parts)
-        chosen = {**settings.training(model)._asdict(), **options, **more}
+        chosen = {**settings.training(model)._asdict(), "elbo": settings.bound, **options, **more}
         return model, fit(model, x, r, y, sample_weight=sample_weight, **chosen)
 
     search = None

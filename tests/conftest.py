@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,6 @@ import pytest
 
 # `--doctest-modules` would import every conftest.py a second time, under the same name.
 collect_ignore_glob = ["*conftest.py"]
-
-# Set before torch is imported, for the workers and for the programs that tests start.
-for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")
 
 #: More workers than this cost more in imports than they save.
 MOST_WORKERS = 8
@@ -77,6 +72,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     import joblib
 
     return min(int(joblib.cpu_count()), MOST_WORKERS)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread_a_process() -> None:
+    """torch's threads would wait for the other workers, which have the other cores.
+
+    The library does so by itself. This is for what tests compute, and is no variable of the
+    environment, so that the programs that tests start have the number that they have for users.
+    """
+    import torch
+
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

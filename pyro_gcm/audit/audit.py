@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 
 from pyro_gcm._options import flag, seed_of
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import (
     ArrayLike,
     as_tensor,
@@ -21,12 +21,14 @@ from pyro_gcm._validation import (
     same_rows,
     shown,
 )
+from pyro_gcm._warn import warn_user
 from pyro_gcm.audit.pairs import Space
 from pyro_gcm.audit.predictors import Array, as_predictor, evaluating
 from pyro_gcm.audit.result import MonotonicityAudit
 from pyro_gcm.audit.searches import SEARCHES, Searches
 
 
+@one_thread()
 def audit_monotonicity(
     predictor: Any,
     x: ArrayLike,
@@ -170,11 +172,10 @@ def _warn_of_small_units(run: Searches) -> None:
     drop = max(tally.largest_drop for tally in run.tallies)
     span = run.highest - run.lowest
     if run.tolerance * size < drop <= run.tolerance and span < 1e3 * run.tolerance:
-        warnings.warn(
+        warn_user(
             f"predictions range from {run.lowest:.3g} to {run.highest:.3g} and decrease by up to "
             f"{drop:.3g}, which the tolerance of {run.tolerance:.2g} counts as rounding: use "
-            "larger units, or pass a smaller tolerance",
-            stacklevel=3,
+            "larger units, or pass a smaller tolerance"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
@@ -15,6 +16,7 @@ from pyro_gcm.audit.result import MonotonicityAudit
 Array = npt.NDArray[np.float64]
 
 
+@one_thread()
 def audit_table(
     predictor: Any,
     X: Any,

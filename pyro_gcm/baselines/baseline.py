@@ -11,6 +11,7 @@ from torch.nn import functional
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._options import flag
 from pyro_gcm._standardizer import Standardizer
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import (
     ArrayLike,
     columns_of_units,
@@ -122,6 +123,7 @@ class Baseline(nn.Module):
             return functional.mse_loss(score, y)
         return pinball_loss(score, level.to(score.dtype), y)
 
+    @one_thread()
     @torch.no_grad()
     def predict(self, x: ArrayLike, r: ArrayLike) -> Tensor:
         """Pr(y = 1), the mean, or the quantile at level r[:, 0], [B], in the units of y.
@@ -138,6 +140,7 @@ class Baseline(nn.Module):
         with evaluating(self):
             return self._response(self(x, r)).to(device)
 
+    @one_thread()
     @torch.no_grad()
     def surface(self, x: ArrayLike, revenues: ArrayLike, *, cached: bool = True) -> Tensor:
         """Predictions [B, R] for x [B, x_dim] at every row of `revenues` [R, r_dim].

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pyro_gcm._evaluating import in_training
 from pyro_gcm._options import flag
+from pyro_gcm._threads import one_thread, torch_threads
 from pyro_gcm._validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import (
@@ -21,6 +22,7 @@ from pyro_gcm.training import (
 )
 
 
+@one_thread()
 def fit(
     model: Baseline,
     x: ArrayLike,
@@ -36,9 +38,9 @@ def fit(
     :param x: [n, x_dim]; `r`: [n, r_dim]; `y`: [n], 0 or 1 if the response is binary.
     :param standardize: whether to learn the units of x, r and y from the training rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, validation,
-        patience, seed, device, progress, checkpoint, checkpoint_every and callback, with the
-        meaning and the defaults that they have in `pyro_gcm.fit`. The same seed gives the same rows
-        in the same order.
+        patience, seed, device, progress, checkpoint, checkpoint_every, callback and threads, with
+        the meaning and the defaults that they have in `pyro_gcm.fit`. The same seed gives the same
+        rows in the same order.
     :returns: the history of `model.loss`, a mean over rows with y in standardised units.
     :raises TypeError: if the model is not a baseline, or an option has a wrong type.
     :raises ValueError: for wrong shapes, values or options, before training starts.
@@ -50,7 +52,7 @@ def fit(
     given = TrainingOptions(**options)
     order = torch.Generator().manual_seed(given.seed)
     parts = given.parts(len(data[0]), order)
-    with in_training(model):
+    with in_training(model), torch_threads(given.threads):
         model.to(given.target)
         parameters = dict(model.named_parameters())
         identity = {"model": described(model)}

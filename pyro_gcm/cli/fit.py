@@ -112,6 +112,14 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or another device of torch.")] = (
         "auto"
     ),
+    threads: Annotated[
+        int,
+        typer.Option(
+            parser=whole(1),
+            metavar="NUMBER",
+            help="Threads of the training: more than one helps large batches on idle cores.",
+        ),
+    ] = 1,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a model that was saved in the folder.")
     ] = False,
@@ -169,6 +177,7 @@ def fit(
         bootstrap=bootstrap,
         random_state=seed,
         device=device,
+        threads=threads,
         verbose=not quiet,
     )
     output.note(f"fitting a {type(estimator).__name__} to {len(train)} rows")

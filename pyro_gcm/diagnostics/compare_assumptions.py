@@ -14,6 +14,7 @@ import torch
 from tqdm.auto import tqdm
 
 from pyro_gcm._options import checks, flag, mapping, seed_of, text
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import as_tensor, matrix, one_of, positive_int, same_rows, shown, vector
 from pyro_gcm.inference import fit
 from pyro_gcm.models import GCM, IGCM
@@ -54,6 +55,7 @@ class AssumptionComparison:
 
 
 @checks(response=text, strict=mapping, implicit=mapping, progress=flag)
+@one_thread()
 def compare_assumptions(
     data: Any,
     *,

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._options import a_model, checks, flag, seed_of, text
 from pyro_gcm._process_state import Randomness
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, checked_data, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.training_pair import TrainingPair
@@ -25,6 +26,7 @@ from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_
 
 
 @checks(model=a_model, objective=text, progress=flag)
+@one_thread()
 def importance_diagnostics(
     model: OrderEventModel,
     x: ArrayLike,
@@ -74,6 +76,7 @@ def importance_diagnostics(
 
 
 @checks(model=a_model, objective=text, progress=flag)
+@one_thread()
 def bound_by_particles(
     model: OrderEventModel,
     x: ArrayLike,

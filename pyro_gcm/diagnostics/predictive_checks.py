@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import (
     ArrayLike,
     as_tensor,
@@ -32,6 +33,7 @@ STATISTICS: dict[str, Statistic] = {
 }
 
 
+@one_thread()
 def reliability_curve(
     probability: ArrayLike, y: ArrayLike, bins: int = 10, strategy: str = "quantile"
 ) -> pd.DataFrame:
@@ -75,6 +77,7 @@ def reliability_curve(
     return curve.reset_index(drop=True)
 
 
+@one_thread()
 def predictive_check(
     replicated: ArrayLike,
     y: ArrayLike,

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._interrupts import shielded
 from pyro_gcm._options import a_model, checks, flag, seed_of
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.models.predictions import Predictions
@@ -81,6 +82,7 @@ class SBCResult:
 
 
 @checks(model=a_model, progress=flag)
+@one_thread()
 def simulation_based_calibration(
     model: Predictions,
     x: ArrayLike | None = None,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._options import number, share
 from pyro_gcm._recipe import register
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, kind, matrix, positive_int, same_rows
 from pyro_gcm.encoders.boosted_score import BoostedScore
 
@@ -91,6 +92,7 @@ class Boosted:
         covariates = self.score.columns(x, None)[0] if self.score.role == "covariate" else x
         return self.model.cost(covariates, **options)
 
+    @one_thread()
     def surface(self, x: ArrayLike, revenues: ArrayLike, **options: Any) -> Tensor:
         """Predictions [B, R] for every row of x [B, x_dim] at every row of revenues [R, r_dim].
 
@@ -100,6 +102,7 @@ class Boosted:
         grids = self._grids(x, revenues)
         return torch.cat([self.model.surface(*grid, **options) for grid in grids])
 
+    @one_thread()
     def surface_draws(self, x: ArrayLike, revenues: ArrayLike, **options: Any) -> Any:
         """The predictions behind `surface` before they are averaged over the draws of z."""
         parts = [self.model.surface_draws(*g, **options) for g in self._grids(x, revenues)]
@@ -108,6 +111,7 @@ class Boosted:
             torch.cat(values, 1), None if weights[0] is None else torch.cat(weights, 1)
         )
 
+    @one_thread()
     def required_revenue(
         self,
         x: ArrayLike,

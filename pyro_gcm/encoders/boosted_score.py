@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from pyro_gcm._options import flag, seed_of
 from pyro_gcm._recipe import register
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import (
     ArrayLike,
     as_tensor,
@@ -92,6 +93,7 @@ class BoostedScore:
         #: Trees of each booster that the score has, at most; set by `fit`.
         self.trees = 0
 
+    @one_thread()
     def fit(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
         """Train the boosters, and return the scores of rows by the booster that has not seen them.
 
@@ -132,6 +134,7 @@ class BoostedScore:
         self.boosters = boosters
         return out_of_fold(self.trees).to(device_of(x, r))
 
+    @one_thread()
     def score(self, x: ArrayLike, r: ArrayLike | None = None) -> Tensor:
         """The mean of the boosters' scores for new rows.
 
@@ -153,6 +156,7 @@ class BoostedScore:
         mean = sum(scores[1:], start=scores[0]) / len(scores)
         return torch.from_numpy(mean).to(device_of(x, r))
 
+    @one_thread()
     def columns(
         self, x: ArrayLike, r: ArrayLike, scores: ArrayLike | None = None
     ) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from pyro_gcm._options import flag
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import positive_int
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
@@ -41,12 +43,20 @@ class MonotoneEstimator(BaseEstimator):
     warm_start: bool
     random_state: Any
     device: Any
+    threads: Any
     verbose: Any
     encoding_: TableEncoding
     model_: Any
     bootstrap_models_: list[Any]
     n_iter_: int
     training_: dict[str, float]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Every public method of a subclass runs on one thread of torch."""
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, one_thread()(method))
 
     def _recipe(
         self, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
@@ -101,7 +111,8 @@ class MonotoneEstimator(BaseEstimator):
         count_of = len(y) if weights is None else int(weights.count_nonzero())
         recipe = self._recipe(count_of, x.shape[1], r.shape[1], encoding.ordered)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        common: Any = {"device": self.device, "progress": bool(self.verbose)}
+        common: Any = {name: getattr(self, name) for name in ("device", "threads")}
+        common["progress"] = bool(self.verbose)
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
         model, result = trained(recipe, rows, seed=seed, before=before[0], **common)
         epochs, samples = len(result.rows), []
@@ -170,6 +181,7 @@ class MonotoneEstimator(BaseEstimator):
         """Predictions [n] of the model, or of another one."""
         return _numbers((self.model_ if model is None else model).predict(x, r))
 
+    @one_thread()
     def predict_bands(self, X: Any, level: float = 0.9) -> Bands:
         """Bands around the predictions: Pr(y = 1), or the mean of y.
 

@@ -36,6 +36,7 @@ class GCMOptions(Answers, Saved):
         warm_start: bool = False,
         random_state: Any = 0,
         device: str = "auto",
+        threads: int = 1,
         verbose: bool = False,
     ) -> None:
         self.monotonic_cst = monotonic_cst
@@ -54,6 +55,7 @@ class GCMOptions(Answers, Saved):
         self.warm_start = warm_start
         self.random_state = random_state
         self.device = device
+        self.threads = threads
         self.verbose = verbose
 
     def _recipe(
@@ -105,6 +107,7 @@ class GCMRegressor(DistributionOutcome, GCMOptions):
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
+    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
@@ -141,6 +144,7 @@ class GCMRegressor(DistributionOutcome, GCMOptions):
         warm_start: bool = False,
         random_state: Any = 0,
         device: str = "auto",
+        threads: int = 1,
         verbose: bool = False,
     ) -> None:
         super().__init__(
@@ -160,6 +164,7 @@ class GCMRegressor(DistributionOutcome, GCMOptions):
             warm_start=warm_start,
             random_state=random_state,
             device=device,
+            threads=threads,
             verbose=verbose,
         )
         self.response = response
@@ -204,6 +209,7 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
+    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
@@ -238,6 +244,7 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
         warm_start: bool = False,
         random_state: Any = 0,
         device: str = "auto",
+        threads: int = 1,
         verbose: bool = False,
     ) -> None:
         super().__init__(
@@ -257,6 +264,7 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
             warm_start=warm_start,
             random_state=random_state,
             device=device,
+            threads=threads,
             verbose=verbose,
         )
         self.class_weight = class_weight

@@ -31,6 +31,7 @@ class IGCMOptions(Saved):
         warm_start: bool = False,
         random_state: Any = 0,
         device: str = "auto",
+        threads: int = 1,
         verbose: bool = False,
     ) -> None:
         self.monotonic_cst = monotonic_cst
@@ -46,6 +47,7 @@ class IGCMOptions(Saved):
         self.warm_start = warm_start
         self.random_state = random_state
         self.device = device
+        self.threads = threads
         self.verbose = verbose
 
     def _recipe(
@@ -85,6 +87,7 @@ class IGCMRegressor(RealOutcome, IGCMOptions):
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
+    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
@@ -132,6 +135,7 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
+    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
@@ -163,6 +167,7 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
         warm_start: bool = False,
         random_state: Any = 0,
         device: str = "auto",
+        threads: int = 1,
         verbose: bool = False,
     ) -> None:
         super().__init__(
@@ -179,6 +184,7 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
             warm_start=warm_start,
             random_state=random_state,
             device=device,
+            threads=threads,
             verbose=verbose,
         )
         self.class_weight = class_weight

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm._validation import kind, shown
+from pyro_gcm._warn import warn_user
 
 Labels = npt.NDArray[Any]
 
@@ -77,8 +77,7 @@ def _warn_of_text(y: Any) -> None:
     if labels.ndim == 1 and len(labels) and isinstance(labels[0], str):
         found = sorted({str(label) for label in labels.tolist()})
         if len(found) > 2:
-            warnings.warn(
+            warn_user(
                 f"y has text without an order, and its labels are taken in sorted order, "
-                f"{found[:9]}: pass levels=, or an ordered categorical type",
-                stacklevel=4,
+                f"{found[:9]}: pass levels=, or an ordered categorical type"
             )

@@ -64,6 +64,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
     :param random_state: seed, or a `RandomState` of numpy.
     :param device: "auto" (CUDA where there is one), or a torch device.
+    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
     :param verbose: whether training shows its progress.
 
     After `fit`: `classes_`, the levels in their order; `model_`, a `GCM` whose x and r are those of
@@ -104,6 +105,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
         warm_start: bool = False,
         random_state: Any = 0,
         device: str = "auto",
+        threads: int = 1,
         verbose: bool = False,
     ) -> None:
         super().__init__(
@@ -123,6 +125,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
             warm_start=warm_start,
             random_state=random_state,
             device=device,
+            threads=threads,
             verbose=verbose,
         )
         self.levels = levels

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyro_gcm._options import share, texts
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
 from pyro_gcm.estimators.batches import as_frame, in_kind_of
 from pyro_gcm.estimators.outputs import (
@@ -105,6 +106,7 @@ class Scorer:
         names = {"f": "double", "b": "boolean", "i": "bigint", "O": "string"}
         return ", ".join(f"`{name}` {names[kind.kind]}" for name, kind in self.kinds.items())
 
+    @one_thread()
     def __call__(self, batch: Any) -> Any:
         """The predictions for a batch of n rows, in its kind: n rows in the same order.
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._options import flag, mapping, path_of
 from pyro_gcm._process_state import exclusively
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
 from pyro_gcm.files import strict_json
 from pyro_gcm.files.folder import DamagedFolder, read_folder, write_folder
@@ -23,6 +24,7 @@ CARD, WEIGHTS = "card.json", "weights.safetensors"
 Factories = Mapping[str, Callable[[], Any]]
 
 
+@one_thread()
 def save(
     model_or_estimator: Any,
     folder: str | Path,
@@ -86,6 +88,7 @@ def save(
     return write_folder(folder, files, overwrite=overwrite)
 
 
+@one_thread()
 def load(
     folder: str | Path,
     *,

@@ -12,6 +12,7 @@ from torch import Tensor
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._options import seed_of
 from pyro_gcm._process_state import Randomness
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, checked_data
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.base import OrderEventModel
@@ -25,6 +26,7 @@ from pyro_gcm.sampling.posterior import PosteriorDraws
 class Posteriors(OrderEventModel):
     """A model with the draws of its sites."""
 
+    @one_thread()
     @torch.no_grad()
     def simulate(
         self,

@@ -48,7 +48,7 @@ def _evaluated(method: Method, products: Callable[[], AbstractContextManager[Any
         for r in others:
             check_names("r", r, known.get("r"))
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        with shielded(), torch.no_grad(), evaluating(self), products():
+        with shielded(), evaluating(self), torch.no_grad(), products():
             result = method(self, x, *args, **kwargs)
         if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
             return result.to(home)

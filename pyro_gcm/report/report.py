@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyro_gcm._options import flag, path_of, seed_of, share, text_or_none
+from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import kind, positive_int, shown
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.event_times import event_times
@@ -55,6 +56,7 @@ class WrittenReport:
     audit: MonotonicityAudit | None
 
 
+@one_thread()
 def write_report(
     estimator: Any,
     X: Any,

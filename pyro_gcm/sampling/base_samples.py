@@ -21,7 +21,6 @@ from torch.overrides import TorchFunctionMode
 from pyro_gcm._interrupts import interruption_point
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._warn import warn_user
-from pyro_gcm.sampling.one_thread import one_thread
 
 #: Rows of x, or of revenues, that make a block; shorter blocks are padded. A multiple of what a
 #: processor's widest vectors hold, so that no number is computed by itself at the end of a tensor.
@@ -189,7 +188,7 @@ class BatchInvariantProducts(TorchFunctionMode):
     than the rows between, and round differently; columns of zeros put the rows of
     `torch.nn.functional.linear` 64-byte steps apart. The kernel may depend on the number of rows as
     well, so that without gradients the blocks of `linear` and `matmul` are multiplied one by one.
-    It depends on the number of threads, too: products, and they alone, run on one.
+    It depends on the number of threads, too: predictions run on one.
     """
 
     def __torch_function__(
@@ -198,8 +197,7 @@ class BatchInvariantProducts(TorchFunctionMode):
         """Takes products of rows and a matrix apart; passes everything else on."""
         if func not in _PRODUCTS:
             return func(*args, **(kwargs or {}))
-        with one_thread():
-            return _product(func, args, kwargs or {})
+        return _product(func, args, kwargs or {})
 
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__}

@@ -53,11 +53,13 @@ class TrainingOptions:
     checkpoint_every: float = 300.0
     callback: Callable[[int], None] | None = None
     held_out: int = 0
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Check every option."""
         self.epochs = positive_int("epochs", self.epochs)
         self.batch_size = positive_int("batch_size", self.batch_size)
+        self.threads = positive_int("threads", self.threads)
         share = isinstance(self.validation, int | float) and not isinstance(self.validation, bool)
         if not share or not 0.0 <= self.validation < 1.0:
             raise ValueError(f"validation must be a share in [0, 1), got {shown(self.validation)}")

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import torch
+
+from pyro_gcm import one_thread
 
 #: Runs of every side before the clock starts: caches fill, lazy imports happen.
 WARM_UP = 3
@@ -25,18 +26,14 @@ def paired(
 
     :param clock: the CPU time of the process by default, since others run on the machine.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     seconds: dict[str, list[float]] = {name: [] for name in sides}
-    try:
+    with one_thread():
         for repeat in range(-warm_up, repeats):
             for name, call in sides.items():
                 start = clock()
                 call()
                 if repeat >= 0:
                     seconds[name].append(clock() - start)
-    finally:
-        torch.set_num_threads(threads)
     return seconds
 
 

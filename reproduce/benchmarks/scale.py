@@ -121,7 +121,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reproduce.benchmarks.scale")
     parser.add_argument("--rows", type=positive_count, default=60_000)
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
     training, predicting = [], []
     print("columns  members  fit, us a row  predict, us a row")
     for columns, members in SIZES:

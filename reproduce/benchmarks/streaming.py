@@ -155,7 +155,6 @@ def main() -> None:
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child is not None:
-        torch.set_num_threads(1)
         part, *paths = arguments.child
         if part == "train":
             train(*map(Path, paths))

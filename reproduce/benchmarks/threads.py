@@ -40,11 +40,11 @@ Seconds = dict[str, tuple[float, float]]
 
 
 @contextmanager
-def neighbours(count: int) -> Iterator[None]:
+def neighbours(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Inside, so many other processes take a core each."""
     others = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(count)]
     try:
-        yield
+        yield others
     finally:
         for other in others:
             other.kill()

@@ -16,6 +16,7 @@ from reproduce.benchmarks import (
     members,
     scale,
     streaming,
+    threads,
     training_step,
     workers,
 )
@@ -121,6 +122,36 @@ def test_streaming_goes_on_after_a_kill(
     printed = capsys.readouterr().out
     assert "the weights are bit-equal" in printed
     assert "predict: 50,000 rows" in printed
+
+
+def test_neighbours_are_busy_inside_and_end_with_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), threads.neighbours(2) as others:  # noqa: PT012
+        assert [other.poll() for other in others] == [None, None]
+        raise ZeroDivisionError
+    assert all(other.poll() is not None for other in others)
+
+
+def test_threads_by_batch_has_a_line_for_each_size_and_kind(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = ["--sizes", "8", "16", "--widths", "4", "--steps", "2", "--repeats", "1"]
+    monkeypatch.setattr(sys, "argv", ["threads", "--batches", *small])
+    threads.main()
+    cells = [line.split("|") for line in capsys.readouterr().out.splitlines()[1:]]
+    found = [(int(batch), what.strip()) for batch, _, what, *_ in cells]
+    assert found == [(size, what) for size in (8, 16) for what in ("GCM", "members")]
+
+
+@pytest.mark.long(keep=0)
+def test_threads_has_a_line_for_each_piece_of_work_beside_a_neighbour(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = ["--rows", "200", "--epochs", "1", "--predictions", "10", "--repeats", "1"]
+    monkeypatch.setattr(sys, "argv", ["threads", "--neighbours", "1", *small])
+    threads.main()
+    lines = capfd.readouterr().out.splitlines()[1:]
+    assert [line.count("(") for line in lines] == [2, 2, 2, 3, 2]
+    assert all(line.startswith("1 busy") for line in lines)
 
 
 @pytest.mark.long(keep=0)

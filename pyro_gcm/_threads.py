@@ -33,8 +33,7 @@ def one_thread() -> Iterator[None]:
     torch takes all cores by default. `fit`, predictions, posteriors, estimators, audits and reports
     of this library run on one thread without being told: on the small tensors of its models more of
     them gain little, and where other programs have a core they cost many times as much. Pyro's own
-    SVI, NUTS and Predictive run outside of them, with torch's default, and are as much faster
-    inside of this.
+    SVI, NUTS and Predictive keep torch's default: this is for them.
 
     Uses may be nested, and each thread of Python has a number of its own. One that uses torch for
     the first time, and not inside, while another one is inside keeps the number that it has there.
@@ -54,7 +53,12 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """The same for another number of threads."""
+    """The same for another number of threads.
+
+    Code of the user runs inside, so that interrupts are not held back (`_interrupts.shielded`). If
+    one comes just where a `with` statement begins or ends, the number is put back when the
+    traceback is dropped, which closes this generator.
+    """
     if _here.seen and torch.get_num_threads() == count:
         yield
         return

@@ -136,7 +136,7 @@ def fit(
     :param threads: of torch in the training, whose numbers differ by rounding. More than one helps
         on idle cores alone, and little where the batches are small: members on Adult took 1.50 s
         in place of 1.81 on two cores, at 1.65 times the CPU time, and 83.5 s in place of 4.7 beside
-        another program. `python -m reproduce.benchmarks.threads --batches` measures it by batch and
+        other programs. `python -m reproduce.benchmarks.threads --batches` measures it by batch and
         width. A checkpoint may go on with another number.
     :raises TypeError: for what is no such model, and options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.

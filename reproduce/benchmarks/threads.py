@@ -67,7 +67,8 @@ def seconds(count: int, epochs: int, predictions: int) -> Seconds:
     :param count: rows of the fits and of each of as many steps of SVI as there are `epochs`.
     """
     from pyro.infer import SVI, Trace_ELBO
-    from pyro.optim import Adam
+    from pyro.optim import PyroOptim
+    from torch.optim import Adam
 
     from pyro_gcm import GCM, fit, fit_members, one_thread
     from pyro_gcm.inference import conditional
@@ -79,7 +80,7 @@ def seconds(count: int, epochs: int, predictions: int) -> Seconds:
     model = GCM(X_DIM, R_DIM)
     fit(model, *(column[:300] for column in data), epochs=1, **options)  # loads what is loaded once
     bound = Trace_ELBO(max_plate_nesting=1)
-    svi = SVI(conditional(model.model), model.guide, Adam({"lr": 1e-3}), bound)
+    svi = SVI(conditional(model.model), model.guide, PyroOptim(Adam, {"lr": 1e-3}), bound)
 
     def steps(inside: Any) -> None:
         with inside():

@@ -119,20 +119,10 @@ def test_plain_forms_have_the_papers_costs_and_alternatives_three_each(method, s
 
 
 @pytest.mark.parametrize("method", ["MLP", "GCM"])
-def test_a_diverged_fit_is_told_from_other_errors(method, monkeypatch):
-    rows = toy("continuous")
+def test_a_fit_that_diverges_is_told(method):
     more = {**settings(method, epochs=3, learning_rate=1e30), "optimizer": "sgd"}
     with pytest.raises(Diverged, match="the loss is"):
-        train(method, rows, more, 0)
-
-    def fails(*rows, **options):
-        raise RuntimeError("no gradient reached ['a'] in the first step")
-
-    for module in (baselines, pyro_gcm):
-        monkeypatch.setattr(module, "fit", fails)
-    with pytest.raises(RuntimeError, match="no gradient") as raised:
-        train(method, rows, more, 0)
-    assert not isinstance(raised.value, Diverged)
+        train(method, toy("continuous"), more, 0)
 
 
 def test_what_a_method_is_cannot_be_overruled():

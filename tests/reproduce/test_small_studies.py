@@ -10,13 +10,11 @@ import pytest
 import torch
 from toys import REAL, load_as, options, table, toy
 
-from pyro_gcm.training import Diverged
 from reproduce import (
     ablation,
     checks,
     datasets,
     open_track,
-    public,
     published,
     released,
     runs,
@@ -196,13 +194,13 @@ def test_a_quick_run_does_not_replace_a_table_of_more(monkeypatch, tmp_path):
     assert len(runs.read_results(tmp_path / "timing.csv")) == 1
 
 
-def timed(**milliseconds):
-    """Times of `method__way` for one revenue."""
+def timed(revenues=1, **milliseconds):
+    """Times of `method__way` for a number of revenues."""
     parts = []
     for side, ms in milliseconds.items():
         method, way = side.split("__")
-        more = {"settings": json.dumps({"revenues": 1, "rows": 64, "x": way.replace("_", " ")})}
-        parts.append(table({(method, "ms per batch"): [ms]}, **more))
+        settings = json.dumps({"revenues": revenues, "rows": 64, "x": way.replace("_", " ")})
+        parts.append(table({(method, "ms per batch"): [ms]}, settings=settings))
     return pd.concat(parts)
 
 
@@ -218,16 +216,10 @@ def test_the_times_of_the_paper_stand_below_ours():
 
 
 def test_gcm_is_faster_from_the_revenues_on_that_the_table_says():
-    rows = [
-        {"settings": json.dumps({"revenues": count, "x": way}), "value": ms * count**power}
-        for ms, way, power in ((1.0, "one by one", 1.0), (1.0, "at once", 0.1))
-        for count in (1, 2, 4, 16)
-    ]
-    mm = pd.DataFrame(rows).assign(method="MM", device="cpu")
-    gcm = mm[mm["settings"].str.contains("at once")].assign(method="GCM")
-    gcm = gcm.assign(value=3.0 * gcm["value"])
-    gcm["settings"] = gcm["settings"].str.replace("at once", "cached")
-    every = pd.concat([mm, gcm])
+    every = pd.concat(
+        timed(n, MM__one_by_one=n, MM__at_once=n**0.1, GCM__cached=3.0 * n**0.1)
+        for n in (1, 2, 4, 16)
+    )
     assert timing.faster(every, "one by one") == "MM from R = 4 on"
     assert timing.faster(every, "at once") == "MM never"
     paper = "MM from R = 32 on, CMNN from R = 8 on, PWL from R = 64 on"
@@ -313,21 +305,12 @@ def test_a_booster_is_one_with_a_normal_error_of_rows_it_did_not_see(monkeypatch
     assert scores["log score"] == pytest.approx(float(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize("module", [public, open_track])
-def test_a_method_may_see_the_logarithms_of_the_covariates(module, monkeypatch):
-    table, given = toy(), []
-    load_as(monkeypatch, lambda name, variant: table)
-
-    def train(method, rows, *arguments, **options):
-        given.append(rows.x)
-        raise Diverged  # there is nothing more to see
-
-    monkeypatch.setattr(module, "train", train)
-    method = "GCM ensemble" if module is open_track else "GCM"
-    for form in ("raw", "signed log"):
-        module.run(open_fit(method, covariates=form))
-    raw, logs = given
+def test_a_method_may_see_the_logarithms_of_the_covariates(monkeypatch):
+    load_as(monkeypatch, lambda name, variant: toy())
+    raw, logs = (
+        tasks.rows_of_fit(open_fit(covariates=form))[0].x for form in ("raw", "signed log")
+    )
     assert (raw < 0.0).any()
     torch.testing.assert_close(logs.sign() * (logs.abs().exp() - 1.0), raw)
     with pytest.raises(ValueError, match=r"covariates must be 'raw' or 'signed log', got 'log'"):
-        module.run(open_fit(method, covariates="log"))
+        tasks.rows_of_fit(open_fit(covariates="log"))

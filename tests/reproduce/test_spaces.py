@@ -21,7 +21,9 @@ CASES = [
 ]
 
 
-@pytest.mark.long(keep=("GCM-continuous", "LightGBM-binary", "HistGradientBoosting-continuous"))
+@pytest.mark.long(
+    keep=("Members, default-continuous", "LightGBM-binary", "HistGradientBoosting-continuous")
+)
 @pytest.mark.parametrize(("method", "response"), CASES)
 def test_every_method_has_its_default_in_the_space_and_stops_early(method, response):
     import optuna

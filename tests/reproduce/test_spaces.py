@@ -40,10 +40,10 @@ def test_every_method_has_its_default_in_the_space_and_stops_early(method, respo
         assert trial.params == entry.default  # and no warning that it is out of range
     faster = {} if entry.density else {"learning_rate": 0.3}
     settings = json.loads(as_json({**entry.default, **faster}))
-    dataset = toy(rows=300, response=response)
+    dataset = toy(rows=150 if entry.density else 300, response=response)
     rows, stop = (
         Rows(dataset.x[part], dataset.r[part], dataset.y[part], response)
-        for part in (slice(200), slice(200, 300))
+        for part in (slice(-50), slice(-50, None))
     )
     model, rounds = entry.fit(rows, stop, settings, 0)
     assert 1 <= rounds <= 100 if entry.density else 1 < rounds < 300

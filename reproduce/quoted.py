@@ -126,7 +126,7 @@ _MARKS: dict[str, Callable[[str], bool]] = {
     "apart": lambda cell: "†" in cell,
     "marked": lambda cell: "*" in cell.replace("**", ""),
     "ahead": lambda cell: "*" in cell.replace("**", "") and not cell.startswith("-"),
-    "behind": lambda cell: "*" in cell and cell.startswith("-"),
+    "behind": lambda cell: "*" in cell.replace("**", "") and cell.startswith("-"),
 }
 
 
@@ -153,7 +153,7 @@ def which(table: str, mark: str) -> str:
     """The lines of a table that have a mark, and the columns in which they have it."""
     found = _marked(table, mark)
     told = [f"{line} ({', '.join(titles)})" for line, titles in found.items() if titles]
-    return ", ".join(told) or "none"
+    return ", ".join(told) or ("none" if found else NOT_RUN)
 
 
 def named(table: str, mark: str) -> str:

@@ -315,6 +315,7 @@ RATES = pd.concat(
         (lambda: quoted.where("Not run.", "ahead"), "not run"),
         (lambda: quoted.which(MARKED, "behind"), "GCM (COMPAS, Loan (stand-in))"),
         (lambda: quoted.which(MARKED, "best"), "GCM (Adult)"),
+        (lambda: quoted.which("Not run.", "best"), "not run"),
         (lambda: quoted.named(MARKED, "marked"), "MM, GCM"),
         (lambda: quoted.counted(MARKED, "apart"), "1"),
     ],

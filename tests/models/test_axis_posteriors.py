@@ -11,6 +11,7 @@ from pyro_gcm.diagnostics import simulation_based_calibration
 cases = pytest.mark.parametrize("case", CASES)
 
 
+@pytest.mark.filterwarnings("ignore:.*effective sample size")
 @pytest.mark.long(keep=3)
 @cases
 def test_posterior_draws_agree_with_what_was_seen(case: str) -> None:

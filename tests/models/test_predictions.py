@@ -147,14 +147,14 @@ def binary_reference(model: GCM, x: Tensor, r: Tensor, draws: int) -> Tensor:
 
 
 def test_more_samples_change_predictions_little_and_for_the_better() -> None:
-    model = trained(dtype=torch.float64)
+    model = trained(dtype=torch.float64, z_dim=2)
     x, r = rows(30, dtype=torch.float64)
     with torch.no_grad():
         wanted = binary_reference(model, x, r, 2**14)
     assert wanted.std() > 0.1
     errors = {n: (model.predict(x, r, num_samples=n) - wanted).abs() for n in (32, 128, 1024)}
     assert torch.equal(model.predict(x, r), model.predict(x, r, num_samples=128))
-    assert errors[1024].max() < 2e-3
+    assert errors[1024].max() < 1e-3
     assert errors[1024].mean() < 0.5 * errors[128].mean()
     assert errors[128].mean() < 0.5 * errors[32].mean()
     assert errors[128].max() < 0.01

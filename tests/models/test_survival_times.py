@@ -89,7 +89,7 @@ def test_timestamps_keep_their_digits() -> None:
 
 
 def test_the_horizon_is_named_on_the_axis_of_a_plot() -> None:
-    model, (x, r, y) = model_of("survival"), rows("survival", 400)
+    model, (x, r, y) = model_of("survival"), rows("survival", 400, seed=1)
     median = torch.cat([y.lower[y.lower > 0.0], y.upper[~y.is_exact & ~y.upper.isinf()]]).median()
     assert model.response.event_named(None) == f"T <= {median.item():.4g}"
     chosen = GCM(3, 2, response=Survival(horizon=12.0))

@@ -272,10 +272,8 @@ def informative(model: Any, factor: float = 1.8, parts: Sequence[str] = PARTS) -
 
 def predictions(model: Any, data: Rows) -> dict[str, Tensor]:
     """What the weights of a model alone decide."""
-    few, whole = (
-        data.map(lambda column: column[:12]),
-        ~(data.x.isnan().any(1) | data.r.isnan().any(1)),
-    )
+    few = data.map(lambda column: column[:12])
+    whole = ~(data.x.isnan().any(1) | data.r.isnan().any(1))
     x, r = data.x[whole], data.r[whole]
     found = {
         "predict": model.predict(few.x, few.r),

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import saved_estimators
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
 import pyro_gcm
-from pyro_gcm import GCM, IGCM, fit, fit_members
+from pyro_gcm import GCM, IGCM
 from pyro_gcm.estimators import (
     GCMClassifier,
     GCMOrdinal,
@@ -26,46 +27,20 @@ from pyro_gcm.estimators import (
     GCMSurvival,
     IGCMRegressor,
 )
-from pyro_gcm.models.member_settings import MemberSettings
 
 FIXTURES = Path(__file__).with_name("fixtures")
+#: Kinds of models, by the names of their folders.
+MODELS = {
+    "gcm": "sigmoid and laplace costs",  # in float64
+    "igcm": "implicit",
+    "members": "built members, binary",
+}
 
 
-def data() -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of three covariates, two revenues and a binary outcome."""
-    g = torch.Generator().manual_seed(0)
-    x, r = torch.randn(120, 3, generator=g), 50.0 + 10.0 * torch.randn(120, 2, generator=g)
-    score = x[:, 0] + (r - 50.0).sum(1) / 15.0 + torch.randn(120, generator=g)
-    return x, r, (score > 0.0).float()
-
-
-def models() -> dict[str, GCM | IGCM]:
-    """A model of each kind, trained for a few steps."""
-    x, r, y = data()
-    options = {"num_samples": 16, "hidden": 6, "z_dim": 2}
-    gcm = GCM(3, 2, prior="mixture", revenue_map="piecewise_linear", p0="constant", **options)
-    igcm = IGCM(3, 2, response="continuous", guide="amortised", seed=5, name="igcm", **options)
-    settings = MemberSettings(members=3, width=8, bins=4, knots=6, epochs=3)
-    fit(gcm.double(), x, r, y, epochs=3, progress=False)
-    fit(igcm, x, r, 3.0 + 2.0 * y + x[:, 1], epochs=3, progress=False)
-    members = fit_members(x, r, y, settings=settings, early_stopping=False, progress=False).model
-    return {"gcm": gcm, "igcm": igcm, "members": members}
-
-
-def table(rows: int = 90) -> tuple[pd.DataFrame, np.ndarray]:
+def table() -> tuple[pd.DataFrame, np.ndarray]:
     """Named columns of several kinds, with missing values, and yes or no."""
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "income": rng.lognormal(10.0, 1.0, rows),
-            "grade": pd.Categorical(rng.choice(list("ABC"), rows), list("CBA"), ordered=True),
-            "job": rng.choice(["clerk", "färber", "smith"], rows),
-            "owner": rng.random(rows) < 0.5,
-        }
-    )
-    y = np.where(X["income"].to_numpy() > 2e4 * rng.random(rows) * 2, "yes", "no")
-    X.loc[::9, ["income", "job"]] = None
-    return X, y
+    X, y = saved_estimators.table(90)
+    return X[["income", "grade", "job", "owner"]], y.to_numpy()
 
 
 def new_rows() -> pd.DataFrame:
@@ -98,23 +73,20 @@ def estimators() -> dict[str, Any]:
 
 def computed(model: Any, x: Tensor, r: Tensor) -> dict[str, Tensor]:
     """Predictions that are compared."""
-    if isinstance(model, GCMClassifier):
-        draws = model.predict_bands(new_rows()).draws
+    if isinstance(model, GCM | IGCM):
         return {
-            "predict_proba": torch.from_numpy(model.predict_proba(new_rows())),
-            "draws of bands": torch.from_numpy(np.ascontiguousarray(draws)),
+            "predict": model.predict(x, r),
+            "predict with 200 draws": model.predict(x, r, num_samples=200),
+            "surface": model.surface(x[:5], r[:7]),
         }
-    if isinstance(model, GCMOrdinal):
-        return {"predict_proba": torch.from_numpy(model.predict_proba(new_rows()))}
-    if isinstance(model, GCMSurvival):
-        return {"risk": torch.from_numpy(model.predict(new_rows()))}
-    if isinstance(model, IGCMRegressor | GCMRegressor):
-        return {"predict": torch.from_numpy(np.asarray(model.predict(new_rows())))}
-    return {
-        "predict": model.predict(x, r),
-        "predict with 200 draws": model.predict(x, r, num_samples=200),
-        "surface": model.surface(x[:5], r[:7]),
-    }
+    X = new_rows()
+    if isinstance(model, GCMClassifier | GCMOrdinal):
+        found = {"predict_proba": model.predict_proba(X)}
+    else:
+        found = {"risk" if isinstance(model, GCMSurvival) else "predict": model.predict(X)}
+    if isinstance(model, GCMClassifier):
+        found["draws of bands"] = model.predict_bands(X).draws
+    return {key: torch.from_numpy(np.ascontiguousarray(values)) for key, values in found.items()}
 
 
 def main() -> None:
@@ -122,9 +94,14 @@ def main() -> None:
     folder = FIXTURES / pyro_gcm.__version__
     if folder.exists():
         sys.exit(f"{folder} is there: what a version saved stays as it is")
-    x, r, _ = data()
+    sys.path.append(str(Path(__file__).parents[1] / "golden"))
+    from saved_models import model_and_rows
+
+    made = {name: model_and_rows(kind) for name, kind in MODELS.items()}
+    x, r, _ = made["gcm"][1]
     arrays = {"x": x[:20], "r": r[:20]}
-    for name, model in {**models(), **estimators()}.items():
+    models = {name: model for name, (model, _) in made.items()}
+    for name, model in {**models, **estimators()}.items():
         pyro_gcm.save(model, folder / name)
         found = computed(model, arrays["x"], arrays["r"])
         arrays |= {f"{name}: {key}": value.contiguous() for key, value in found.items()}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import pyro_gcm
 from pyro_gcm.estimators import (
     GCMClassifier,
     GCMOrdinal,
@@ -23,6 +21,7 @@ KINDS = {
     "GCMClassifier, bootstrap": (GCMClassifier, {"members": 2, "bootstrap": 2}),
     "GCMClassifier, sampled": (GCMClassifier, {"prior": "conditional"}),
     "GCMRegressor": (GCMRegressor, {"members": 2}),
+    "GCMRegressor, distribution": (GCMRegressor, {"members": 2, "response": "distribution"}),
     "GCMOrdinal": (GCMOrdinal, {"members": 2, "levels": ["no", "yes"]}),
     "GCMSurvival": (GCMSurvival, {"members": 2, "horizon": 3.0}),
     "IGCMClassifier": (IGCMClassifier, {}),
@@ -30,7 +29,7 @@ KINDS = {
 }
 
 
-def table(rows: int = 150) -> tuple[pd.DataFrame, pd.Series]:
+def table(rows: int = 90) -> tuple[pd.DataFrame, pd.Series]:
     """Columns of all kinds, with missing values, and yes or no."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(
@@ -62,24 +61,23 @@ def fitted(name: str) -> Any:
     return kind(monotonic_cst=directions, epochs=2, hidden=8, **options).fit(X, y)
 
 
+#: What a user asks for of all rows, of each kind that has it.
+QUESTIONS = (
+    *("predict", "predict_proba", "predict_cumulative", "predict_median", "predict_interval"),
+    "predict_quantiles",
+)
+
+
 def computed(model: Any) -> dict[str, Any]:
-    """Arrays of numbers that a user sees."""
-    X, _ = table()
+    """Arrays that a user sees."""
+    X = table()[0][:30]
     X.loc[3, "job"] = "never seen"
-    found = {"predict": np.unique(model.predict(X), return_inverse=True)[-1]}
-    if hasattr(model, "predict_proba"):
-        found["predict_proba"] = model.predict_proba(X)
+    found = {name: getattr(model, name)(X) for name in QUESTIONS if hasattr(model, name)}
+    if hasattr(model, "log_prob"):
+        found["log_prob"] = model.log_prob(X, X["debt"])
     if hasattr(model, "predict_survival_function"):
-        found["survival"] = model.predict_survival_function(X[:20], return_array=True)
+        found["survival"] = model.predict_survival_function(X, return_array=True)
     if hasattr(model, "required"):
-        required = model.required(X[:20], "debt", 0.4)
-        found["required"] = required.to_numpy(dtype=float)
-        found["response_curve"] = np.asarray(model.response_curve(X[:20], "debt"), dtype=float)
+        found["required"] = model.required(X, "debt", 0.4)["required"].to_numpy()
+        found["response_curve"] = model.response_curve(X, "debt").to_numpy()
     return found
-
-
-def main(folder: Path, names: list[str]) -> None:
-    """Load every estimator in a folder, and write there what is computed with it."""
-    for name in names:
-        found = computed(pyro_gcm.load(folder / name))
-        np.savez(folder / f"{name}.npz", **found)

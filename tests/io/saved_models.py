@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -48,13 +47,3 @@ def computed(model: pyro_gcm.GCM | pyro_gcm.IGCM, rows: Rows) -> dict[str, Tenso
     for draws in (3, 500):
         found[f"predict with {draws} draws"] = model.predict(x, r, num_samples=draws)
     return found
-
-
-def main(folder: Path, names: list[str]) -> None:
-    """Load every model in a folder, and write there what is computed with it."""
-    from safetensors.torch import save_file
-
-    for name in names:
-        found = computed(pyro_gcm.load(folder / name), model_and_rows(name)[1])
-        contiguous = {key: value.detach().contiguous() for key, value in found.items()}
-        save_file(contiguous, folder / f"{name}.computed")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -28,7 +25,10 @@ def few_rows() -> Any:
         yield
 
 
-@pytest.mark.long(keep=3)
+KEPT = ("GCMClassifier, bootstrap", "GCMRegressor, distribution", "GCMOrdinal", "GCMSurvival")
+
+
+@pytest.mark.long(keep=KEPT)
 @pytest.mark.parametrize("name", KINDS)
 def test_an_estimator_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     model, (X, _) = fitted(name), table()
@@ -40,7 +40,6 @@ def test_an_estimator_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> N
     wanted = computed(model)
     for key, values in computed(loaded).items():
         np.testing.assert_array_equal(values, wanted[key], err_msg=key)
-    assert (loaded.predict(X) == model.predict(X)).all()
     if "members" in KINDS[name][1]:
         mine, theirs = (one.predict_bands(X, 0.8) for one in (model, loaded))
         np.testing.assert_array_equal(mine.draws, theirs.draws)
@@ -50,29 +49,6 @@ def test_an_estimator_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> N
     again = pyro_gcm.save(loaded, tmp_path / "again", metrics={"rows": len(X)})
     for path in folder.iterdir():
         assert (again / path.name).read_bytes() == path.read_bytes()
-
-
-@pytest.mark.long(keep=0)
-def test_another_process_with_other_threads_predicts_the_same_bits(tmp_path: Path) -> None:
-    names = ["GCMClassifier", "IGCMClassifier"]
-    wanted = {}
-    for name in names:
-        model = fitted(name)
-        pyro_gcm.save(model, tmp_path / name)
-        wanted[name] = computed(model)
-    program = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import saved_estimators, pathlib, torch; torch.set_num_threads(3)\n"
-        f"saved_estimators.main(pathlib.Path({str(tmp_path)!r}), {names!r})"
-    )
-    variables = {name: "3" for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    environment = {**os.environ, **variables, "PYTHONWARNINGS": "ignore"}
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
-    for name in names:
-        with np.load(tmp_path / f"{name}.npz") as found:
-            assert set(found) == set(wanted[name])
-            for key in found:
-                np.testing.assert_array_equal(found[key], wanted[name][key], err_msg=key)
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [True, False], [1.0, 2.0], ["a", "bc"]])

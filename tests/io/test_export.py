@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, audit_monotonicity, fit, fit_members
-from pyro_gcm.io.export import export
+from pyro_gcm.io.export import FORMATS, export
+from pyro_gcm.models.member_settings import MemberSettings
 
 Predict = Callable[[Tensor, Tensor], Tensor]
 
@@ -32,14 +33,17 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "categorical": {"prior": "categorical", "cost_family": "laplace"},
     "members with p0": {"prior": "members", "members": 3, "p0": "constant"},
     "learned weights": {"prior": "members", "members": 3, "member_weights": "conditional"},
+    "float64": {"alternatives": 2, "revenue_map": "piecewise_linear"},
 }
 
 
 @cache
 def trained(name: str) -> GCM:
     if name == "members":
-        return fit_members(*rows(), early_stopping=False, progress=False).model
-    model = GCM(5, 3, **OPTIONS[name])
+        settings = MemberSettings(members=3, width=8, bins=4, epochs=3)
+        options = {"early_stopping": False, "progress": False}
+        return fit_members(*rows(), settings=settings, **options).model
+    model = GCM(5, 3, **OPTIONS[name]).to(torch.float64 if name == "float64" else torch.float32)
     options = {"epochs": 3} if model.encoder.members else {"epochs": 3, "num_particles": 4}
     fit(model, *rows(), progress=False, **options)
     return model
@@ -61,7 +65,7 @@ def loaded(path: Path) -> Predict:
     return run
 
 
-def check(model: GCM, predict: Predict, error: float = 1e-6) -> None:
+def check(model: GCM, predict: Predict, error: float) -> None:
     """The numbers of the model, for a row alone and among others, and none that falls."""
     x, r, _ = rows()
     whole = predict(x, r)
@@ -70,38 +74,27 @@ def check(model: GCM, predict: Predict, error: float = 1e-6) -> None:
     for place in (0, 17, 31, 32, 299):
         assert torch.equal(predict(x[place, None], r[place, None]), whole[place, None])
     assert torch.equal(predict(x[5:70], r[5:70]), whole[5:70])
-    options: Any = {"dtype": "float64", "pairs": 3000, "progress": False}
+    options: Any = {"dtype": "float64", "pairs": 600, "progress": False}
     audit = audit_monotonicity(lambda a, b: predict(a.double(), b.double()), x, r, **options)
     assert audit.frame.violations.sum() == 0
 
 
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("name", ["members", "normal costs"])
-def test_exported_program_predicts_as_the_model(name: str, tmp_path: Path) -> None:
-    path = export(trained(name), tmp_path / "deep" / "model.pt2")
-    check(trained(name), loaded(path))
-    assert [p.name for p in path.parent.iterdir()] == ["model.pt2"]
-    assert all(p.requires_grad for p in trained(name).parameters())
+ONNX = ("members", "alternatives", "categorical", "members with p0")
 
 
-@pytest.mark.long(keep=1)
-@pytest.mark.parametrize("name", ["members", *OPTIONS])
-def test_every_kind_of_model_has_a_program(name: str, tmp_path: Path) -> None:
-    check(trained(name), loaded(export(trained(name), tmp_path / "model.pt2")))
-
-
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("name", ["members", "alternatives", "categorical", "members with p0"])
-def test_onnx_predicts_as_the_model(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
-    check(trained(name), loaded(export(trained(name), tmp_path / "model.onnx", format="onnx")))
-
-
-@pytest.mark.long(keep=0)
-def test_float64_agrees_more_closely(tmp_path: Path) -> None:
-    model = GCM(5, 3, alternatives=2, revenue_map="piecewise_linear").double()
-    fit(model, *rows(), epochs=3, num_particles=4, progress=False)
-    check(model, loaded(export(model, tmp_path / "model.pt2")), 1e-13)
+@pytest.mark.long(keep=("members-torch",))
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [*((name, "torch") for name in ("members", *OPTIONS)), *((name, "onnx") for name in ONNX)],
+)
+def test_an_exported_program_predicts_as_the_model(name: str, format: str, tmp_path: Path) -> None:
+    if format == "onnx":
+        pytest.importorskip("onnxscript")
+    model, file = trained(name), tmp_path / "deep" / f"model{FORMATS[format]}"
+    predict = loaded(export(model, file, format=format))
+    check(model, predict, 1e-13 if name == "float64" else 1e-6)
+    assert list(file.parent.iterdir()) == [file]
+    assert all(p.requires_grad for p in model.parameters())
 
 
 @pytest.mark.long(keep=0)

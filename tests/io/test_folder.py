@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 import pyro_gcm
 from pyro_gcm import GCM
@@ -17,8 +16,6 @@ from pyro_gcm.files import folder as folders
 from pyro_gcm.files import strict_json
 from pyro_gcm.files.manifest import manifest_of, sha256
 from pyro_gcm.io import DamagedFolder, read_card
-
-X, R = torch.zeros(3, 2), torch.zeros(3, 1)
 
 
 @pytest.fixture
@@ -123,46 +120,9 @@ def test_no_folder_is_no_damage(tmp_path: Path) -> None:
         pyro_gcm.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["card.json", "manifest.json", "weights.safetensors"])
-@pytest.mark.parametrize("how", ["missing", "longer", "shorter", "changed", "empty", "link"])
-def test_a_damaged_file_is_named_in_one_line(name: str, how: str, saved: Path) -> None:
-    path = saved / name
-    raw = path.read_bytes()
-    if how in ("missing", "link"):
-        path.rename(saved.parent / "elsewhere")
-    if how == "link":
-        path.symlink_to(saved.parent / "elsewhere")
-    changed = {
-        "longer": raw + b"\n",
-        "shorter": raw[:-1],
-        "changed": raw[:-9] + bytes([raw[-9] ^ 1]) + raw[-8:],
-        "empty": b"",
-    }
-    if how in changed:
-        path.write_bytes(changed[how])
-    with pytest.raises(DamagedFolder, match=name.replace(".", r"\.")) as caught:
-        pyro_gcm.load(saved)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-class Bomb:
-    def __reduce__(self) -> Any:
-        return os.abort, ()
-
-
-@pytest.mark.parametrize("name", ["extra.pkl", "weights.pt", ".hidden", "card.json.bak", "folder"])
-def test_a_file_that_was_not_saved_is_refused_and_not_opened(name: str, saved: Path) -> None:
-    if name == "folder":
-        (saved / name).mkdir()
-    else:
-        (saved / name).write_bytes(pickle.dumps(Bomb()))
-    with pytest.raises(DamagedFolder, match=f"{name} is not in the manifest"):
-        pyro_gcm.load(saved)
-
-
 @pytest.mark.parametrize("name", ["weights_safetensors", "card_json", "extra_pkl"])
 def test_a_pickle_under_a_forged_manifest_is_refused_too(name: str, saved: Path) -> None:
-    sealed(saved, **{name: pickle.dumps(Bomb())})
+    sealed(saved, **{name: b"cos\nabort\n(tR."})  # a pickle that ends the process
     with pytest.raises(DamagedFolder, match=name.replace("_", r"\.")):
         pyro_gcm.load(saved)
 
@@ -185,8 +145,6 @@ ENTRY = {"size": 1, "sha256": "0" * 64}
 MANIFESTS = {
     "other digest": (b'{\n "format": 1,\n "files": {},\n "sha256": "0"\n}\n', "SHA-256"),
     "newer": (forged({"format": 2, "files": {}}), "install a newer one"),
-    "no format": (forged({"files": {}}), "format None"),
-    "format as text": (forged({"format": "1", "files": {}}), "format '1'"),
     "boolean": (forged({"format": True, "files": {}}), "format True"),
     "no files": (forged({"format": 1}), "lists no files"),
     "more": (forged({"format": 1, "files": {}, "run": "x"}), "lists no files"),
@@ -214,42 +172,26 @@ def test_a_wrong_manifest_is_refused(kind: str, saved: Path) -> None:
     assert len(str(caught.value).splitlines()) == 1
 
 
-GCM_NODE = {"type": "models.GCM", "arguments": {"x_dim": 2, "r_dim": 1}}
+def gcm(**arguments: Any) -> dict[str, Any]:
+    return {"type": "models.GCM", "arguments": {"x_dim": 2, "r_dim": 1, **arguments}}
+
+
 ARCHITECTURES: dict[str, tuple[Any, str]] = {
     "unknown class": ({"type": "os.system", "arguments": {}}, "no class is registered as"),
-    "unknown estimator": ({"type": "nets.Nothing", "arguments": {}}, "no class is registered as"),
-    "unknown argument": (
-        {**GCM_NODE, "arguments": {"x_dim": 2, "r_dim": 1, "code": "1"}},
-        "GCM has no argument 'code'",
-    ),
-    "missing argument": ({**GCM_NODE, "arguments": {"x_dim": 2}}, "missing"),
-    "wrong argument": ({**GCM_NODE, "arguments": {"x_dim": "2", "r_dim": 1}}, "x_dim must be"),
-    "other sizes": (
-        {**GCM_NODE, "arguments": {"x_dim": 3, "r_dim": 1}},
-        r"shape \(16, 2\), but",
-    ),
-    "more tensors": (
-        {**GCM_NODE, "arguments": {"x_dim": 2, "r_dim": 1, "prior": "mixture"}},
-        "tensor .* is missing",
-    ),
+    "unknown argument": (gcm(code="1"), "GCM has no argument 'code'"),
+    "missing argument": ({"type": "models.GCM", "arguments": {"x_dim": 2}}, "missing"),
+    "wrong argument": (gcm(x_dim="2"), "x_dim must be"),
+    "other sizes": (gcm(x_dim=3), r"shape \(16, 2\), but"),
+    "more tensors": (gcm(prior="mixture"), "tensor .* is missing"),
     "fewer tensors": ({"type": "nets.Standardizer", "arguments": {"dim": 2}}, "is missing"),
     "nothing": ({"type": "nets.Identity", "arguments": {}}, "tensor .* belongs to nothing"),
-    "distribution": (
-        {**GCM_NODE, "arguments": {"cost_family": {"distribution": "torch"}}},
-        "'torch' is no distribution",
-    ),
-    "dunder": (
-        {**GCM_NODE, "arguments": {"cost_family": {"distribution": "__builtins__"}}},
-        "is no distribution",
-    ),
-    "same as nothing": ({**GCM_NODE, "arguments": {"prior": {"same_as": "guide"}}}, "guide"),
-    "unhashable": ({**GCM_NODE, "arguments": {"prior": {"same_as": []}}}, "unhashable"),
-    "unknown keys": ({**GCM_NODE, "arguments": {"prior": {"import": "os"}}}, "unknown keys"),
+    "distribution": (gcm(cost_family={"distribution": "torch"}), "'torch' is no distribution"),
+    "dunder": (gcm(cost_family={"distribution": "__builtins__"}), "is no distribution"),
+    "same as nothing": (gcm(prior={"same_as": "guide"}), "guide"),
+    "unhashable": (gcm(prior={"same_as": []}), "unhashable"),
+    "unknown keys": (gcm(prior={"import": "os"}), "unknown keys"),
     "a list": ({"type": "models.GCM", "arguments": []}, "must have an object"),
-    "no attributes": (
-        {**GCM_NODE, "arguments": {"x_dim": 2, "r_dim": 1}, "attributes": {}},
-        "is_tr",
-    ),
+    "no attributes": ({**gcm(), "attributes": {}}, "is_tr"),
     "data of a module": ({"type": "models.GCM", "data": {}, "parts": {}}, "saved_state"),
 }
 
@@ -300,13 +242,3 @@ def test_tensors_of_another_model_or_type_are_refused(saved: Path, tmp_path: Pat
     sealed(other, weights_safetensors=save(tensors))
     with pytest.raises(DamagedFolder, match=r"tensor '_objective' has dtype torch\.float32"):
         pyro_gcm.load(other)
-
-
-def test_predictions_of_a_folder_that_was_copied_are_those_of_the_folder(
-    saved: Path, tmp_path: Path
-) -> None:
-    import shutil
-
-    shutil.copytree(saved, tmp_path / "copy")
-    a, b = pyro_gcm.load(saved), pyro_gcm.load(tmp_path / "copy")
-    assert torch.equal(a.predict(X, R), b.predict(X, R))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ from typing import Any
 import pyro.distributions as dist
 import pytest
 import torch
-from safetensors.torch import load_file
 from saved_models import NAMES, computed, model_and_rows
 from torch import Tensor, nn
 
@@ -23,8 +19,6 @@ from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import families, register_cost_family
 from pyro_gcm.io import DamagedFolder, MissingPart
 from pyro_gcm.nets import AmortizedGuide, Conditional, MemberEncoder, PosteriorGuide
-
-HERE = Path(__file__).parent
 
 
 def equal(mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
@@ -52,26 +46,6 @@ def test_a_model_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     assert equal(computed(model, rows), computed(loaded, rows))
 
 
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("threads", [1, 3])
-def test_another_process_predicts_the_same_bits(threads: int, tmp_path: Path) -> None:
-    names = ["continuous", "flow prior", "implicit", "joint", "built members, binary"]
-    wanted = {}
-    for name in names:
-        model, rows = model_and_rows(name)
-        pyro_gcm.save(model, tmp_path / name)
-        wanted[name] = computed(model, rows)
-    program = (
-        f"import sys; sys.path[:0] = {[str(HERE), str(HERE.parent)]!r}\n"
-        f"import saved_models, pathlib, torch; torch.set_num_threads({threads})\n"
-        f"saved_models.main(pathlib.Path({str(tmp_path)!r}), {names!r})"
-    )
-    variables = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, **variables})
-    for name in names:
-        assert equal(load_file(tmp_path / f"{name}.computed"), wanted[name]), name
-
-
 def test_a_loaded_model_is_trained_on_as_the_saved_one(tmp_path: Path) -> None:
     model, rows = model_and_rows("built members, binary")
     loaded = pyro_gcm.load(pyro_gcm.save(model, tmp_path / "saved"))
@@ -84,17 +58,9 @@ def test_how_it_was_trained_is_kept(tmp_path: Path) -> None:
     model, rows = model_and_rows("plain")
     result = fit(model, *rows, epochs=2, validation=0.25, seed=4, progress=False)
     loaded = pyro_gcm.load(pyro_gcm.save(model, tmp_path / "saved"))
-    assert loaded.training_summary == {
-        "rows": 48,
-        "validation_rows": 16,
-        "objective": "conditional",
-        "loss": result.rows[-1]["loss"],
-        "epochs": 2,
-        "best_epoch": result.best_epoch,
-        "seed": 4,
-        "engine": "plain",
-        "columns": {"x": None, "r": None},
-    }
+    assert loaded.training_summary == model.training_summary
+    known = {"rows": 48, "validation_rows": 16, "loss": result.rows[-1]["loss"], "seed": 4}
+    assert known.items() <= loaded.training_summary.items()
     assert GCM(1, 1).training_summary is None
 
 
@@ -166,9 +132,11 @@ def test_modules_of_the_library_are_rebuilt_with_their_arguments(tmp_path: Path)
         revenue_map=nn.Identity(),
     )
     loaded = pyro_gcm.load(pyro_gcm.save(model, tmp_path / "saved"))
-    assert repr(loaded.z_prior) == repr(model.z_prior)
+    assert repr(loaded) == repr(model)
     assert loaded.z_prior.family is dist.Laplace
     assert loaded.cost_net.family is dist.Logistic
+    members = GCM(3, 1, prior=MemberEncoder(3, 2, [5], dropout=0.25))
+    assert repr(pyro_gcm.load(pyro_gcm.save(members, tmp_path / "members"))) == repr(members)
 
 
 class Outside(nn.Module):
@@ -253,13 +221,12 @@ def test_an_own_cost_family_is_found_by_its_name(
 ) -> None:
     for store in ("_FAMILIES", "_NAMES"):
         monkeypatch.setattr(families, store, dict(getattr(families, store)))
-    third = 1.0 / torch.pi
 
     def log_cdf(d: Any, value: Tensor) -> Tensor:
-        return (third * torch.atan2(torch.ones_like(value), (d.loc - value) / d.scale)).log()
+        return d.cdf(value).log()
 
     def log_survival(d: Any, value: Tensor) -> Tensor:
-        return (third * torch.atan2(torch.ones_like(value), (value - d.loc) / d.scale)).log()
+        return (1.0 - d.cdf(value)).log()
 
     register_cost_family(dist.Cauchy, log_cdf, log_survival, name="cauchy")
     pyro_gcm.save(GCM(2, 1, cost_family="cauchy"), tmp_path / "saved")
@@ -273,10 +240,10 @@ def test_an_own_cost_family_is_found_by_its_name(
 @pytest.mark.parametrize("seed", [5, (1 << 64) - 2])
 def test_the_seed_of_predictions_belongs_to_the_state(kind: Any, seed: int) -> None:
     model, other = kind(3, 2, seed=seed), kind(3, 2, seed=6)
-    x, r = torch.randn(500, 3), torch.randn(500, 2)
+    x, r = torch.randn(40, 3), torch.randn(40, 2)
     other.load_state_dict(model.state_dict())
     assert other.seed == model.seed == seed
-    for draws in (None, 64, 1024):
+    for draws in (None, 1024):
         mine, theirs = (one.predict(x, r, num_samples=draws) for one in (model, other))
         assert torch.equal(mine, theirs)
     old = {k: v for k, v in model.state_dict().items() if not k.endswith("_extra_state")}
@@ -284,12 +251,6 @@ def test_the_seed_of_predictions_belongs_to_the_state(kind: Any, seed: int) -> N
     third.load_state_dict(old)
     assert third.seed == 8
     assert torch.equal(third.predict(x, r), model.predict(x, r))
-
-
-def test_an_encoder_keeps_what_it_was_made_of(tmp_path: Path) -> None:
-    model = GCM(3, 1, prior=MemberEncoder(3, 2, [5], dropout=0.25))
-    loaded = pyro_gcm.load(pyro_gcm.save(model, tmp_path / "saved"))
-    assert repr(loaded) == repr(model)
 
 
 def test_a_wrong_device_is_refused(tmp_path: Path) -> None:

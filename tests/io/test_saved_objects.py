@@ -13,7 +13,7 @@ from torch import nn
 
 import pyro_gcm
 from pyro_gcm import GCM, _recipe
-from pyro_gcm.io import MissingPart, register
+from pyro_gcm.io import register
 
 
 @pytest.fixture(autouse=True)
@@ -87,17 +87,6 @@ def test_what_cannot_be_saved_is_refused_by_name(
     with pytest.raises((TypeError, ValueError), match=wanted):
         pyro_gcm.save(Scaled(data, parts), tmp_path / "saved")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_part_from_outside_comes_from_a_factory(tmp_path: Path) -> None:
-    register("tests.Scaled")(Scaled)
-    net = nn.Linear(2, 1)
-    factories = {"net": lambda: nn.Linear(2, 1)}
-    pyro_gcm.save(Scaled({}, {"net": net}), tmp_path / "saved", factories=factories)
-    loaded = pyro_gcm.load(tmp_path / "saved", factories=factories)
-    assert torch.equal(loaded.parts["net"].weight, net.weight)
-    with pytest.raises(MissingPart, match="net is a Linear from outside"):
-        pyro_gcm.load(tmp_path / "saved")
 
 
 def test_a_class_must_be_registered_under_a_name_of_its_own(tmp_path: Path) -> None:

@@ -7,14 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import fit, table
+from command_line import fit
+from loan_table import table
+
+DATA = table().to_csv(index=False)
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A function from a kind to the folder of a model, which is fitted once."""
     folder = tmp_path_factory.mktemp("models")
-    table().to_csv(folder / "data.csv", index=False)
+    (folder / "data.csv").write_text(DATA)
 
     def model(kind: str) -> Path:
         place = folder / kind
@@ -29,7 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the table."""
-    table().to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "data.csv").write_text(DATA)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     return tmp_path

@@ -48,45 +48,42 @@ def test_help_imports_nothing_slow() -> None:
     assert done.stdout.splitlines()[-1] == ""
 
 
-def test_the_documented_session_runs(tmp_path: Path) -> None:
-    for example in re.findall(r"```python\n(.*?)```", DOCUMENT, flags=re.DOTALL):
-        exec(compile(example, "command_line.md", "exec"), {})
+#: What makes a documented command quick: fewer members, and fewer pairs of an audit.
+QUICK = {"fit": ["--members=2"], "audit": ["--pairs=60"], "report": ["--pairs=60"]}
+
+
+def examples(text: str) -> None:
+    """Run what a page shows in Python."""
+    for example in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(example, "page.md", "exec"), {})
+
+
+def printed(line: str) -> str:
+    """What a command prints to the standard output."""
+    arguments = shlex.split(line)
+    done = run(*arguments, *QUICK.get(arguments[0], []), "--quiet")
+    assert done.code == 0, (line, done.err)
+    return done.out
+
+
+def test_the_documented_session_runs() -> None:
+    examples(DOCUMENT)
     (session,) = re.findall(r"```bash\n(.*?)```", DOCUMENT, flags=re.DOTALL)
-    printed = ""
-    for line in session.splitlines():
-        program, *arguments = shlex.split(line)
-        assert program == "pyro-gcm"
-        few = ["--members=2"] if arguments[0] == "fit" else []
-        arguments = ["60" if word == "3000" else word for word in arguments]  # pairs of the audit
-        done = run(*arguments, *few, "--quiet")
-        assert done.code == 0, (line, done.err)
-        printed += done.out
+    lines = [line.removeprefix("pyro-gcm ") for line in session.splitlines()]
     (shown,) = re.findall(r"```\n(loans.csv.*?)```", DOCUMENT, flags=re.DOTALL)
-    assert printed.startswith(shown)
-    for name in (
-        "scores.parquet",
-        "debts.csv",
-        "debt.png",
-        "audit.json",
-        "audit.png",
-        "report.html",
-    ):
-        assert (tmp_path / name).stat().st_size > 0
+    assert "".join(map(printed, lines)).startswith(shown)
+    for name in re.findall(r"--(?:out|json|plot) (\S+\.\S+)", session):
+        assert Path(name).stat().st_size > 0
 
 
 @pytest.mark.long(keep=0)
 def test_the_transcript_shows_what_the_commands_print() -> None:
     transcript = (ROOT / "docs" / "start_from_a_shell.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(.*?)```", transcript, flags=re.DOTALL)
-    exec(compile(example, "start_from_a_shell.md", "exec"), {})
-    few = {"fit": ["--members=2"], "audit": ["--pairs=30"]}
+    examples(transcript)
     for line in re.findall(r"^\$ pyro-gcm (.*)$", transcript, flags=re.MULTILINE):
-        arguments = shlex.split(line)
-        done = run(*arguments, "--quiet", *few.get(arguments[0], []))
-        assert done.code == 0, (line, done.err)
-        if arguments[0] in ("fit", "audit"):
-            shown = done.out[: done.out.index("┘" if arguments[0] == "fit" else ":")]
-            assert f"$ pyro-gcm {line}\n{shown}" in transcript
+        out, end = printed(line), {"fit": "┘", "audit": ":"}.get(line.partition(" ")[0])
+        if end:
+            assert f"$ pyro-gcm {line}\n{out[: out.index(end)]}" in transcript
     assert Path("report.html").stat().st_size > 100_000
     (header,) = re.findall(r"scores\.csv\n(mean,.*)\n", transcript)
     assert Path("scores.csv").read_text().startswith(header)

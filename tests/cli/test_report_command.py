@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import fit, run, table
+from command_line import fit, run
+from loan_table import table
 
 import pyro_gcm
 from pyro_gcm.estimators import GCMClassifier

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from command_line import run, table
+from command_line import QUICK, run
+from loan_table import table
 
 from pyro_gcm.files.writing import one_line
 
@@ -15,38 +16,26 @@ ROWS = b"1,2,0\n2,3,1\n" * 20
 WRONG = {
     "empty": (b"", "cannot be read: it is empty"),
     "a header alone": (HEADER, "has no rows"),
-    "semicolons after a mark of UTF-8": (
-        b"\xef\xbb\xbfa;b;y\n1;2;0\n",
-        "must have columns separated by commas, got 'a;b;y'",
+    "a mark of UTF-8": (
+        b"\xef\xbb\xbfa;b\n1;2\n",
+        "must have columns separated by commas, got 'a;b'",
     ),
-    "Latin 1": (
-        "a,näme,y\n1,2,0\n".encode("latin-1"),
-        "cannot be read: it must be text in UTF-8, and its byte 4 is not (0xe4)",
-    ),
+    "Latin 1": ("a,näme,y\n".encode("latin-1"), "text in UTF-8, and its byte 4 is not (0xe4)"),
     "UTF-16": ("a,b,y\n".encode("utf-16"), "it must be text in UTF-8, and its byte 1 is not"),
     # pandas would take the first column for the names of the rows, and shift all others.
-    "more fields than names": (
-        HEADER + b"1,2,0,9\n2,3,1,9\n" * 20,
-        "cannot be read: its rows have more fields than the header, which names 3 columns",
-    ),
-    "a row with more fields": (
-        HEADER + ROWS + b"1,2,3,4,0\n",
-        "cannot be read: Expected 3 fields in line 42, saw 5",
-    ),
+    "fields": (HEADER + b"1,2,0,9\n" * 20, "more fields than the header, which names 3 columns"),
+    "a long row": (HEADER + ROWS + b"1,2,3,4,0\n", "read: Expected 3 fields in line 42, saw 5"),
     "an open quote": (HEADER + b'1,"2,0\n' + ROWS, "cannot be read: EOF inside string"),
-    "a space in a name": (b"a,b,y \n" + ROWS, "has no column 'y'; did you mean 'y '?"),
-    "no value": (
-        HEADER + b",2,0\n,3,1\n" * 20,
-        "--increasing 'a' must have a value in some row, and has none",
-    ),
+    "a space": (b"a,b,y \n" + ROWS, "has no column 'y'; did you mean 'y '?"),
+    "no value": (HEADER + b",2,0\n,3,1\n" * 20, "--increasing 'a' must have a value in some row"),
     "decimal commas": (
         HEADER + b'"1,5",2,0\n"2,5",3,1\n' * 20,
         "--increasing 'a' must have numbers, booleans or an ordered category, and has text, 2 "
         "values, such as '1,5'",
     ),
-    "constant target": (
+    "one outcome": (
         HEADER + b"1,2,0\n2,3,0\n" * 20,
-        "--target 'y' must have two values, or numbers, and has 1 value (0)",
+        "--target 'y' must have two values, or numbers",
     ),
 }
 
@@ -62,29 +51,9 @@ def test_a_wrong_table_is_told_in_one_line(case: str, folder: Path) -> None:
     assert not (folder / "new").exists()
 
 
-def test_a_folder_is_no_table(folder: Path) -> None:
-    (folder / "data.parquet").mkdir()
-    done = run("fit", "data.parquet", "--target=y", "--out=new")
-    assert done.err == "pyro-gcm fit: error: DATA must be a file, and data.parquet is a folder\n"
-
-
-def test_a_column_is_named_once_in_an_option() -> None:
-    done = run("fit", "data.csv", "--target=default", "--increasing=debt,debt", "--out=new")
-    assert done.err == "pyro-gcm fit: error: --increasing names 'debt' twice\n"
-
-
-@pytest.mark.parametrize("share", [0.001, 0.99])
-def test_a_share_needs_rows_on_either_side(share: float) -> None:
-    options = "--target=default", "--increasing=debt", "--out=new"
-    done = run("fit", "data.csv", *options, f"--test-share={share}")
-    assert done.code == 2
-    assert "--test-share must leave 2 or more rows on either side, and" in done.err
-
-
 def test_a_column_with_one_value_is_warned_of() -> None:
     table()[["debt", "default"]].assign(flat=5.0).to_csv("flat.csv", index=False)
-    options = "--target=default", "--increasing=debt,flat", "--members=2", "--epochs=1", "--quiet"
-    done = run("fit", "flat.csv", *options, "--out=new")
+    done = run("fit", "flat.csv", "--target=default", "--increasing=debt,flat", "--out=new", *QUICK)
     assert done.code == 0
     assert done.err == "pyro-gcm fit: warning: column 'flat' has the same value in all rows\n"
 
@@ -93,8 +62,7 @@ def test_of_many_columns_the_first_are_shown_and_all_are_read() -> None:
     data = table()[["debt", "default"]]
     many = {f"x{at}": range(60) for at in range(200)}
     pd.concat([data, pd.DataFrame(many)], axis=1).to_csv("wide.csv", index=False)
-    options = "--target=default", "--increasing=debt", "--members=2", "--epochs=1"
-    done = run("fit", "wide.csv", *options, "--out=new", "--quiet")
+    done = run("fit", "wide.csv", "--target=default", "--increasing=debt", "--out=new", *QUICK)
     assert "│ x97 " in done.out
     assert "│ x98 " not in done.out
     assert "and 102 more" in done.out

@@ -5,243 +5,127 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
-from command_line import run, table
+from command_line import run
+from loan_table import table
 
-KNOWN = "(there are: id, income, debt, owner, job, default, loss, grade, time, event)"
-FIT = "fit", "data.csv", "--out=new"
-DEFAULT = *FIT, "--target=default"
-ASK = "MODEL", "data.csv"
+FIT = "fit data.csv"  # and --out=new
+DEFAULT = f"{FIT} --target=default"
+ASK = "MODEL data.csv"
+REPORT = f"report {ASK} --out=report.html"
+#: A rule that is broken, by the command: the words of the error.
 WRONG = {
-    "no such file": (
-        ("fit", "dat.csv", "--target=default", "--out=new"),
-        "fit: error: DATA must be a file, and there is no dat.csv; did you mean 'data.csv'? "
-        "(there are: bad.csv, bad.parquet, data.csv, half.csv, twice.csv)",
+    "fit dat.csv --target=a": (
+        "DATA must be a file, and there is no dat.csv; did you mean 'data.csv'? "
+        "(there are: bad.parquet, data.csv, few.csv, folder.csv, half.csv, "
     ),
-    "not a table": (
-        ("fit", "data.xlsx", "--target=default", "--out=new"),
-        "fit: error: DATA must end in .csv, .parquet, .arrow, .feather, got data.xlsx",
+    "fit data.xlsx --target=a": "DATA must end in .csv, .parquet, .arrow, .feather, got data.xlsx",
+    "fit folder.csv --target=a": "DATA must be a file, and folder.csv is a folder",
+    "fit bad.parquet --target=a": "DATA bad.parquet cannot be read: ",
+    "fit twice.csv --target=a": "DATA twice.csv has more than one column 'a'",
+    "fit bad.parquet --target=y --text=a": "--text is for CSV files, whose columns have no types",
+    f"{FIT} --target=defualt": (
+        "--target: data.csv has no column 'defualt'; did you mean 'default'? "
+        "(there are: id, income, debt, owner, job, default, loss, grade, time, event)"
     ),
-    "damaged file": (
-        ("fit", "bad.parquet", "--target=default", "--out=new"),
-        "fit: error: DATA bad.parquet cannot be read: ",
+    f"{DEFAULT} --increasing=income,debts": "--increasing: data.csv has no column 'debts'; did",
+    f"{DEFAULT} --increasing=debt --decreasing=debt": "--decreasing both name 'debt'",
+    f"{DEFAULT} --increasing=debt,debt": "--increasing names 'debt' twice",
+    f"{FIT} --target=income": (
+        "--target 'income' must have a value in every row, and 7 of 60 are missing, the first in "
+        "row 1"
     ),
-    "names twice": (
-        ("fit", "twice.csv", "--target=a", "--out=new"),
-        "fit: error: DATA twice.csv has more than one column 'a'",
+    f"{FIT} --target=grade": (
+        "--target 'grade' must have two values, or numbers, and has 3 values (high, low, medium); "
+        "ordered levels need --levels, such as --levels low,medium,high"
     ),
-    "semicolons": (
-        ("fit", "bad.csv", "--target=a", "--out=new"),
-        "fit: error: DATA bad.csv must have columns separated by commas, got 'a;b'",
+    f"{FIT} --target=grade --levels=low,high": (
+        "--levels must have all values of 'grade', and lacks medium"
     ),
-    "target misspelt": (
-        (*FIT, "--target=defualt"),
-        "fit: error: --target: data.csv has no column 'defualt'; did you mean 'default'? " + KNOWN,
+    f"{DEFAULT} --kind=binary": "--kind must be one of classifier, regressor, distribution, ",
+    f"{DEFAULT} --kind=classifier --levels=no,yes": "--levels is for --kind ordinal, and this one ",
+    f"{DEFAULT} --kind=regressor": "--target 'default' must have numbers for --kind regressor, and",
+    f"{FIT} --target=time --kind=survival": "--kind survival needs --event, the column that says",
+    f"{FIT} --target=time --event=debt": "--event 'debt' must have 1 (the event came) and 0 (it",
+    f"{DEFAULT} --positive=maybe": "--positive must be 'no' or 'yes', got 'maybe'",
+    f"{DEFAULT} --epochs=many": (
+        "Invalid value for '--epochs': wanted a whole number of at least 1, got 'many'; see "
+        "pyro-gcm fit --help"
     ),
-    "column misspelt": (
-        (*DEFAULT, "--increasing=debts"),
-        "fit: error: --increasing: data.csv has no column 'debts'; did you mean 'debt'? " + KNOWN,
+    f"{DEFAULT} --test-share=20": "--test-share must lie strictly between 0 and 1, got 20",
+    f"{DEFAULT} --test-share=0.001": "--test-share must leave 2 or more rows on either side, and",
+    f"{DEFAULT} --test-share=0.99": "--test-share must leave 2 or more rows on either side, and",
+    f"{DEFAULT} --device=tpu": (
+        "--device must be auto, cpu, cuda or another device that torch finds, got 'tpu'"
     ),
-    "both directions": (
-        (*DEFAULT, "--increasing=debt,income", "--decreasing=debt"),
-        "fit: error: --increasing and --decreasing both name 'debt'",
+    "fit data.csv --target=default --out=.": "--out: folder ",
+    "fit data.csv --target=default --out=data.csv/new": "--out must be in a folder, got data.csv/",
+    FIT: "Missing option '--target'; see pyro-gcm fit --help",
+    f"{DEFAULT} --increase=debt": "No such option: --increase",
+    "fitt data.csv": "No such command 'fitt'",
+    "predict modle data.csv": "MODEL must be the folder of a model, and modle is not there",
+    "predict MODEL half.csv": "DATA: half.csv has no column 'debt'; did you mean 'dept'?",
+    "predict MODEL lots.csv": (
+        "DATA lots.csv: column 'debt' must have numbers, as in fit, got 'lots' in row 3"
     ),
-    "direction of text": (
-        (*DEFAULT, "--increasing=job"),
-        "fit: error: --increasing 'job' must have numbers, booleans or an ordered category, and "
-        "has text, 3 values",
+    "predict MODEL inf.csv": "'debt' must be finite or missing, and is infinite in row 3",
+    f"predict {ASK} --out=a.txt": "--out must end in .csv, .parquet, .arrow, .feather, got a.txt",
+    f"predict {ASK} --out=data.csv": (
+        "--out must be another file than the one that is read, got data.csv"
     ),
-    "missing target": (
-        (*FIT, "--target=income", "--increasing=debt"),
-        "fit: error: --target 'income' must have a value in every row, and 7 of 60 are missing, "
-        "the first in row 1",
+    f"predict {ASK} --quantiles=0.5": "--quantiles is for models of numbers and times, and this ",
+    f"surface {ASK} --column=job --values=a": (
+        "--column must have a direction in the model, one of income, debt, got 'job', which is free"
     ),
-    "text target": (
-        (*FIT, "--target=grade", "--increasing=debt"),
-        "fit: error: --target 'grade' must have two values, or numbers, and has 3 values (high, "
-        "low, medium); ordered levels need --levels, such as --levels low,medium,high",
+    f"surface {ASK} --column=debt --values=0:10": (
+        "--values must be low:high:count with a count of 2 to 100,000, such as 0:100:11, got '0:10'"
     ),
-    "level left out": (
-        (*FIT, "--target=grade", "--increasing=debt", "--levels=low,high"),
-        "fit: error: --levels must have all values of 'grade', and lacks medium",
-    ),
-    "no such kind": (
-        (*DEFAULT, "--kind=binary"),
-        "fit: error: --kind must be one of classifier, regressor, distribution, ordinal, survival, "
-        "got 'binary'",
-    ),
-    "option of another kind": (
-        (*DEFAULT, "--kind=classifier", "--levels=no,yes"),
-        "fit: error: --levels is for --kind ordinal, and this one is classifier",
-    ),
-    "numbers of text": (
-        (*DEFAULT, "--kind=regressor"),
-        "fit: error: --target 'default' must have numbers for --kind regressor, and has text, 2 "
-        "values, such as ",
-    ),
-    "survival without events": (
-        (*FIT, "--target=time", "--kind=survival"),
-        "fit: error: --kind survival needs --event, the column that says whether",
-    ),
-    "events that are none": (
-        (*FIT, "--target=time", "--event=job"),
-        "fit: error: --event 'job' must have a value in every row, and 6 of 60 are missing",
-    ),
-    "no such class": (
-        (*DEFAULT, "--positive=maybe"),
-        "fit: error: --positive must be 'no' or 'yes', got 'maybe'",
-    ),
-    "no number": (
-        (*DEFAULT, "--epochs=many"),
-        "fit: error: Invalid value for '--epochs': wanted a whole number of at least 1, got "
-        "'many'; see pyro-gcm fit --help",
-    ),
-    "share": (
-        (*DEFAULT, "--test-share=20"),
-        "fit: error: --test-share must lie strictly between 0 and 1, got 20",
-    ),
-    "device": (
-        (*DEFAULT, "--device=tpu"),
-        "fit: error: --device must be auto, cpu, cuda or another device that torch finds, got "
-        "'tpu'",
-    ),
-    "folder in use": (
-        ("fit", "data.csv", "--target=default", "--out=."),
-        "fit: error: --out: folder ",
-    ),
-    "place below a file": (
-        ("fit", "data.csv", "--target=default", "--out=data.csv/new"),
-        "fit: error: --out must be in a folder, got data.csv/new, and ",
-    ),
-    "no target": (DEFAULT[:3], "fit: error: Missing option '--target'; see pyro-gcm fit --help"),
-    "no such option": (
-        (*DEFAULT, "--increase=debt"),
-        "fit: error: No such option: --increase",
-    ),
-    "no such command": (("fitt", "data.csv"), "No such command 'fitt'"),
-    "no model": (
-        ("predict", "modle", "data.csv"),
-        "predict: error: MODEL must be the folder of a model, and modle is not there",
-    ),
-    "missing column": (
-        ("predict", "MODEL", "half.csv"),
-        "predict: error: DATA: half.csv has no column 'debt'; did you mean 'dept'? (there are: ",
-    ),
-    "text for numbers": (
-        ("predict", "MODEL", "strange.csv"),
-        "predict: error: DATA strange.csv: column 'debt' must have numbers, as in fit, got 'lots' "
-        "in row 3",
-    ),
-    "output": (
-        ("predict", *ASK, "--out=scores.txt"),
-        "predict: error: --out must end in .csv, .parquet, .arrow, .feather, got scores.txt",
-    ),
-    "over the input": (
-        ("predict", *ASK, "--out=data.csv"),
-        "predict: error: --out must be another file than the one that is read, got data.csv",
-    ),
-    "quantiles of a classifier": (
-        ("predict", *ASK, "--quantiles=0.5"),
-        "predict: error: --quantiles is for models of numbers and times, and this one is a "
-        "GCMClassifier",
-    ),
-    "free column": (
-        ("surface", *ASK, "--column=job", "--values=a"),
-        "surface: error: --column must have a direction in the model, one of income, debt, got "
-        "'job', which is free",
-    ),
-    "values": (
-        ("surface", *ASK, "--column=debt", "--values=0:10"),
-        "surface: error: --values must be low:high:count with a count of 2 to 100,000, such as "
-        "0:100:11, got '0:10'",
-    ),
-    "probability": (
-        ("required", *ASK, "--column=debt", "--probability=20"),
-        "required: error: --probability must lie strictly between 0 and 1, got 20",
-    ),
-    "figure": (
-        ("plot", *ASK, "--column=debt", "--out=curve.word"),
-        "plot: error: --out must end in one of ",
-    ),
-    "report": (
-        ("report", *ASK, "--out=report.pdf"),
-        "report: error: --out must end in .html, got report.pdf",
-    ),
-    "report in a folder": (
-        ("report", *ASK, "--out=data.csv/report.html"),
-        "report: error: --out must be in a folder, got data.csv/report.html, and ",
-    ),
-    "outcome of a report": (
-        ("report", *ASK, "--out=report.html", "--target=grade"),
-        "report: error: --target 'grade' must be one of no, yes, as in fit, got ",
-    ),
-    "outcome that is missing": (
-        ("report", *ASK, "--out=report.html", "--target=incme"),
-        "report: error: --target: data.csv has no column 'incme'; did you mean 'income'?",
-    ),
-    "event of a classifier": (
-        ("report", *ASK, "--out=report.html", "--event=event"),
-        "report: error: --event is for survival models, and this one is a classifier",
-    ),
-    "few rows": (
-        ("report", "MODEL", "few.csv", "--out=report.html"),
-        "report: error: DATA few.csv: X must have at least 10 rows, got 5",
-    ),
-    "options of other predictors": (
-        ("audit", *ASK, "--r=debt"),
-        "audit: error: --r is for other predictors, and ",
-    ),
-    "predictor without columns": (
-        ("audit", "bad.csv", "data.csv"),
-        "audit: error: --r must name the columns in which bad.csv should increase, as in --r a",
-    ),
-    "infinite": (
-        ("predict", "MODEL", "infinite.csv"),
-        "predict: error: DATA infinite.csv: column 'debt' must be finite or missing, and is "
-        "infinite in row 3",
-    ),
-    "text of a file with types": (
-        ("fit", "bad.parquet", "--target=y", "--text=a", "--out=new"),
-        "fit: error: --text is for CSV files, whose columns have no types, got bad.parquet",
-    ),
-    "no such predictor": (
-        ("audit", "nowhere:predict", "data.csv", "--r=debt"),
-        "audit: error: MODEL: No module named 'nowhere'",
-    ),
+    f"plot {ASK} --column=debt --out=curve.word": "--out must end in one of ",
+    f"report {ASK} --out=report.pdf": "--out must end in .html, got report.pdf",
+    f"{REPORT} --target=grade": "--target 'grade' must be one of no, yes, as in fit, got ",
+    f"{REPORT} --event=event": "--event is for survival models, and this one is a classifier",
+    "report MODEL few.csv --out=report.html": "DATA few.csv: X must have at least 10 rows, got 5",
+    f"audit {ASK} --r=debt": "--r is for other predictors, and ",
+    "audit half.csv data.csv": "--r must name the columns in which half.csv should increase, as in",
+    "audit nowhere:predict data.csv --r=debt": "MODEL: No module named 'nowhere'",
 }
+
+
+#: Tables with which something is wrong.
+TABLES = {
+    "half.csv": table().rename(columns={"debt": "dept"}),
+    "few.csv": table(5),
+    "lots.csv": table().astype({"debt": object}).replace({"debt": {table()["debt"][2]: "lots"}}),
+    "inf.csv": table().replace({"debt": {table()["debt"][2]: np.inf}}),
+}
+TEXTS = {name: rows.to_csv(index=False) for name, rows in TABLES.items()}
 
 
 @pytest.fixture(autouse=True)
 def files(folder: Path) -> None:
-    """Tables with which something is wrong."""
-    (folder / "bad.parquet").write_bytes(b"no table")
-    (folder / "bad.csv").write_text("a;b\n1;2\n")
-    (folder / "twice.csv").write_text("a,b,a\n1,2,3\n")
-    table().rename(columns={"debt": "dept"}).to_csv(folder / "half.csv", index=False)
+    """A working folder with wrong tables."""
+    (folder / "folder.csv").mkdir()
+    for name, text in {**TEXTS, "bad.parquet": "no table", "twice.csv": "a,b,a\n1,2,3\n"}.items():
+        (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize("command", WRONG)
 def test_a_wrong_use_is_told_in_one_line(
-    case: str, folder: Path, models: Callable[[str], Path]
+    command: str, folder: Path, models: Callable[[str], Path]
 ) -> None:
-    arguments, message = WRONG[case]
-    for name, value in (("strange.csv", "lots"), ("infinite.csv", "inf")):
-        if name in arguments:
-            data = table().astype({"debt": object})
-            data.loc[2, "debt"] = value
-            data.to_csv(name, index=False)
-    if "few.csv" in arguments:
-        table(5).to_csv("few.csv", index=False)
     before = sorted(folder.iterdir())
-    model = models("classifier") if "MODEL" in arguments else None
-    done = run(*(model if word == "MODEL" else word for word in arguments))
+    words = command.split()
+    if words[0] == "fit" and "--out" not in command:
+        words.append("--out=new")
+    done = run(*(models("classifier") if word == "MODEL" else word for word in words))
     assert done.code == 2, done.err
     assert done.out == ""
-    assert done.err.startswith("pyro-gcm")
-    assert message in done.err
+    name = "" if words[0] == "fitt" else f" {words[0]}"
+    assert done.err.startswith(f"pyro-gcm{name}: error: ")
+    assert WRONG[command] in done.err
     assert done.err.count("\n") == 1
-    assert "Traceback" not in done.err
     assert sorted(folder.iterdir()) == before
 
 

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import loan_table
 import pandas as pd
 
 from pyro_gcm import estimators
@@ -19,43 +19,31 @@ VOID = {"meta", "img", "br", "link", "input"}
 DIRECTIONS = {"debt": 1, "income": -1}
 
 
-def table(rows: int = 60) -> tuple[pd.DataFrame, pd.Series]:
-    """Columns with missing values, and a score of which outcomes are made."""
-    rng = np.random.default_rng(0)
-    made = pd.DataFrame(
-        {
-            "income": rng.lognormal(10, 0.6, rows),
-            "debt": rng.integers(0, 6, rows) * 10.0,  # few values make quick curves
-            "job": rng.choice(["clerk", "farmer", "smith"], rows),
-        }
-    )
-    score = 0.1 * made["debt"] - np.log(made["income"]) + 8 + rng.logistic(size=rows)
-    made.loc[::9, "income"] = np.nan
-    return made, score
+def table(kind: str) -> tuple[pd.DataFrame, Any]:
+    """Columns with missing values, and what came, for a kind of model."""
+    rows = loan_table.table()
+    X = rows[["income", "debt", "job"]].assign(debt=rows["debt"].round(-1))  # quick curves
+    outcomes = {
+        "classifier": rows["default"].to_numpy(),
+        "ordinal": rows["grade"].map({"low": 0, "medium": 1, "high": 2}).to_numpy(),
+        "survival": (rows["event"].to_numpy() == 1, rows["time"].to_numpy()),
+    }
+    return X, outcomes.get(kind, rows["loss"])
 
 
-def outcomes(kind: str, score: pd.Series) -> Any:
-    """What came, for a kind of model."""
-    if kind == "classifier":
-        return np.where(score > 0, "yes", "no")
-    if kind == "ordinal":
-        return np.select([score < -1, score < 1], [0, 1], 2)
-    if kind == "survival":
-        return np.arange(len(score)) % 4 > 0, np.exp(-0.3 * score.to_numpy()) + 0.01
-    return np.exp(0.3 * score)
+MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "classifier": (estimators.GCMClassifier, {}),
+    "ordinal": (estimators.GCMOrdinal, {}),
+    "survival": (estimators.GCMSurvival, {}),
+    "regressor": (estimators.GCMRegressor, {"response": "continuous"}),
+    "distribution": (estimators.GCMRegressor, {"response": "distribution"}),
+}
 
 
-def fitted(kind: str, X: pd.DataFrame, y: Any, directions: dict[str, int] | None = None) -> Any:
+def fitted(kind: str, X: pd.DataFrame, y: Any, directions: dict[str, int] = DIRECTIONS) -> Any:
     """A model of a kind that is trained for one epoch."""
-    options: Any = {"monotonic_cst": directions or DIRECTIONS, "members": 2, "epochs": 1}
-    if kind == "classifier":
-        return estimators.GCMClassifier(**options).fit(X, y)
-    if kind == "ordinal":
-        return estimators.GCMOrdinal(**options).fit(X, y)
-    if kind == "survival":
-        return estimators.GCMSurvival(**options).fit(X, y)
-    response = "distribution" if kind == "distribution" else "continuous"
-    return estimators.GCMRegressor(response=response, **options).fit(X, y)
+    model, options = MODELS[kind]
+    return model(monotonic_cst=directions, members=2, epochs=1, **options).fit(X, y)
 
 
 class Page(HTMLParser):

@@ -67,8 +67,3 @@ def test_levels_of_text_in_a_series_are_told(rows: pd.DataFrame, tmp_path: Path)
     options: Any = {"monotonic_cst": {"self": 1}, "levels": LEVELS, "members": 2, "epochs": 1}
     _, page = report(GCMOrdinal(**options).fit(rows, y), rows, y, tmp_path / "a.html")
     assert "“y” is above “low”" in page.text or "“y” is above “mid”" in page.text
-
-
-def test_one_class_of_text_in_a_series_is_named(rows: pd.DataFrame) -> None:
-    with pytest.raises(ValueError, match="got one class, 'low'"):
-        GCMOrdinal().fit(rows, pd.Series(["low"] * 60, dtype=object))

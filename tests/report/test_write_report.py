@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from reports import fitted, outcomes, report, table
+from reports import fitted, report, table
 
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
@@ -24,11 +24,10 @@ SAYS = {
 
 
 def test_a_classifier_is_reported_and_names_are_escaped(tmp_path: Path) -> None:
-    X, score = table()
+    X, y = table("classifier")
     debt, job, target = "<script>alert('debt')</script>", 'a $ & $^ "b"', "</style><b>late"
     X = X.rename(columns={"debt": debt, "job": job})
     X[job] = X[job].replace("smith", "<img src=http:x onerror=y>")
-    y = outcomes("classifier", score)
     model = fitted("classifier", X, y, {debt: 1, "income": -1})
     names = {"target": target, "source": "<a href='x'>.csv", "labels": ["paid", "<i>late"]}
     written, page = report(model, X[::-1], y[::-1], tmp_path / "new" / "a.html", **names)
@@ -42,8 +41,7 @@ def test_a_classifier_is_reported_and_names_are_escaped(tmp_path: Path) -> None:
 @pytest.mark.long(keep=0)
 @pytest.mark.parametrize("kind", ["regressor", "distribution", "ordinal", "survival"])
 def test_every_other_kind_is_reported(kind: str, tmp_path: Path) -> None:
-    X, score = table()
-    y = outcomes(kind, score)
+    X, y = table(kind)
     model = fitted(kind, X, y, {"debt": 1})
     written, page = report(model, X, y, tmp_path / "a.html", target="loss", source="rows.csv")
     page.check()
@@ -59,8 +57,7 @@ def test_every_other_kind_is_reported(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.long(keep=0)
 def test_figures_are_those_of_the_estimator(tmp_path: Path) -> None:
-    X, score = table()
-    y = outcomes("classifier", score)
+    X, y = table("classifier")
     model = fitted("classifier", X, y, {"debt": 1})
     written, page = report(model, X, y, tmp_path / "report.html")
     rate, accuracy = (y == "yes").mean(), model.score(X, y)
@@ -78,8 +75,7 @@ def test_figures_are_those_of_the_estimator(tmp_path: Path) -> None:
 
 @pytest.mark.long(keep=0)
 def test_sections_without_a_meaning_are_left_out_with_a_sentence(tmp_path: Path) -> None:
-    X, score = table()
-    y = outcomes("classifier", score)
+    X, y = table("classifier")
     options: Any = {"epochs": 1, "hidden": 4}
     free = GCMClassifier(members=2, epochs=1).fit(X, y)
     written, page = report(free, X, None, tmp_path / "free.html", target="late")
@@ -112,8 +108,7 @@ def test_sections_without_a_meaning_are_left_out_with_a_sentence(tmp_path: Path)
 def test_a_failed_audit_is_told_with_its_worst_pair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    X, score = table()
-    y = outcomes("regressor", score)
+    X, y = table("regressor")
     model = fitted("regressor", X, y, {"debt": 1})
     right = type(model).predict
     monkeypatch.setattr(type(model), "predict", lambda self, X: -right(self, X))
@@ -128,8 +123,7 @@ def test_a_failed_audit_is_told_with_its_worst_pair(
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    X, score = table()
-    return fitted("classifier", X, outcomes("classifier", score))
+    return fitted("classifier", *table("classifier"))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +133,7 @@ def model() -> Any:
         ({"estimator": GCMClassifier()}, TypeError, "estimator must be fitted"),
         ({"X": np.zeros((60, 3))}, TypeError, "X must be a DataFrame"),
         ({"X": pd.DataFrame({"debt": [1.0] * 60})}, ValueError, r"X must have .* lacks \['income'"),
-        ({"X": table()[0][:9]}, ValueError, "X must have at least 10 rows, got 9"),
+        ({"X": table("classifier")[0][:9]}, ValueError, "X must have at least 10 rows, got 9"),
         ({"y": ["yes"]}, ValueError, "y must have one entry for each of the 60 rows, got 1"),
         (
             {"y": ["maybe"] * 60},
@@ -163,7 +157,7 @@ def test_wrong_arguments_are_named_and_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    right: dict[str, Any] = {"estimator": model, "X": table()[0], "path": "report.html"}
+    right: dict[str, Any] = {"estimator": model, "X": table("classifier")[0], "path": "report.html"}
     with pytest.raises(kind, match=message):
         write_report(**{**right, **wrong})
     assert list(tmp_path.iterdir()) == []

@@ -7,18 +7,44 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from matplotlib.axes import Axes
 from matplotlib.contour import QuadContourSet
 
 from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm.data.survival_times import SurvivalTimes
 
 _g = torch.Generator().manual_seed(5)
 X = torch.randn(200, 3, generator=_g)
 R = 50.0 + 20.0 * torch.rand(200, 2, generator=_g)
 _NOISE = torch.randn(200, generator=_g)
 MARGIN = X[:, 0] + (R.sum(1) - 120.0) / 5.0 + _NOISE
+#: Draws of z, [S, B, D], and outcomes of their rows.
+DRAWS = torch.randn(50, 12, 3, generator=_g)
+BINARY = torch.tensor([0, 1, 1] * 4)
+#: A reliability curve, and bounds by number of particles.
+CURVE = pd.DataFrame(
+    {
+        "predicted": [0.1, 0.4, 0.8],
+        "observed": [0.2, 0.35, 0.9],
+        "count": [100, 50, 25],
+        "standard_error": [0.04, 0.07, 0.06],
+    }
+)
+BOUND = pd.DataFrame(
+    {"num_particles": [16, 1, 4], "bound": [-0.5, -0.7, -0.6], "standard_error": [0.01, 0.03, 0.02]}
+)
+_RNG = np.random.default_rng(3)
+TIME, RATE = _RNG.exponential(10.0, 60), _RNG.uniform(0.05, 0.15, 60)
+_AT = np.linspace(1.0, 20.0, 12)
+#: Predicted curves of survival, and what became of the rows.
+SURVIVAL: dict[str, Any] = {
+    "times": _AT,
+    "survival": np.exp(-RATE[:, None] * _AT),
+    "y": SurvivalTimes.right_censored(TIME, _RNG.random(60) < 0.7),
+}
 #: Revenues at which both outcomes have a considerable probability.
 MIDDLE = [57.0, 58.0]
 

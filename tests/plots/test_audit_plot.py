@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
 from pyro_gcm.plots import plot_audit
@@ -50,10 +49,8 @@ def test_prediction_is_drawn_along_the_worst_pair() -> None:
     assert both.get_xlabel() == "from r_low (0) to r_high (1), moving r[0], r[1]"
 
 
-def test_audits_without_violations_are_drawn_and_other_arguments_refused() -> None:
+def test_audits_without_violations_are_drawn() -> None:
     figure = plot_audit(audit(lambda x, r: r[:, 0], searches=["random"]))
     figure.canvas.draw()
     assert [text.get_text() for text in figure.axes[-1].texts] == ["no violation found"]
     plot_audit(audit(lambda x, r: -r[:, 0], tolerance=0.0)).canvas.draw()
-    with pytest.raises(ValueError, match="audit must be a MonotonicityAudit, got dict"):
-        plot_audit({})  # type: ignore[arg-type]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from plot_toys import MIDDLE, X, contour_paths, trained
 
+from pyro_gcm.plots import plot_cost_density, plot_cost_pairs, plot_response_curves
 from pyro_gcm.plots._axes import PALETTE, axes_or_new, legend_above, next_color
 
 
@@ -40,6 +44,19 @@ def test_legend_is_above_the_data(labels: list[str], bottom: float | None) -> No
     assert box.xmin > ax.get_window_extent().xmin
     low, _ = ax.get_ylim()
     assert low == 0.0 if bottom == 0.0 else low < 2.0
+
+
+@pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs, plot_response_curves])
+def test_legends_do_not_cover_curves(plot: Any) -> None:
+    fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
+    rows = X[:7] if plot is plot_response_curves else X[0]
+    plot(trained(p0="constant"), rows, r=MIDDLE, ax=ax)
+    fig.canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    curves = [line.get_path() for line in ax.lines if len(line.get_xdata()) > 2]
+    for path in contour_paths(ax) if plot is plot_cost_pairs else curves:
+        points = ax.transData.transform(path.vertices)
+        assert not any(box.contains(*point) for point in points)
 
 
 def test_limits_follow_a_higher_curve_and_contain_a_constant_one() -> None:

@@ -13,18 +13,9 @@ import scipy.stats
 import torch
 from matplotlib.axes import Axes
 from matplotlib.patches import StepPatch
-from plot_toys import legend
+from plot_toys import CURVE, legend
 
 from pyro_gcm.plots import plot_ranks, plot_reliability
-
-CURVE = pd.DataFrame(
-    {
-        "predicted": [0.1, 0.4, 0.8],
-        "observed": [0.2, 0.35, 0.9],
-        "count": [100, 50, 25],
-        "standard_error": [0.04, 0.07, 0.06],
-    }
-)
 
 
 def ranks(n: int, num_draws: int, seed: int = 0) -> torch.Tensor:
@@ -72,24 +63,6 @@ def test_models_share_one_diagonal_and_empty_bins_are_omitted() -> None:
     assert legend(plot_reliability(CURVE)) == ["calibrated"]
 
 
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        (CURVE.drop(columns=["count", "observed"]), r"no columns \['observed', 'count'\]"),
-        (CURVE.to_dict(), "frame must be a DataFrame, got dict"),
-        (CURVE.assign(count=0), "frame must have no count below 0"),
-        (CURVE.assign(count=[-1, 2, 3]), "frame must have no count below 0"),
-        (CURVE.assign(predicted=1.5), r"predicted in \[0, 1\], got values from 1.5 to 1.5"),
-        (CURVE.assign(observed=np.nan), r"observed in \[0, 1\]"),
-        (CURVE.assign(standard_error=-0.1), "standard_error below 0"),
-    ],
-    ids=["columns", "type", "no rows", "negative", "predicted", "observed", "error"],
-)
-def test_invalid_curves_are_refused(frame: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        plot_reliability(frame)
-
-
 # Ranks
 
 
@@ -131,25 +104,3 @@ def test_bars_count_ranks_and_the_band_is_the_binomial_interval_of_every_bin(
     np.testing.assert_array_equal(band.baseline, scipy.stats.binom.ppf(0.005, n, share))
     np.testing.assert_array_equal(band.values, scipy.stats.binom.ppf(0.995, n, share))
     np.testing.assert_allclose(expected.values, n * share)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"ranks": [0.5, 1.0]}, r"ranks must be integers in 0\.\.9, got \[0.5\]"),
-        ({"ranks": [3, 10]}, r"ranks must be integers in 0\.\.9, got \[10.0\]"),
-        ({"ranks": [-1]}, "ranks must be integers"),
-        ({"ranks": [float("nan")]}, "ranks must be integers"),
-        ({"ranks": []}, "ranks must have shape"),
-        ({"ranks": [[1, 2]]}, r"ranks must have shape \[n\], got \(1, 2\)"),
-        ({"num_draws": 0}, "num_draws"),
-        ({"num_draws": 2.5}, "num_draws"),
-        ({"bins": 0}, "bins"),
-        ({"bins": 11}, "bins must be at most the 10 different ranks, got 11"),
-        ({"ax": None, "ranks": "ab"}, "ranks must be a numeric array"),
-    ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
-)
-def test_invalid_ranks_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
-        plot_ranks(**{"ranks": [1, 2], "num_draws": 9, **wrong})

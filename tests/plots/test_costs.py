@@ -15,7 +15,6 @@ from plot_toys import (
     X,
     at,
     band,
-    contour_paths,
     legend,
     mapped,
     of_two_costs,
@@ -104,8 +103,6 @@ def test_implicit_model_is_drawn_in_the_units_of_its_kernel() -> None:
     x, p = ax.lines[0].get_data()
     mean = np.trapezoid(x * p, x)
     assert mean == pytest.approx(float(model.cost(X[:1]).mean[0, 1]), abs=0.01)
-    with pytest.raises(ValueError, match="r must be omitted for an IGCM"):
-        plot_cost_density(model, X[0], MIDDLE)
 
 
 def test_density_of_a_positive_family_is_zero_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,70 +162,6 @@ def test_axes_and_labels(plot: Any) -> None:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("bid (EUR)", "budget (EUR)")
 
 
-@pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs])
-def test_legend_does_not_cover_curves(plot: Any) -> None:
-    fig, ax = plt.subplots(figsize=(5, 3.5), layout="constrained")
-    plot(trained(p0="constant"), X[0], MIDDLE, ax=ax)
-    fig.canvas.draw()
-    box = ax.get_legend().get_window_extent()
-    curves = contour_paths(ax) if plot is plot_cost_pairs else [ax.lines[0].get_path()]
-    for path in curves:
-        points = ax.transData.transform(path.vertices)
-        assert not any(box.contains(*point) for point in points)
-
-
-@pytest.mark.parametrize("plot", [plot_cost_density, plot_cost_pairs])
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"x": X[:2]}, r"x must be one row, \[3\] or \[1, 3\], got \(2, 3\)"),
-        ({"x": X[0, :2]}, "x has 2 columns"),
-        ({"x": [float("nan")] * 3}, "x must be finite"),
-        ({"r": [1.0, 2.0, 3.0]}, "r has 3 columns"),
-        ({"r": R[:2]}, "r must be one row of 2 revenues, got 2 rows"),
-        ({"draws": torch.zeros(5, 3)}, "draws must have shape"),
-        ({"draws": torch.zeros(5, 2, 2)}, "draws must have shape"),
-        ({"draws": torch.full((5, 1, 2), torch.nan)}, "draws must be numbers, got NaN"),
-        ({"num_samples": 0}, "num_samples"),
-        ({"ax": plt}, "ax must be one matplotlib Axes, got module"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_invalid_arguments_are_refused(plot: Any, wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        plot(**{"model": trained(), "x": X[0], **wrong})
-    assert not plt.get_fignums(), "a figure was made before the arguments were checked"
-
-
-INDEX = r"must be the index of a cost, in 0\.\.1, got"
-ONE_NUMBER = "r must be a vector of the 2 revenues, got one number"
-LINEAR = {"revenue_map": "positive_linear"}
-
-
-@pytest.mark.parametrize(
-    ("plot", "kind", "wrong", "message"),
-    [
-        *((plot_cost_density, {}, {"cost": c}, f"cost {INDEX}") for c in (2, -1, 0.0, True)),
-        *((plot_cost_density, {}, {"cost": c}, f"cost {INDEX}") for c in ((0, 0), "0")),
-        (plot_cost_density, LINEAR, {"r": 60.0}, ONE_NUMBER),
-        (plot_cost_density, {"response": "quantile"}, {"r": 1.5}, "strictly between 0 and 1"),
-        (plot_cost_pairs, {}, {"r": 60.0}, ONE_NUMBER),
-        (plot_cost_pairs, {}, {"pair": (0, 2)}, f"pair {INDEX}"),
-        (plot_cost_pairs, {}, {"pair": (1, 1)}, "pair must be two different costs"),
-        (plot_cost_pairs, {}, {"pair": (0,)}, "pair must be two costs"),
-        (plot_cost_pairs, {}, {"pair": 0}, "pair must be two costs"),
-        (plot_cost_pairs, {}, {"masses": (0.5, 1.0)}, r"masses must be .* in \(0, 1\)"),
-        (plot_cost_pairs, {}, {"masses": ()}, r"masses must be .* in \(0, 1\)"),
-        (plot_cost_pairs, {}, {"labels": ("one",)}, "labels must be two names"),
-    ],
-)
-def test_invalid_arguments_of_one_figure_are_refused(
-    plot: Any, kind: dict[str, Any], wrong: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ValueError, match=message):
-        plot(trained(**kind), X[0], **wrong)
-
-
 def test_figures_do_not_change_the_model_and_the_random_state() -> None:
     model = GCM(3, 2, num_samples=8)
     fit(model, X, R, (R[:, 0] > 60).float(), epochs=1, progress=False)
@@ -240,13 +173,3 @@ def test_figures_do_not_change_the_model_and_the_random_state() -> None:
     assert torch.equal(torch.get_rng_state(), state)
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [({"prior": "members"}, "members have maps"), ({"response": "survival"}, "y moves")],
-    ids=["members", "survival"],
-)
-def test_revenues_that_are_no_threshold_are_refused(options: dict[str, Any], why: str) -> None:
-    with pytest.raises(ValueError, match=f"r must be omitted for this model: {why}"):
-        plot_cost_density(GCM(3, 2, **options), torch.zeros(3), torch.zeros(2))

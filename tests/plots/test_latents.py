@@ -6,17 +6,13 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 import torch
 from matplotlib.colors import to_hex
-from plot_toys import legend
+from plot_toys import BINARY, DRAWS, legend
 
 from pyro_gcm.plots import plot_latent
 from pyro_gcm.plots._axes import PALETTE
 
-_g = torch.Generator().manual_seed(2)
-DRAWS = torch.randn(50, 12, 3, generator=_g)  # [S, B, D]
-BINARY = torch.tensor([0, 1, 1] * 4)
 CONTINUOUS = 10.0 + torch.arange(12.0)
 
 
@@ -82,27 +78,3 @@ def test_number_of_draws_is_limited() -> None:
     many = torch.zeros(30, 3000, 2)
     _, (faint,) = points(plot_latent(many, torch.arange(3000.0)))
     assert len(offsets(faint)) <= 20_000
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"z": DRAWS[0, 0]}, r"z must have shape \[S, B, D\] or \[B, D\], got \(3,\)"),
-        ({"z": DRAWS[:0]}, "z must have shape"),
-        ({"y": BINARY[:5]}, r"y must have shape \(12,\), one outcome per row of z, got \(5,\)"),
-        ({"y": BINARY[:, None]}, "y must have shape"),
-        ({"z": DRAWS * torch.inf}, "z must be finite"),
-        ({"y": CONTINUOUS.log() * torch.nan}, "y must be finite"),
-        ({"dims": (0, 3)}, r"dims must be two different dimensions of z, in 0\.\.2"),
-        ({"dims": (1, 1)}, "dims"),
-        ({"dims": (0, 1, 2)}, "dims"),
-        ({"dims": 1}, "dims"),
-        ({"z": DRAWS[..., :1]}, "dims"),
-        ({"num_draws": -1}, "num_draws"),
-        ({"ax": "axes"}, "ax must be one matplotlib Axes, got str"),
-    ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
-)
-def test_invalid_arguments_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        plot_latent(**{"z": DRAWS, "y": BINARY, **wrong})

@@ -6,17 +6,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
-import pytest
 from matplotlib.axes import Axes
-from plot_toys import R, X, legend
+from plot_toys import BOUND, R, X, legend
 
 from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm.plots import plot_bound, plot_history
-
-BOUND = pd.DataFrame(
-    {"num_particles": [16, 1, 4], "bound": [-0.5, -0.7, -0.6], "standard_error": [0.01, 0.03, 0.02]}
-)
 
 
 def bars(ax: Axes) -> Any:
@@ -78,34 +72,3 @@ def test_bounds_on_the_same_axes_have_different_colours_and_all_ticks() -> None:
     assert legend(ax) == ["prior", "posterior"]
     assert ax.get_xticks().tolist() == [1, 2, 4, 16, 64]
     assert plot_bound(BOUND).get_legend() is None
-
-
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        *((BOUND.drop(columns=c), rf"has no columns \['{c}'\], it has \['") for c in BOUND.columns),
-        ([1.0, 2.0], "frame must be a DataFrame, got list"),
-        (BOUND[:0], "frame has no rows"),
-        (BOUND.assign(num_particles=[0, 1, 2]), "frame has num_particles below 1: 0"),
-        (BOUND.assign(standard_error=-1.0), "frame has a standard_error below 0: -1"),
-        (BOUND.assign(bound="low"), "frame must be numeric in"),
-    ],
-    ids=[*BOUND.columns, "list", "empty", "no particles", "negative error", "text"],
-)
-def test_invalid_frames_are_refused(frame: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        plot_bound(frame)
-
-
-@pytest.mark.parametrize(
-    ("result", "ax", "message"),
-    [
-        (pd.DataFrame({"epoch": [1]}), None, r"result has no columns \['loss'\], .* \['epoch'\]"),
-        ({"epoch": [1]}, None, "result must be a DataFrame, got dict"),
-        (pd.DataFrame({"epoch": [1], "loss": [0.7]}), 3, "ax must be one matplotlib Axes, got int"),
-    ],
-    ids=["column", "type", "axes"],
-)
-def test_invalid_histories_are_refused(result: Any, ax: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        plot_history(result, ax=ax)

@@ -1,24 +1,16 @@
 """A model of the columns with a score, called with x and r alone."""
 
-import inspect
-
 import pytest
 import torch
+from boosted_rows import rows
 
-from pyro_gcm import GCM, IGCM, audit_monotonicity, baselines, fit
+from pyro_gcm import GCM, IGCM, baselines, fit
+from pyro_gcm.audit.adapters import adapter_of
 from pyro_gcm.encoders import Boosted, BoostedScore
 
 
-def rows(count=400, seed=0, response="binary", dtype=torch.float64):
-    g = torch.Generator().manual_seed(seed)
-    x, r = (torch.randn(count, k, generator=g, dtype=dtype) for k in (3, 2))
-    noise = torch.randn(count, generator=g, dtype=dtype)
-    y = x[:, 0] + x[:, 1] * r[:, 0].tanh() + 2.0 * r[:, 1].tanh() + r[:, 0] + noise
-    return x, r, (y > 0.0).to(dtype) if response == "binary" else 5.0 + 10.0 * y
-
-
 def boosted(role, response="binary", dtype=torch.float32, epochs=4, **options):
-    x, r, y = rows(response=response)
+    x, r, y = rows(400, response=response)
     score = BoostedScore(role, "sklearn", response=response, max_iter=20)
     columns = score.columns(x, r, score.fit(x, r, y))
     options = {"num_samples": 16, "hidden": 8, **options}
@@ -42,6 +34,7 @@ ROLES = ["revenue", "covariate"]
 def test_every_method_adds_the_score_and_calls_the_model(role, of_role):
     model = of_role[role]
     x, r, y = rows(20, seed=1)
+    assert adapter_of(model) == "predict(x, r)"
     wide = model.score.columns(x, r)
     assert sorted(part.shape[1] for part in wide) == ([3, 3] if role == "revenue" else [2, 4])
     assert torch.equal(model.predict(x, r), model.model.predict(*wide))
@@ -111,20 +104,6 @@ def test_no_prediction_falls_when_revenues_rise(response, dtype, role):
     assert (model.surface(x[:6], levels).diff(dim=1) >= 0.0).all()
 
 
-def test_a_score_that_falls_is_found_at_once(of_role):
-    model = of_role["revenue"]
-
-    class Falling(BoostedScore):
-        def score(self, x, r=None):
-            return -4.0 * super().score(x, r)
-
-    score = Falling("revenue", "sklearn")
-    score.__dict__.update(model.score.__dict__)
-    x, low, _ = rows(500, seed=4)
-    found = Boosted(model.model, score)
-    assert (found.predict(x, low + 1.0) < found.predict(x, low)).any()
-
-
 def test_the_required_revenue_of_a_score_of_x_is_that_of_the_model(of_role):
     model = of_role["covariate"]
     x, r, _ = rows(30, seed=6)
@@ -168,34 +147,21 @@ def test_baselines_and_igcm_take_the_columns():
     assert Boosted(implicit, score).predict(x, r).shape == (200,)
 
 
-@pytest.mark.long(keep=0)
-def test_the_audit_knows_how_to_call_it(of_role):
-    x, r, _ = rows(40, seed=7)
-    assert list(inspect.signature(Boosted.predict).parameters)[1:3] == ["x", "r"]
-    assert not audit_monotonicity(of_role["revenue"], x, r, pairs=300, progress=False).violations
-
-
 def test_parts_and_arguments_are_checked(of_role):
     model = of_role["revenue"]
     x, r, _ = rows(5)
+    unfit, others = BoostedScore("revenue", "sklearn"), torch.tensor([[torch.nan, 0.0]] * 4)
     with pytest.raises(TypeError, match="score must be a BoostedScore, got Boosted"):
         Boosted(model.model, model)
     with pytest.raises(RuntimeError, match="call fit first"):
-        Boosted(model.model, BoostedScore("revenue", "sklearn"))
-    with pytest.raises(ValueError, match=r"must have r_dim=3 .* as a revenue, got r_dim=2"):
-        Boosted(GCM(3, 2), model.score)
-    with pytest.raises(ValueError, match=r"must have x_dim=4 .* as a covariate, got x_dim=3"):
-        Boosted(GCM(3, 2), of_role["covariate"].score)
-    for level in (0.0, 1.0):
-        with pytest.raises(ValueError, match=r"level must be a probability in \(0, 1\)"):
-            model.required_revenue(x, level)
-    with pytest.raises(ValueError, match="level must be a finite number"):
-        of_role["continuous"].required_revenue(x, float("nan"))
-    with pytest.raises(ValueError, match=r"revenue index out of range.* r_dim=2, got 2"):
-        model.required_revenue(x, revenue=2)
-    with pytest.raises(ValueError, match="r must have NaN in column 1"):
-        model.required_revenue(x, revenue=1, r=r)
-    with pytest.raises(ValueError, match="r has 3 columns"):
-        model.required_revenue(x, r=torch.zeros(5, 3))
-    with pytest.raises(ValueError, match="row counts differ"):
-        model.required_revenue(x, r=torch.full((4, 2), torch.nan).index_fill(1, torch.tensor(1), 0))
+        Boosted(model.model, unfit)
+    for call, message in (
+        (lambda: Boosted(GCM(3, 2), model.score), r"must have r_dim=3 .* a revenue, got r_dim=2"),
+        (lambda: Boosted(GCM(3, 2), of_role["covariate"].score), r"must have x_dim=4 .* covariate"),
+        (lambda: model.required_revenue(x, 1.0), r"level must be a probability in \(0, 1\)"),
+        (lambda: model.required_revenue(x, revenue=2), r"revenue index out of range.* got 2"),
+        (lambda: model.required_revenue(x, revenue=1, r=r), "r must have NaN in column 1"),
+        (lambda: model.required_revenue(x, r=others), "row counts differ"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from boosted_rows import rows
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from pyro_gcm.baselines import MonotoneBoosting
@@ -19,15 +20,7 @@ TREES = {
     "catboost": "iterations",
     "lightgbm": "n_estimators",
 }
-PAIRS = 100_000
-
-
-def rows(count=600, seed=0, response="binary"):
-    g = torch.Generator().manual_seed(seed)
-    x, r = (torch.randn(count, k, generator=g, dtype=torch.float64) for k in (3, 2))
-    noise = torch.randn(count, generator=g, dtype=torch.float64)
-    y = x[:, 0] + x[:, 1] * r[:, 0].tanh() + 2.0 * r[:, 1].tanh() + r[:, 0] + noise
-    return x, r, (y > 0.0).double() if response == "binary" else 5.0 + 10.0 * y
+PAIRS = 20_000
 
 
 def sized(library, trees):
@@ -222,23 +215,6 @@ def test_no_raw_score_falls_when_revenues_rise_alone_or_in_a_batch(library, resp
     np.testing.assert_array_equal(alone, at_low[some])
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_mean_of_the_boosters_never_falls_and_never_depends_on_the_batch(dtype):
-    x, r, y = rows()
-    score = score_of("revenue", "lightgbm", trees=40)
-    score.fit(x, r, y)
-    g = torch.Generator().manual_seed(2)
-    x = torch.randn(PAIRS, 3, generator=g, dtype=dtype)
-    low = torch.randn(PAIRS, 2, generator=g, dtype=dtype)
-    high = low + torch.rand(PAIRS, 2, generator=g, dtype=dtype).square()
-    at_low, at_high = score.score(x, low), score.score(x.flip(0), high.flip(0)).flip(0)
-    assert at_low.dtype == torch.float64
-    assert (at_high >= at_low).all()
-    assert (at_high > at_low).double().mean() > 0.5
-    alone = torch.cat([score.score(x[i : i + 1], low[i : i + 1]) for i in range(50)])
-    assert torch.equal(alone, at_low[:50])
-
-
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))])
 def test_a_copy_scores_the_same(copied):
     x, r, y = rows()
@@ -249,37 +225,23 @@ def test_a_copy_scores_the_same(copied):
 
 def test_options_and_rows_are_checked():
     x, r, y = rows(60)
-    with pytest.raises(ValueError, match=r"role must be one of .*, got 'both'"):
-        BoostedScore("both")
-    with pytest.raises(ValueError, match=r"library must be one of .*, got 'trees'"):
-        BoostedScore(library="trees")
-    with pytest.raises(ValueError, match=r"folds must be an integer of at least 2, got 1"):
-        BoostedScore(folds=1)
-    with pytest.raises(ValueError, match=r"monotonic_cst must be left out"):
-        score_of(monotonic_cst=[1])
-    score = score_of(trees=2)
-    for call in (score.score, score.columns):
+    score, numbers = score_of(trees=2), score_of(response="continuous")
+    fitted = score_of(trees=2)
+    found = fitted.fit(x, r, y)
+    for ask in (score.score, score.columns):
         with pytest.raises(RuntimeError, match="call fit first"):
-            call(x, r)
-    with pytest.raises(ValueError, match=r"y must hold 0 and 1 .*, got \[0\.0, 2\.0\]"):
-        score.fit(x, r, 2 * y)
-    with pytest.raises(ValueError, match=r"at least folds=5 rows of either outcome, got 3"):
-        score.fit(x, r, torch.arange(60) < 3)
-    with pytest.raises(ValueError, match=r"at least folds=5 rows, got 4"):
-        score_of(response="continuous").fit(x[:4], r[:4], y[:4])
-    with pytest.raises(ValueError, match="row counts differ"):
-        score.fit(x, r[:-1], y)
-    with pytest.raises(ValueError, match=r"x must have shape \[rows, columns\] with at least one"):
-        score.fit(x[:, :0], r, y)
-    with pytest.raises(ValueError, match="r must be finite"):
-        score.fit(x, r / 0.0, y)
-    found = score.fit(x, r, y)
-    with pytest.raises(ValueError, match="x has 2 columns, the model was built for x_dim=3"):
-        score.score(x[:, :2], r)
-    with pytest.raises(ValueError, match="row counts differ: r has 60, scores has 59"):
-        score.columns(x, r, found[:-1])
-    with pytest.raises(TypeError, match="r must be a numeric array"):
-        score.score(x)
+            ask(x, r)
+    for call, message in (
+        (lambda: score_of(monotonic_cst=[1]), "monotonic_cst must be left out"),
+        (lambda: score.fit(x, r, 2 * y), r"y must hold 0 and 1 .*, got \[0\.0, 2\.0\]"),
+        (lambda: score.fit(x, r, torch.arange(60) < 3), "folds=5 rows of either outcome, got 3"),
+        (lambda: numbers.fit(x[:4], r[:4], y[:4]), "at least folds=5 rows, got 4"),
+        (lambda: score.fit(x[:, :0], r, y), r"x must have shape \[rows, columns\] with at least"),
+        (lambda: fitted.score(x[:, :2], r), "x has 2 columns, the model was built for x_dim=3"),
+        (lambda: fitted.columns(x, r, found[:-1]), "row counts differ: r has 60, scores has 59"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_a_missing_library_names_the_extra(monkeypatch):

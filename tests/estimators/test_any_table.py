@@ -89,10 +89,12 @@ def check(frame, kinds, signs):
         assert (sign * np.diff(model.predict_proba(row)[:, 1]) >= 0).all()
 
 
-def fuzz(examples, seed):
+@pytest.mark.long(keep=0)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_random_table_gives_a_result_or_an_error_that_names_the_column(seed):
     @hypothesis.seed(seed)
     @settings(
-        max_examples=examples,
+        max_examples=250,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
@@ -104,14 +106,3 @@ def fuzz(examples, seed):
             check(*table)
 
     run()
-
-
-@pytest.mark.long(keep=0)
-def test_a_random_table_gives_a_result_or_an_error_that_names_the_column():
-    fuzz(40, 0)
-
-
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("seed", range(1, 5))
-def test_many_random_tables(seed):
-    fuzz(250, seed)

@@ -19,8 +19,8 @@ MODELS = [
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{type(m).__name__}-{m.early_stopping}")
 def test_the_mean_probability_is_the_weighted_rate(model):
-    X, y = loans(400)
-    weight = np.random.default_rng(0).uniform(0, 2, 400)
+    X, y = loans(200)
+    weight = np.random.default_rng(0).uniform(0, 2, 200)
     model.set_params(monotonic_cst=DIRECTIONS, bootstrap=1).fit(X, y, sample_weight=weight)
     p = model.predict_proba(X)[:, 1]
     assert np.average(p, weights=weight) == pytest.approx(

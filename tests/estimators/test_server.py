@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
+from loans import loans
 
 from pyro_gcm import save
 from pyro_gcm.estimators import GCMClassifier
@@ -21,32 +21,28 @@ EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "server.py"
 
 @pytest.fixture(scope="module")
 def table() -> tuple[GCMClassifier, pd.DataFrame]:
-    noise = np.random.default_rng(0)
-    X = pd.DataFrame({"debt": noise.uniform(0, 9, 80), "job": noise.choice(["smith", "cook"], 80)})
-    X.loc[::9, "job"] = None
-    return GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, X["debt"] > 4), X
+    X, y = loans(80)
+    X = X[["debt", "job"]]
+    return GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, y), X
 
 
-def example(model: GCMClassifier, path: Path, patch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture
+def server(
+    table: tuple[GCMClassifier, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
     """The module of the server, with a saved model."""
-    patch.setenv("MODEL", str(save(model, path / "model")))
+    monkeypatch.setenv("MODEL", str(save(table[0], tmp_path / "model")))
     spec = importlib.util.spec_from_file_location("server", EXAMPLE)
     assert spec is not None
     assert spec.loader is not None
-    server = importlib.util.module_from_spec(spec)
-    patch.setitem(sys.modules, "server", server)
-    spec.loader.exec_module(server)
-    return server
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "server", module)
+    spec.loader.exec_module(module)
+    return module
 
 
-def answers(
-    model: GCMClassifier,
-    requests: list[list[dict[str, Any]]],
-    path: Path,
-    patch: pytest.MonkeyPatch,
-) -> tuple[list[Any], int]:
+def answers(server: Any, requests: list[list[dict[str, Any]]]) -> tuple[list[Any], int]:
     """What requests that are sent at once get, and how many calls of the model they took."""
-    server = example(model, path, patch)
 
     async def run() -> tuple[list[Any], int]:
         async with server.life(server.app):
@@ -65,12 +61,10 @@ def rows_of(X: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def test_requests_that_wait_together_are_one_call(
-    table: tuple[GCMClassifier, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: tuple[GCMClassifier, pd.DataFrame], server: Any
 ) -> None:
     model, X = table
-    found, calls = answers(
-        model, [rows_of(X[start : start + 7]) for start in range(0, 80, 7)], tmp_path, monkeypatch
-    )
+    found, calls = answers(server, [rows_of(X[start : start + 7]) for start in range(0, 80, 7)])
     shown = [row for answer in found for row in answer["predictions"]]
     assert [row["probability"] for row in shown] == model.predict_proba(X)[:, 1].tolist()
     assert [row["class"] for row in shown] == model.predict(X).tolist()
@@ -78,12 +72,10 @@ def test_requests_that_wait_together_are_one_call(
 
 
 def test_wrong_rows_are_refused_and_the_others_answered(
-    table: tuple[GCMClassifier, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: tuple[GCMClassifier, pd.DataFrame], server: Any
 ) -> None:
-    model, X = table
-    good = rows_of(X[:2])
-    wrong = [{"debt": "much", "job": "cook"}]
-    found, _ = answers(model, [good, wrong, [{"debt": 1.0}], good], tmp_path, monkeypatch)
+    good = rows_of(table[1][:2])
+    found, _ = answers(server, [good, [{"debt": "much", "job": "cook"}], [{"debt": 1.0}], good])
     assert found[0] == found[3]
     assert len(found[0]["predictions"]) == 2
     assert [error.status_code for error in found[1:3]] == [422, 422]
@@ -91,10 +83,7 @@ def test_wrong_rows_are_refused_and_the_others_answered(
     assert found[2].detail == "a row lacks ['job']; null is a missing value"
 
 
-def test_an_error_of_the_model_answers_and_the_server_goes_on(
-    table: tuple[GCMClassifier, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = example(table[0], tmp_path, monkeypatch)
+def test_an_error_of_the_model_answers_and_the_server_goes_on(server: Any) -> None:
     rows = [{"debt": 1.0, "job": None}]
 
     async def run() -> list[Any]:

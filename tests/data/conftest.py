@@ -25,10 +25,11 @@ def raw_folder() -> Path:
 def real(raw_folder: Path) -> Callable[..., data.Dataset]:
     """``real(name, variant)``: a data set from the real files."""
 
-    @functools.cache
+    cached = functools.cache(data.load)
+
     def load(name: str, variant: str = "default") -> data.Dataset:
         try:
-            return data.load(name, variant)
+            return cached(name, variant)
         except FileNotFoundError as error:
             pytest.skip(str(error))
 

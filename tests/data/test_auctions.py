@@ -156,12 +156,7 @@ INSIDE = "probability must lie strictly between 0 and 1, got"
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda a: simulate_auctions(0), "num_auctions must be an integer of at least 1, got 0"),
-        (lambda a: simulate_auctions(2.5), "num_auctions must be an integer .* got 2.5"),
-        (lambda a: simulate_auctions(x_dim=0), "x_dim must be an integer of at least 1, got 0"),
-        (lambda a: simulate_auctions(seed=-1), "seed must be an integer of at least 0, got -1"),
         (lambda a: simulate_auctions(current_status_share=1.5), f"{UNIT} 1.5"),
-        (lambda a: simulate_auctions(current_status_share=math.nan), f"{UNIT} nan"),
         *((lambda a, p=p: a.winning_bid(a.x, p), INSIDE) for p in (0.0, 1.0, math.nan)),
         (lambda a: a.winning_bid(a.x[:, :2]), "x has 2 columns, the model was built for x_dim=3"),
         (lambda a: a.win_probability(a.x, a.bid[:2]), "row counts differ: x has 3, bid has 2"),

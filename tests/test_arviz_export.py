@@ -94,7 +94,7 @@ def test_groups_of_the_installed_line_hold_the_draws_of_the_model_of_this_seed()
 
 def test_dimensions_have_names_and_coordinates() -> None:
     result = to_arviz(trained(), *data(6), **QUIET)
-    posterior, one = result["posterior"], {"chain": 1, "draw": 40, "datum": 6}
+    one = {"chain": 1, "draw": 40, "datum": 6}
     for group, name, wanted in (
         ("posterior", "z", {**one, "latent": 2}),
         ("posterior", "c", {**one, "cost": 2}),
@@ -105,10 +105,23 @@ def test_dimensions_have_names_and_coordinates() -> None:
         ("constant_data", "r", {"datum": 6, "revenue": 2}),
     ):
         assert dims(result[group][name]) == wanted
-    assert posterior["draw"].values.tolist() == list(range(40))
-    assert posterior["datum"].values.tolist() == list(range(6))
-    assert posterior["cost"].values.tolist() == ["r[0]", "r[1]"]
-    assert result["constant_data"]["covariate"].values.tolist() == ["x[0]", "x[1]"]
+    for group, name, values in (
+        ("posterior", "draw", list(range(40))),
+        ("posterior", "datum", list(range(6))),
+        ("posterior", "cost", ["r[0]", "r[1]"]),
+        ("constant_data", "covariate", ["x[0]", "x[1]"]),
+    ):
+        assert result[group][name].values.tolist() == values
+    alternatives = GCM(2, 2, alternatives=3, costs=4, p0="constant")
+    for model, site, own in (
+        (alternatives, "c", {"alternative": 3, "cost": 4}),
+        (IGCM(2, 2, k_dim=3), "k", {"kernel": 3}),
+    ):
+        model.learn_units(*data(100))
+        posterior = to_arviz(model, *data(6), **QUIET)["posterior"]
+        assert set(posterior.data_vars) == {"z", site, "c"}
+        assert dims(posterior[site]) == {**one, **own}
+        assert posterior["cost"].values.tolist() == list(range(model.cost_shape[-1]))
 
 
 def test_names_are_those_of_the_columns_or_those_given(tmp_path: Path) -> None:
@@ -141,25 +154,6 @@ def test_names_are_those_of_the_columns_or_those_given(tmp_path: Path) -> None:
     frames = {name: frame.set_axis(levels) for name, frame in frames.items()}
     result = to_arviz(trained(), **frames, **QUIET)
     assert result["posterior"]["datum"].values.tolist() == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("model", "site", "own"),
-    [
-        (GCM(2, 2, alternatives=3, costs=4, p0="constant"), "c", {"alternative": 3, "cost": 4}),
-        (IGCM(2, 2, k_dim=3), "k", {"kernel": 3}),
-    ],
-    ids=["alternatives", "kernel"],
-)
-def test_alternatives_and_kernels_have_dimensions_of_their_own(
-    model: Any, site: str, own: dict[str, int]
-) -> None:
-    model.learn_units(*data(100))
-    result = to_arviz(model, *data(5), **QUIET)
-    assert set(result["posterior"].data_vars) == set(result["prior"].data_vars) == {"z", site, "c"}
-    assert dims(result["posterior"][site]) == {"chain": 1, "draw": 40, "datum": 5, **own}
-    costs = result["posterior"]["cost"].values.tolist()
-    assert costs == list(range(model.cost_shape[-1]))
 
 
 @quality_unheeded
@@ -217,10 +211,7 @@ def test_continuous_outcomes_have_a_density() -> None:
     [
         ({"x_names": ["a"]}, "x_names must have 2 names, got 1"),
         ({"r_names": ["a", "b", "c"]}, "r_names must have 2 names, got 3"),
-        ({"num_samples": 0}, "num_samples must be an integer of at least 1"),
-        ({"seed": -1}, "seed must be an integer of at least 0"),
         ({"y": torch.zeros(3)}, "row counts differ"),
-        ({"method": "exact"}, "method must be one of"),
     ],
 )
 def test_wrong_arguments_are_refused_before_any_work(
@@ -258,41 +249,12 @@ def test_leaving_a_held_out_row_out_gives_its_log_probability() -> None:
     assert (k < 0.7).all()
     assert abs(total - wanted.sum()) < 0.4
     assert wanted.min() < -2.0  # some outcomes were a surprise
-
-
-def test_draws_differ_less_than_the_error_of_the_evidence() -> None:
-    result = held_out()
-    log_p = result["log_likelihood"]["y"].values[0]
-    evidence = result["sample_stats"]["log_evidence"].values
-    error = result["sample_stats"]["log_evidence_error"].values
-    harmonic = -np.log(np.exp(-log_p).mean(0))
-    assert (error >= 0.0).all()
+    # The draws differ from the evidence by less than its error.
+    harmonic = -np.log(np.exp(-held_out()["log_likelihood"]["y"].values[0]).mean(0))
+    stats = held_out()["sample_stats"]
+    gap, error = harmonic - stats["log_evidence"].values, stats["log_evidence_error"].values
     assert error.max() > 1e-3
-    assert (np.abs(harmonic - evidence) < 0.2 * error + 1e-4).all()
-    gap = evidence - trained().log_prob(*data(150, 1), num_samples=4096).numpy()
-    sure = error > 1e-3  # above the error of log_prob
-    assert sure.sum() > 60
-    rms = np.sqrt(((gap[sure] / error[sure]) ** 2).mean())
-    assert 0.8 < rms < 1.25  # the error is what it says
-
-
-def test_rare_outcomes_are_within_the_error_of_their_evidence() -> None:
-    """z ~ N(0, 1) and c close to z: y is improbable for almost all of p(z)."""
-    model = GCM(1, 1, z_dim=1, hidden=())
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-        model.cost_net.net[-1].weight[0, 0] = 1.0
-        model.cost_net.net[-1].bias[1] = -4.0  # scale near its floor
-    x, r, y = torch.zeros(8, 1), torch.full((8, 1), -2.8), torch.ones(8)
-    assert model.log_prob(x, r, y, num_samples=2**16)[0] < -5.0
-    result = to_arviz(model, x, r, y, num_samples=1000, progress=False)
-    found, k, _ = pointwise(result)
-    scale = model.cost_net(torch.zeros(1, 1)).base_dist.scale.item()
-    error = result["sample_stats"]["log_evidence_error"].values
-    truth = torch.special.log_ndtr(torch.tensor(-2.8 / math.hypot(1.0, scale))).item()
-    assert (k < 0.7).all()
-    assert (np.abs(found - truth) < 4.0 * error + 1e-3).all()
+    assert (np.abs(gap) < 0.2 * error + 1e-4).all()
 
 
 def test_seen_costs_count_in_the_likelihood() -> None:

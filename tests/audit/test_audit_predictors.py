@@ -21,6 +21,7 @@ from pyro_gcm.baselines.mlp import MLP
 _rng = np.random.default_rng(8)
 X, R = _rng.normal(size=(200, 2)), _rng.random((200, 2))
 MATRIX = np.concatenate([X, R], 1)
+DOUBLE = np.dtype("float64")
 
 
 class Booster:
@@ -73,45 +74,29 @@ def sigmoid(x: Any, r: Any) -> Any:
     return torch.sigmoid(r.sum(1))
 
 
-@pytest.mark.parametrize(
-    ("predictor", "adapter"),
-    [
-        (GCM(2, 2), "predict(x, r)"),
-        (MLP(2, 2), "predict(x, r)"),
-        (Model(), "predict(x, r)"),
-        (Net(), "call(x, r)"),
-        (sigmoid, "call(x, r)"),
-        (nn.Sequential(nn.Linear(4, 1)), "call(matrix)"),
-        (lambda matrix: matrix[:, 3], "call(matrix)"),
-        (Booster(0, 0, 1, 1), "predict_proba(matrix)"),
-        (HistGradientBoostingClassifier(), "predict_proba(matrix)"),
-        (HistGradientBoostingRegressor(), "predict(matrix)"),
-        (Regressor(), "predict(matrix)"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
-def test_adapter_is_determined_from_the_parameters(predictor: Any, adapter: str) -> None:
+XR, MATRIX_OF_XR = "call(x, r)", "call(matrix)"
+#: By a name: a predictor, how it is called, the types that it takes and gives, if it has slopes.
+PREDICTORS: dict[str, tuple[Any, str, str, Any, bool]] = {
+    "gcm": (GCM(2, 2), "predict(x, r)", "float64", torch.float32, False),
+    "baseline": (MLP(2, 2), "predict(x, r)", "float64", torch.float32, True),
+    "score": (Scorer(), "predict(x, r)", "float32", torch.float32, True),
+    "score64": (Scorer().double(), "predict(x, r)", "float64", torch.float64, True),
+    "object": (Model(), "predict(x, r)", "float64", torch.float64, True),
+    "net": (Net(), XR, "float32", torch.float32, True),
+    "torch": (sigmoid, XR, "float64", torch.float64, True),
+    "numpy": (lambda x, r: np.tanh(np.asarray(r)[:, 0]), XR, "float64", DOUBLE, False),
+    "layer": (nn.Linear(4, 1), MATRIX_OF_XR, "float32", torch.float32, True),
+    "function": (lambda matrix: matrix[:, 3], MATRIX_OF_XR, "float64", torch.float64, True),
+    "boosting": (Booster(0, 0, 1, 1), "predict_proba(matrix)", "float64", DOUBLE, False),
+    "regressor": (Regressor(), "predict(matrix)", "float64", DOUBLE, False),
+}
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_predictors_are_called_by_their_parameters_with_suitable_inputs(name: str) -> None:
+    predictor, adapter, dtype, output, slopes = PREDICTORS[name]
     assert adapter_of(predictor) == adapter
     assert adapter in ADAPTERS
-
-
-@pytest.mark.parametrize(
-    ("predictor", "dtype", "output", "slopes"),
-    [
-        (GCM(2, 2), "float64", torch.float32, False),
-        (Scorer(), "float32", torch.float32, True),
-        (Scorer().double(), "float64", torch.float64, True),
-        (Net(), "float32", torch.float32, True),
-        (sigmoid, "float64", torch.float64, True),
-        (lambda x, r: np.tanh(np.asarray(r)[:, 0]), "float64", np.dtype("float64"), False),
-        (Model(), "float64", torch.float64, True),
-        (Booster(0, 0, 1, 1), "float64", np.dtype("float64"), False),
-    ],
-    ids=["gcm", "score", "score64", "net", "torch", "numpy", "object", "boosting"],
-)
-def test_predictors_receive_suitable_inputs(
-    predictor: Any, dtype: str, output: Any, slopes: bool
-) -> None:
     if isinstance(predictor, nn.Module):
         predictor.eval()
     found = as_predictor(predictor, X, R)
@@ -125,7 +110,7 @@ def test_predictors_receive_suitable_inputs(
         difference = (found(X, R + step) - found(X, R - step)) / 2e-2
         with torch.no_grad():  # which a caller may use
             slope = found.derivative(X, R)[:, 0]
-        if isinstance(predictor, Scorer):  # the slope of the score
+        if isinstance(predictor, Scorer | MLP):  # the slope of the score
             slope *= values * (1.0 - values)
         np.testing.assert_allclose(slope, difference, rtol=1e-3, atol=1e-4)
 
@@ -232,10 +217,6 @@ class ThreeClasses(Booster):
         (anything, ValueError, r"cannot determine from .* how to call function"),
         ((Model(), "predict_proba(matrix)"), TypeError, r"Model cannot be called as predict_proba"),
         ((Model(), "predict"), ValueError, "adapter must be one of"),
-    ],
-    ids=[
-        *("number", "class", "failing", "matrix", "text", "complex", "not fitted"),
-        *("three classes", "not finite", "any arguments", "wrong adapter", "unknown adapter"),
     ],
 )
 def test_invalid_predictors_are_refused(

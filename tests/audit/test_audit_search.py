@@ -183,12 +183,8 @@ def mixed(x: Any, r: Any) -> Any:
         (lambda x, r: 1.0 - r[:, 0], {"tolerance": 1e-3}, False),
         (lambda x, r: -1e-13 * r[:, 0], {"tolerance": 0.0}, False),
         (lambda x, r: np.where(np.asarray(r)[:, 0] > 0.5, -1.7e308, 1.7e308), {}, False),
-        (GCM(2, 3, num_samples=16), {"pairs": 3000}, True),
-        (GCM(2, 3, num_samples=16), {"pairs": 3000, "increasing": False}, False),
-    ],
-    ids=[
-        *("directions", "other directions", "decreasing", "relative tolerance", "tolerance"),
-        *("no tolerance", "overflow", "GCM", "decreasing GCM"),
+        (GCM(2, 3, num_samples=16), {"pairs": 600}, True),
+        (GCM(2, 3, num_samples=16), {"pairs": 600, "increasing": False}, False),
     ],
 )
 def test_audit_passes_if_no_drop_in_the_chosen_direction_exceeds_the_tolerance(
@@ -274,21 +270,15 @@ def test_result_depends_on_the_seed_and_global_random_states_are_unchanged() -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"x": X[:5]}, "row counts differ: x has 5, r has 60"),
-        ({"r": R[:, 0]}, r"r must have shape \[rows"),
-        ({"r": np.where(R > 0.7, np.nan, R)}, "r must be finite"),
         ({"r": np.ones_like(R)}, "r must vary in a column that is checked"),
         ({"increasing": [1, 2, 0]}, "increasing must be True, False, or .* each of the 3"),
         ({"increasing": [1, 1]}, "increasing must be True, False, or .* each of the 3"),
         ({"increasing": [0, 0, 0]}, r"increasing=\[0, 0, 0\] excludes them"),
         ({"searches": ["random", "brute"]}, "searches must be one of"),
         ({"searches": []}, "searches must be different, from"),
-        ({"searches": 3}, "searches must be a sequence from .*, got 3"),
         ({"pairs": 2}, "pairs must be an integer of at least 3, got 2"),
         ({"margin": -0.1}, "margin must be a number of at least 0"),
-        ({"margin": None}, "margin must be a number of at least 0, got None"),
         ({"tolerance": np.nan}, "tolerance must be a number of at least 0"),
-        ({"tolerance": "small"}, "tolerance must be a number of at least 0, got 'small'"),
         ({"dtype": "float16"}, "dtype must be one of"),
     ],
     ids=lambda value: "" if isinstance(value, str) else "-".join(value),

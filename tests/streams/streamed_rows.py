@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -39,6 +41,15 @@ def files(folder: Path, rows: pa.Table, per_file: Sequence[int], row_group: int)
         first += count
     assert first == len(rows)
     return ds.dataset(folder)
+
+
+def of_kind(kind: str, rows: pa.Table, folder: Path, *layout: Any) -> Any:
+    """The rows as files, laid out so, or as a table of a library."""
+    if kind == "files":
+        return files(folder / "data", rows, *layout)
+    if kind == "pandas":
+        return rows.to_pandas(types_mapper=pd.ArrowDtype)
+    return rows if kind == "arrow" else pl.from_arrow(rows)
 
 
 def in_memory(rows: pa.Table) -> dict[str, Tensor]:

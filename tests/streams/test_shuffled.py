@@ -10,7 +10,7 @@ import torch
 from streamed_rows import files, in_batches, in_memory, opened, surveyed, table
 from torch import Tensor
 
-from pyro_gcm.streams import ShuffledRows, Source
+from pyro_gcm.streams import ShuffledRows, Source, open_source
 
 #: Row groups smaller and larger than the windows, many windows and one, and batches of any size.
 LAYOUTS = {
@@ -89,7 +89,7 @@ def test_an_epoch_goes_on_at_each_batch_as_if_it_had_not_ended(
 
 
 def test_batches_of_an_iterable_are_shuffled_and_go_on() -> None:
-    source = opened_batches()
+    source = open_source(in_batches(table(), 64))
     stream = shuffled(source)
     whole = list(stream.epoch(1))
     assert rows_of(whole) != sorted(rows_of(whole))
@@ -132,7 +132,7 @@ def test_batches_have_memory_of_their_own() -> None:
 
 def test_rows_that_are_no_longer_there_are_noticed() -> None:
     data = in_batches(table(), 100)
-    stream = shuffled(opened_batches(data))
+    stream = shuffled(open_source(data))
     data.append(data[0])
     with pytest.raises(ValueError, match="number of rows than 1000 in part 0: do not change it"):
         list(stream.epoch(0))
@@ -156,9 +156,3 @@ def test_the_identity_tells_data_and_options_apart(tmp_path: Path) -> None:
         shuffled(opened(data), share=0.1),
     ]
     assert all(other.identity != stream.identity for other in others)
-
-
-def opened_batches(data: Any = None) -> Source:
-    from pyro_gcm.streams import open_source
-
-    return open_source(in_batches(table(), 64) if data is None else data)

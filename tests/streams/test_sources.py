@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 import torch
-from streamed_rows import NAMES, files, in_batches, in_memory, opened, read, table
+from streamed_rows import NAMES, files, in_batches, in_memory, of_kind, opened, read, table
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedRandomSampler
 
 from pyro_gcm.streams import open_source
@@ -39,12 +39,8 @@ class Batches:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tables_are_read_as_they_are(kind: str, dtype: Any, tmp_path: Path) -> None:
     rows = table(70_000, dtype)
-    data = {
-        "files": lambda: files(tmp_path / "data", rows, [30_000, 40_000], 20_000),
-        "arrow": lambda: pa.concat_tables([rows.slice(0, 5), rows.slice(5)]),
-        "pandas": rows.to_pandas,
-        "polars": lambda: pl.from_arrow(rows),
-    }[kind]()
+    rows = pa.concat_tables([rows.slice(0, 5), rows.slice(5)])
+    data = of_kind(kind, rows, tmp_path, [30_000, 40_000], 20_000)
     source = opened(data)
     assert source.rows == 70_000
     assert source.shards is not None
@@ -76,42 +72,27 @@ def test_batches_are_read_as_they_are(data: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["files", "arrow", "pandas", "polars"])
 def test_numbers_of_all_types_become_float_and_nulls_nan(kind: str, tmp_path: Path) -> None:
-    rows = pa.table(
-        {
-            "f16": pa.array(np.float16([1.5, NAN, 2])),
-            "f32": pa.array([1.5, None, 0.1], pa.float32()),
-            "f64": [1.5, None, 0.1],
-            "i64": [1, None, 2**60],
-            "u8": pa.array([1, 255, 0], pa.uint8()),
-            "bool": [True, None, False],
-            "dec": [Decimal("1.5"), None, Decimal(2)],
-        }
-    )
-    if kind == "polars" or (kind != "files" and not hasattr(nw, "Float16")):
-        rows = rows.drop_columns(["f16"])
-    data = {
-        "files": lambda: files(tmp_path / "data", rows, [3], 2),
-        "arrow": lambda: rows,
-        "pandas": lambda: rows.to_pandas(types_mapper=pd.ArrowDtype),
-        "polars": lambda: pl.from_arrow(rows),
-    }[kind]()
-    expected = {
-        "f16": [1.5, NAN, 2.0],
-        "f32": [1.5, NAN, float(np.float32(0.1))],
-        "f64": [1.5, NAN, 0.1],
-        "i64": [1.0, NAN, 2.0**60],
-        "u8": [1.0, 255.0, 0.0],
-        "bool": [1.0, NAN, 0.0],
-        "dec": [1.5, NAN, 2.0],
+    columns = {
+        "f16": (pa.array(np.float16([1.5, NAN, 2])), [1.5, NAN, 2.0]),
+        "f32": (pa.array([1.5, None, 0.1], pa.float32()), [1.5, NAN, float(np.float32(0.1))]),
+        "f64": ([1.5, None, 0.1], [1.5, NAN, 0.1]),
+        "i64": ([1, None, 2**60], [1.0, NAN, 2.0**60]),
+        "u8": (pa.array([1, 255, 0], pa.uint8()), [1.0, 255.0, 0.0]),
+        "bool": ([True, None, False], [1.0, NAN, 0.0]),
+        "dec": ([Decimal("1.5"), None, Decimal(2)], [1.5, NAN, 2.0]),
     }
-    for y in rows.column_names:
-        x = [name for name in rows.column_names if name != y]
+    if kind == "polars" or (kind != "files" and not hasattr(nw, "Float16")):
+        del columns["f16"]
+    rows = pa.table({name: values for name, (values, _) in columns.items()})
+    data = of_kind(kind, rows, tmp_path, [3], 2)
+    for y, (_, expected) in columns.items():
+        x = [name for name in columns if name != y]
         found = read(open_source(data, x[:-1], x[-1:], y))
         assert found["y"].dtype == (torch.float32 if y in ("f16", "f32") else torch.float64)
         assert found["x"].dtype == torch.float64
-        np.testing.assert_array_equal(found["y"].numpy(), expected[y])
+        np.testing.assert_array_equal(found["y"].numpy(), expected)
         for j, name in enumerate(x[:-1]):
-            np.testing.assert_array_equal(found["x"][:, j].numpy(), expected[name])
+            np.testing.assert_array_equal(found["x"][:, j].numpy(), columns[name][1])
 
 
 def test_pandas_with_missing_values_of_its_own() -> None:

@@ -32,6 +32,12 @@ DOCUMENTS = {
         *sorted((ROOT / "notebooks").glob("*.md")),
     )
 }
+#: Pages with examples alone; those with commands of the shell run elsewhere.
+EXAMPLES = [
+    name
+    for name, text in DOCUMENTS.items()
+    if re.match("docs/(?!start|command_line)", name) and "```python" in text
+]
 README, CATALOGUE = DOCUMENTS["README.md"], DOCUMENTS["notebooks/catalogue.md"]
 
 
@@ -92,22 +98,9 @@ def test_examples_of_the_catalogue_run(capsys: pytest.CaptureFixture[str]) -> No
     assert re.search(r"strict -\d\.\d+, implicit -\d\.\d+, difference [+-]\d\.\d+ ± ", printed)
 
 
-@pytest.mark.long(keep=2)
-@pytest.mark.parametrize(
-    "document",
-    [
-        name
-        for name, text in DOCUMENTS.items()
-        if re.match(r"docs/(?!start)[^/]*$", name) and "```python" in text
-    ],
-)
+@pytest.mark.long(keep=("docs/estimators.md", "docs/predictions.md"))
+@pytest.mark.parametrize("document", EXAMPLES)
 def test_examples_of_the_documentation_run(document: str) -> None:
-    assert run_examples(document)
-
-
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("document", [name for name in DOCUMENTS if "/guides/" in name])
-def test_examples_of_the_guides_run(document: str) -> None:
     assert run_examples(document)
 
 

@@ -2,86 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from disks import blocked
 
 from pyro_gcm.files.writing import write_file
 
 
-@contextlib.contextmanager
-def _file_in_the_place_of_the_folder(folder: Path) -> Iterator[Path]:
-    (folder / "place").write_bytes(b"a file")
-    yield folder / "place" / "new"
+def place(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where no file can be written, whoever runs the tests."""
+    if kind == "under a file":
+        return blocked(folder)
+    if kind == "a folder":
+        (folder / "new" / "inside").mkdir(parents=True)
+        return folder / "new"
+    if kind == "a folder of the system":
+        return Path("/proc/nowhere/new")
+    (folder / "gone").mkdir()
+    monkeypatch.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    return Path("new")
 
 
-@contextlib.contextmanager
-def _folder_in_the_place_of_the_file(folder: Path) -> Iterator[Path]:
-    (folder / "new" / "inside").mkdir(parents=True)
-    yield folder / "new"
-
-
-@contextlib.contextmanager
-def _folder_of_the_system(folder: Path) -> Iterator[Path]:
-    yield Path("/proc/nowhere/new")  # nobody can make a file there, not even root
-
-
-@contextlib.contextmanager
-def _removed_working_folder(folder: Path) -> Iterator[Path]:
-    gone, before = folder / "gone", Path.cwd()
-    gone.mkdir()
-    os.chdir(gone)
-    gone.rmdir()
-    try:
-        yield Path("new")
-    finally:
-        os.chdir(before)
-
-
-PLACES = [
-    _file_in_the_place_of_the_folder,
-    _folder_in_the_place_of_the_file,
-    pytest.param(
-        _folder_of_the_system,
-        marks=pytest.mark.skipif(sys.platform != "linux", reason="Linux has /proc"),
-    ),
-    pytest.param(
-        _removed_working_folder,
-        marks=pytest.mark.skipif(os.name != "posix", reason="a folder in use can be removed"),
-    ),
-]
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_place_that_cannot_be_written_is_named(place, tmp_path: Path) -> None:
-    with place(tmp_path) as path:
-        with pytest.raises(OSError, match="could not be written") as caught:
-            write_file(path, b"content")
-        assert str(path) in str(caught.value)
-        assert not list(tmp_path.rglob("*.partial"))
-
-
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
-    path = tmp_path / "old"
-    path.write_bytes(b"old")
-    code = (
-        "import resource, sys; from pyro_gcm.files.writing import write_file\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "try: write_file(sys.argv[1], bytes(2000))\n"
-        "except OSError as error: print(error)"
-    )
-    pytest.importorskip("resource")
-    run = subprocess.run(
-        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
-    )
-    assert f"{path} could not be written: File too large" in run.stdout
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["old"]
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has /proc, and removes folders in use")
+@pytest.mark.parametrize(
+    "kind", ["under a file", "a folder", "a folder of the system", "a removed working folder"]
+)
+def test_a_place_that_cannot_be_written_is_named(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place(kind, tmp_path, monkeypatch)
+    with pytest.raises(OSError, match="could not be written") as caught:
+        write_file(path, b"content")
+    assert str(path) in str(caught.value)
+    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_an_interruption_leaves_the_old_file(

@@ -69,6 +69,18 @@ def folder(tmp_path: Path) -> Path:
 SLOW = ("export", "audit --plot")
 
 
+def told(write: Callable[[Path], object], path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The error of a writer; that of a command is one line."""
+    with pytest.raises((OSError, SystemExit)) as caught:
+        write(path)
+    if isinstance(caught.value, OSError):
+        return str(caught.value)
+    assert caught.value.code == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1
+    return line
+
+
 @pytest.mark.parametrize(
     "writer",
     [pytest.param(w, marks=pytest.mark.long(keep=0)) if w in SLOW else w for w in WRITERS],
@@ -82,14 +94,9 @@ def test_a_full_disk_is_told_and_leaves_what_was_there(
     else:
         (folder / name).write_bytes(b"old")
     before = content(folder)
-    with full_disk(), pytest.raises((OSError, SystemExit)) as caught:
-        write(folder / name)
-    told = str(caught.value)
-    if isinstance(caught.value, SystemExit):
-        assert caught.value.code == 2
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-    assert f"{folder / name} could not be written: File too large" in told
+    with full_disk():
+        error = told(write, folder / name, capsys)
+    assert f"{folder / name} could not be written: File too large" in error
     assert content(folder) == before
 
 
@@ -99,13 +106,7 @@ def test_a_place_where_nothing_can_be_is_told(
 ) -> None:
     name, write = WRITERS[writer]
     path = blocked(folder) / name
-    with pytest.raises((OSError, SystemExit)) as caught:
-        write(path)
-    told = str(caught.value)
-    if isinstance(caught.value, SystemExit):
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-    assert str(path.parent) in told
+    assert str(path.parent) in told(write, path, capsys)
     assert content(folder) == {"no folder": b"a file"}
 
 

@@ -28,13 +28,6 @@ def program(path: Path) -> ModuleType:
     return module
 
 
-@pytest.mark.long(keep=0)
-@pytest.mark.parametrize("page", PAPER, ids=lambda path: path.stem)
-def test_programs_of_the_paper_run(page: Path) -> None:
-    for example in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
-        exec(compile(example, str(page), "exec"), {})
-
-
 def test_every_lemma_and_claim_has_a_program() -> None:
     without = [page.stem for page in PAPER if "```python" not in page.read_text("utf-8")]
     assert without == ["README"]

@@ -18,14 +18,8 @@ from pyro_gcm import GCM, IGCM, fit, to_arviz
 
 QUIET: dict[str, Any] = {"num_samples": 40, "progress": False}
 GROUPS = {
-    "posterior",
-    "posterior_predictive",
-    "prior",
-    "prior_predictive",
-    "log_likelihood",
-    "sample_stats",
-    "observed_data",
-    "constant_data",
+    *("posterior", "posterior_predictive", "prior", "prior_predictive", "log_likelihood"),
+    *("sample_stats", "observed_data", "constant_data"),
 }
 #: Other draws of some rows can have a Pareto k above 0.7 by chance.
 quality_unheeded = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")

@@ -118,22 +118,10 @@ def test_shown_output_is_compared() -> None:
             assert_alike("AUC 0.8361 [1 2]", other)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *PRIORS,
-        *GUIDES,
-        *KERNEL_GUIDES,
-        *REVENUE_MAPS,
-        *RESPONSES,
-        *ELBOS,
-        *GCM.objectives,
-        *IGCM.objectives,
-        *families._NAMES,
-    ],
-)
-def test_every_name_is_in_the_catalogue(name: str) -> None:
-    assert f'"{name}"' in CATALOGUE
+def test_every_name_is_in_the_catalogue() -> None:
+    parts = [*PRIORS, *GUIDES, *KERNEL_GUIDES, *REVENUE_MAPS, *RESPONSES, *ELBOS]
+    names = [*parts, *GCM.objectives, *IGCM.objectives, *families._NAMES]
+    assert [name for name in names if f'"{name}"' not in CATALOGUE] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -19,7 +19,7 @@ from pyro_gcm._evaluating import in_training
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._options import flag, seed_of
 from pyro_gcm._process_state import Randomness
-from pyro_gcm._validation import ArrayLike
+from pyro_gcm._validation import ArrayLike, shown
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows
 from pyro_gcm.training import Diverged, FitResult, TrainingOptions, described
@@ -75,11 +75,13 @@ def fit_many(
         raise TypeError(f"{alone[0]} is an option of fit alone, not of fit_many")
     standardize = flag("standardize", standardize)
     given = TrainingOptions(**options)
-    several = {"models": models, "x": x, "r": r, "y": y, "seeds": seeds}
-    counts = {name: len(each) for name, each in several.items()}
-    if not models or len(set(counts.values())) > 1:
+    lists = {"models": models, "x": x, "r": r, "y": y, "seeds": seeds}
+    entries = {name: _entries(name, values) for name, values in lists.items()}
+    counts = {name: len(each) for name, each in entries.items()}
+    if not counts["models"] or len(set(counts.values())) > 1:
         raise ValueError(f"models, x, r, y and seeds must be equally many, got {counts}")
-    rows = [checked_rows(*one) for one in zip(models, x, r, y, strict=True)]
+    models, *columns, seeds = entries.values()
+    rows = [checked_rows(*one) for one in zip(models, *columns, strict=True)]
     kinds = [_kind(*one) for one in zip(models, rows, strict=True)]
     for at, kind in enumerate(kinds):
         if kind != kinds[0]:
@@ -94,7 +96,16 @@ def fit_many(
     with ExitStack() as stack:
         for model in models:
             stack.enter_context(in_training(model))
-        return _Copies(list(models), orders, len(rows[0][0]), given).run(rows, standardize)
+        return _Copies(models, orders, len(rows[0][0]), given).run(rows, standardize)
+
+
+def _entries(name: str, values: Any) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must be a list, one for each model, got {shown(values)}"
+        ) from error
 
 
 def _kind(model: Baseline, rows: list[Tensor]) -> str:
@@ -254,7 +265,7 @@ class _Copies:
         gradient, loss = grad_and_value(loss_of)(weights)
         norm = torch.linalg.vector_norm(gradient)
         if bound is not None:
-            gradient = gradient * (bound / (norm + 1e-6)).clamp(max=1.0)
+            gradient = gradient * (float(bound) / (norm + 1e-6)).clamp(max=1.0)
         return loss, norm, gradient
 
     def _batches(self) -> Iterator[list[Tensor]]:

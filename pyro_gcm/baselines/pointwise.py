@@ -31,8 +31,12 @@ class PWL(MLP):
 
     def standard_loss(self, x: Tensor, r: Tensor, level: Tensor, y: Tensor) -> Tensor:
         """Mean loss for standardised x and r, with the penalty; see `Baseline.standard_loss`."""
-        encoded = self.encode(x)
-        score, pull_back = torch.func.vjp(lambda r: self.decode(encoded, r), r)  # type: ignore[misc]
-        # Rows are independent, so the gradient of the sum contains the slopes of every row.
-        (slopes,) = pull_back(torch.ones_like(score))
+        with torch.enable_grad():
+            # Differentiable, also where `torch.func` maps the loss, which forbids `requires_grad_`.
+            r = r + 0.0 * self.output.bias
+            if not r.requires_grad:  # nor is the bias
+                r.requires_grad_()
+            score = self.score(x, r)
+            # Rows are independent, so the gradient of the sum contains the slopes of every row.
+            (slopes,) = torch.autograd.grad(score, r, torch.ones_like(score), create_graph=True)
         return self.data_loss(score, level, y) + self.weight * torch.relu(-slopes).sum()

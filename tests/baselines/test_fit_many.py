@@ -169,6 +169,7 @@ def test_the_callback_meets_the_weights_of_the_step_and_an_interrupt_leaves_them
         ({"batches": 3}, TypeError, "batches"),
         ({"epochs": 0}, ValueError, "epochs must be an integer of at least 1, got 0"),
         ({"seeds": [1, 2]}, ValueError, "must be equally many, got .*'seeds': 2"),
+        ({"x": None}, TypeError, "x must be a list, one for each model, got None"),
         ({"models": []}, ValueError, "must be equally many, got .*'models': 0"),
         ({"seeds": [1, 2, -1]}, ValueError, "seed must be an integer of at least 0, got -1"),
         ({"y": [torch.zeros(70)] * 2 + [torch.zeros(69)]}, ValueError, "y has 69"),

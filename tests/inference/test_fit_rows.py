@@ -28,6 +28,7 @@ BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "validation": ({"validation": 1.0}, r"validation must be a share in \[0, 1\), got 1.0"),
     "validation low": ({"validation": -0.1}, r"validation must be a share in \[0, 1\), got -0.1"),
+    "validation columns": ({"validation": (1.0, 2.0)}, "validation must be"),
     "validation rows": ({"validation": 1e-3}, "validation=0.001 leaves no rows in one of the part"),
     "patience alone": ({"patience": 3}, "patience needs a validation part: pass validation=0.1"),
     "schedule": ({"schedule": "linear"}, r"schedule must be one of .*'flat'\], got 'linear'"),

@@ -188,8 +188,9 @@ def test_states_and_types_keep_what_float32_cannot_hold() -> None:
 
 def test_values_far_from_all_rows_have_predictions() -> None:
     model = fitted("members", Rows("members"))
-    far = torch.tensor([[1e300, 1e300], [-1e300, -1e300], [1e300, -1e300]], dtype=torch.float64)
+    far = torch.tensor([[-1e300, -1e300], [1e300, -1e300], [1e300, 1e300]], dtype=torch.float64)
     x = torch.cat([far, far[:, :1]], 1)
+    assert (model.surface(x, far).diff(dim=1) >= 0.0).all()
     for p in (model.predict(x, far), model.surface(x, far)):
         assert ((p >= 0.0) & (p <= 1.0)).all()
 

@@ -15,7 +15,6 @@ from pyro_gcm import IGCM
 
 Rows = tuple[Tensor, Tensor, Tensor]
 
-priors = pytest.mark.parametrize("prior", ["conditional", "standard", "categorical"])
 responses = pytest.mark.parametrize("response", ["binary", "continuous"])
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 KERNELS: dict[str, dict[str, Any]] = {

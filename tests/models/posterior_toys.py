@@ -93,9 +93,19 @@ def rows(count: int, response: str | None = None, seed: int = 3) -> tuple[Tensor
 
 def asked_rows(case: str) -> tuple[Tensor, Tensor, Tensor]:
     """Four rows with both outcomes."""
+    outcome = torch.tensor([0.0, 1.0, 1.0, 0.0], dtype=torch.float64)
     response = CASES[case].options.get("response")
-    x, r, y = rows(4, response, seed=11)
-    return x, r, torch.tensor([0.0, 1.0, 1.0, 0.0]).double() if response is None else y
+    x, r, y = rows(4, response, seed=18)
+    if response == "quantile":
+        r = torch.tensor([[0.2], [0.5], [0.7], [0.95]], dtype=torch.float64)
+        y = 200.0 + 200.0 * outcome
+    return x, r, outcome if response is None else y
+
+
+def tail(cost: Any, revenue: Tensor) -> Tensor:
+    """F of a normal or logistic cost, written out."""
+    u = (revenue - cost.loc) / cost.scale
+    return torch.sigmoid(u) if "Logistic" in type(cost).__name__ else torch.special.ndtr(u)
 
 
 class Brute(NamedTuple):
@@ -156,13 +166,16 @@ def weighted_ks(draws: Tensor, size: float, values: Tensor, log_weights: Tensor)
     return float(stats.kstwobign.sf(gap * (size * other / (size + other)) ** 0.5))
 
 
+def worth(draws: Any) -> Tensor:
+    """The number of independent draws [B] that a row's are worth: resampled ones repeat."""
+    repeated = torch.where(draws.pareto_k.isnan(), 0.0, 1.0 / draws.ess)
+    return 1.0 / (1.0 / float(len(draws["z"])) + repeated)
+
+
 def smallest_p_value(draws: Any, brute: Brute, log_weights: Tensor) -> tuple[float, str]:
     """The smallest of all rows and quantities, corrected for their number."""
     mine, theirs = features(draws), features(brute.sites, draws)
-    count = float(len(draws["z"]))
-    # Draws that were resampled repeat each other.
-    resampled = torch.where(draws.pareto_k.isnan(), 0.0, 1.0 / draws.ess)
-    sizes = (1.0 / (1.0 / count + resampled)).tolist()
+    sizes = worth(draws).tolist()
     p_values = {
         f"{name} of row {row}": weighted_ks(
             mine[name][:, row], sizes[row], theirs[name][:, row], log_weights[:, row]

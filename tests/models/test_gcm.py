@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pyro
@@ -10,17 +12,13 @@ import pyro.poutine as poutine
 import pytest
 import torch
 import zoo
-from igcm_toys import sites
+from igcm_toys import sites, trained
 from pyro.infer import Predictive
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.inference import conditional
 from pyro_gcm.inference.views import unannounced
-
-priors = pytest.mark.parametrize("prior", ["conditional", "standard"])
-responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
-kinds = pytest.mark.parametrize("kind", [GCM, IGCM])
 
 
 def rows(count: int = 12, response: str = "binary") -> tuple[Tensor, Tensor, Tensor]:
@@ -30,14 +28,11 @@ def rows(count: int = 12, response: str = "binary") -> tuple[Tensor, Tensor, Ten
 
 PROGRAMS: dict[str, tuple[type, dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "GCM": (GCM, {}, {"w": (2,), "c": (2,)}),
-    "GCM, continuous": (GCM, {"response": "continuous"}, {"w": (2,), "c": (2,)}),
     "GCM, quantile": (GCM, {"response": "quantile"}, {"w": (1,), "c": (1,)}),
     "GCM, costs": (GCM, {"costs": 3}, {"w": (2,), "c": (3,)}),
     "GCM, alternatives": (GCM, {"alternatives": 2, "costs": 3}, {"w": (2,), "c": (2, 3)}),
     "IGCM": (IGCM, {}, {"k": (2,), "c": (2,)}),
-    "IGCM, continuous": (IGCM, {"response": "continuous"}, {"k": (2,), "c": (2,)}),
     "IGCM, one kernel": (IGCM, {"k_dim": 1}, {"k": (1,), "c": (1,)}),
-    "IGCM, three kernels": (IGCM, {"k_dim": 3}, {"k": (3,), "c": (3,)}),
     "IGCM, alternatives": (
         IGCM,
         {"k_dim": 1, "alternatives": 2, "costs": 3, "p0": "constant"},
@@ -65,43 +60,49 @@ def test_program_shows_every_name_of_the_story(program: str, prior: str) -> None
     assert set(sites(model.guide, x, r, y)) == guided
 
 
-def trained(prior: str, response: str) -> tuple[GCM, Tensor, Tensor, Tensor]:
-    """A model that has learned something of rows with units far from 1."""
-    x, r, y, _ = zoo.rows(response, 300)
-    elbo = "elbo" if response == "quantile" else None
-    model = zoo.make(response=response, prior=prior)
-    with pytest.warns(UserWarning, match="literal") if prior == "standard" else unannounced():
-        fit(model, x, r, y, elbo=elbo, epochs=2, num_particles=4, progress=False)
-    return model, x, r, y
-
-
-@priors
-@responses
-def test_draws_of_a_trained_program_are_in_the_units_of_the_data(response: str, prior: str) -> None:
-    model, x, r, y = trained(prior, response)
+#: Models with rows, and how far the draws of a program that is trained may be from the data: their
+#: centres in standard deviations, and the smallest and largest ratio of spreads. A GCM's x and r
+#: come from networks that p(y | x, r) does not train: units, and no more than that.
+@pytest.mark.parametrize("prior", ["conditional", "standard"])
+@pytest.mark.parametrize(
+    ("kind", "response"),
+    [*itertools.product((GCM, IGCM), ("binary", "continuous")), (GCM, "quantile")],
+)
+def test_draws_of_a_trained_program_are_in_the_units_of_the_data(
+    kind: type, response: str, prior: str
+) -> None:
+    if kind is IGCM:
+        model = trained("joint" if prior == "standard" else "response_revenue", response)
+        distance, narrow, wide = 0.5, 1.0 / 1.7, 1.7
+    else:  # x and r come from networks that p(y | x, r) does not train: units, and no more
+        model = zoo.learned(GCM, response, prior=prior)
+        distance, narrow, wide = 2.0, 0.3, 8.0
+    x, r, y, _ = zoo.rows(response, 200, 3)
+    given = {"x": x[torch.randint(200, (4000,))]} if model.reads_x else {"size": 4000}
     with torch.no_grad():
-        if prior == "standard":
-            drawn = sites(model.model, size=4000)
-        else:
-            drawn = sites(model.model, x[torch.randint(300, (4000,))])
-    assert drawn["y"]["value"].shape == (4000,)
+        drawn = {name: site["value"] for name, site in sites(model.model, **given).items()}
+    assert drawn["y"].shape == (4000,)
     for name, data in (("x", x), ("r", r), ("y", y.unsqueeze(-1))):
-        draw = drawn[name]["value"].reshape(4000, -1)
-        # x and r come from networks that p(y | x, r) does not train: units, and no more than that.
+        draw = drawn[name].reshape(4000, -1)
         # Medians, for the density behind the pinball loss has no variance over all levels.
-        assert ((draw.median(0).values - data.mean(0)).abs() < 2.0 * data.std(0)).all()
-        spread = (draw.quantile(0.8, 0) - draw.quantile(0.2, 0)) / data.std(0)
-        assert ((spread > 0.3) & (spread < 8.0)).all()
-    if response == "binary":
-        assert set(drawn["y"]["value"].tolist()) == {0.0, 1.0}
+        centre = draw.mean(0) if response == "binary" else draw.median(0).values
+        assert ((centre - data.mean(0)).abs() < distance * data.std(0)).all()
+        if name == "y" and response == "binary":
+            assert set(draw[:, 0].tolist()) == {0.0, 1.0}
+            continue
+        ends = torch.tensor([0.1, 0.9]).double()
+        spread, wanted = (t.quantile(ends, 0).diff(dim=0) for t in (draw, data))
+        assert ((spread / wanted > narrow) & (spread / wanted < wide)).all()
     if response == "quantile":
-        level = drawn["r"]["value"]
-        assert ((level > 0) & (level < 1)).all()
-        assert level.mean().item() == pytest.approx(0.5, abs=0.03)
-    assert drawn["c"]["value"].abs().median() < 5.0  # standardised
+        assert ((drawn["r"] > 0) & (drawn["r"] < 1)).all()
+        assert drawn["r"].mean().item() == pytest.approx(0.5, abs=0.03)
+    if kind is IGCM:  # what r and y have in common
+        assert torch.corrcoef(torch.stack([drawn["y"], drawn["r"][:, 0]]))[0, 1] > 0.3
+    else:
+        assert drawn["c"].abs().median() < 5.0  # standardised
 
 
-@kinds
+@pytest.mark.parametrize("kind", [GCM, IGCM])
 def test_prior_predictive_draws_come_in_any_number(kind: type) -> None:
     model = kind(3, 2, prior="standard")
     assert model.model().shape == (1,)
@@ -145,41 +146,33 @@ def test_guide_is_the_prior_the_amortised_net_or_what_was_passed() -> None:
     assert GCM(3, 2, prior="standard").z_guide is not None
 
 
-def test_guide_of_the_user_gets_standardised_rows() -> None:
-    seen = {}
-
-    class Watch(torch.nn.Module):
-        def forward(self, x: Tensor, r: Tensor | None, y: Tensor | None) -> Any:
-            seen.update(x=x, r=r, y=y)
-            return dist.Normal(torch.zeros(len(x), 4), 1.0).to_event(1)
-
-    model = GCM(3, 2, response="continuous", guide=Watch())
-    x, r, y = rows(200)
-    model.x_standardizer.learn(5.0 + 2.0 * x)
-    model.r_standardizer.learn(7.0 * r)
-    model.response.learn_unit(100.0 + 50.0 * y)
-    model.guide(5.0 + 2.0 * x, 7.0 * r, 100.0 + 50.0 * y)
-    for value in seen.values():
-        torch.testing.assert_close(
-            value.mean(0), torch.zeros_like(value.mean(0)), rtol=0, atol=1e-5
-        )
-        torch.testing.assert_close(value.std(0, correction=0), torch.ones_like(value.std(0)))
-    model.guide(5.0 + 2.0 * x)
-    assert seen["r"] is None
-    assert seen["y"] is None
-
-
 class Together(torch.nn.Module):
-    """A guide that concatenates what it is given, which must have one type."""
+    """A guide that keeps what it is given, and joins it, which must have one type."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.linear = torch.nn.Linear(3 + 2 + 1, dim)
+        self.linear, self.seen = torch.nn.Linear(3 + 2 + 1, dim), dict[str, Any]()
 
-    def forward(self, x: Tensor, r: Tensor, y: Tensor | None) -> Any:
-        if y is None:
-            raise ValueError("this guide reads y")
-        return dist.Normal(self.linear(torch.cat([x, r, y[:, None]], 1)), 1.0).to_event(1)
+    def forward(self, x: Tensor, r: Tensor | None, y: Tensor | None) -> Any:
+        self.seen.update(x=x, r=r, y=y)
+        columns = [x, x] if r is None or y is None else [x, r, y[:, None]]
+        return dist.Normal(self.linear(torch.cat(columns, 1)), 1.0).to_event(1)
+
+
+@pytest.mark.parametrize("kind", [GCM, IGCM])
+def test_guide_of_the_user_gets_standardised_rows(kind: type) -> None:
+    guide = Together(4 if kind is GCM else 2).double()
+    option = {"guide" if kind is GCM else "kernel_guide": guide}
+    model, (x, r, y, _) = kind(3, 2, response="continuous", **option), zoo.rows("continuous")
+    model.learn_units(x, r, y)
+    model.guide(x, r, y)
+    for value in guide.seen.values():
+        assert value.mean(0).abs().max() < 1e-5
+        assert (value.std(0, correction=0) - 1.0).abs().max() < 1e-5
+    if kind is GCM:
+        model.guide(x)
+        assert guide.seen["r"] is None
+        assert guide.seen["y"] is None
 
 
 @pytest.mark.parametrize("y_dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
@@ -199,28 +192,31 @@ def test_names_in_the_store_are_unique_or_as_asked_for() -> None:
     keys = list(pyro.get_param_store())
     assert len({key.split("$$$")[0] for key in keys}) == 3
     assert any(key.startswith("mine$$$cost_net") for key in keys)
-
-
-def test_program_announces_its_parameters_unless_told_not_to() -> None:
-    x, r, y = rows()
     with unannounced():
         conditional(GCM(3, 2))(x, r, y)
         GCM(3, 2).guide(x)
-    assert not list(pyro.get_param_store())
+    assert list(pyro.get_param_store()) == keys
     GCM(3, 2).guide(x)
-    assert list(pyro.get_param_store())
+    assert len(pyro.get_param_store()) > len(keys)
 
 
 def test_trained_parameters_leave_out_the_generative_halves() -> None:
     model = GCM(3, 2, prior="standard")
-    names = set(model.trained_parameters())
-    left_out = {name for name, _ in model.named_parameters()} - names
-    assert {name.split(".")[0] for name in left_out} == {"x_decoder", "r_decoder", "w_guide"}
-    assert set(model.trained_parameters("joint")) == {name for name, _ in model.named_parameters()}
+    implicit = IGCM(3, 2, prior="standard", kernel_guide="amortised")
+    halves = (model, {"x_decoder", "r_decoder", "w_guide"}), (implicit, {"x_decoder"})
+    for one, unused in halves:
+        for objective in set(one.objectives) - {"members"}:
+            used = one.trained_parameters(objective)
+            left_out = {name for name, _ in one.named_parameters()} - set(used)
+            assert {n.split(".")[0] for n in left_out} == (
+                set() if objective == "joint" else unused
+            )
     model.cost_net.requires_grad_(False)
     assert not any(name.startswith("cost_net") for name in model.trained_parameters())
     with pytest.raises(ValueError, match="objective must be one of"):
         model.trained_parameters("marginal")
+    with pytest.raises(ValueError, match="objective must be one of"):
+        model.objective = "marginal"
 
 
 def test_the_two_halves_of_the_program_can_be_scored_by_hand() -> None:
@@ -233,48 +229,36 @@ def test_the_two_halves_of_the_program_can_be_scored_by_hand() -> None:
     trace.compute_log_prob()
     z, w = (trace.nodes[name]["value"] for name in ("z", "w"))
     standard = model.x_standardizer(10.0 + 4.0 * x), model.r_standardizer(-3.0 + 5.0 * r)
-    parts = (
-        (model.x_decoder(z), standard[0], model.x_standardizer.scale, "x"),
-        (
-            model.r_decoder(torch.cat([w, standard[0]], 1)),
-            standard[1],
-            model.r_standardizer.scale,
-            "r",
-        ),
-    )
-    for decoder, value, scale, name in parts:
-        wanted = decoder.log_prob(value) - scale.log().sum()
+    decoded = model.x_decoder(z), model.r_decoder(torch.cat([w, standard[0]], 1))
+    units = model.x_standardizer, model.r_standardizer
+    for name, decoder, value, unit in zip("xr", decoded, standard, units, strict=True):
+        wanted = decoder.log_prob(value) - unit.scale.log().sum()
         torch.testing.assert_close(trace.nodes[name]["log_prob"], wanted)
 
 
-PROGRAM_ERRORS: dict[str, tuple[Any, str]] = {
-    "x": (lambda x, r, y: GCM(3, 2).model(), r"x must be given: the prior p\(z\|x\) reads it"),
-    "guide, x": (lambda x, r, y: GCM(3, 2).guide(None, r, y), "x must be given: the guide reads"),
-    "size": (lambda x, r, y: GCM(3, 2, prior="standard").model(size=0), "size must be an integer"),
-    "device": (lambda x, r, y: GCM(3, 2).model(x.to("meta"), r, y), "x is on device meta"),
-    "IGCM, x": (lambda x, r, y: IGCM(3, 2).model(), "x must be given: the prior p"),
-    "IGCM, guide, x": (lambda x, r, y: IGCM(3, 2).guide(None, r, y), "x must be given: the guide"),
-    "IGCM, guide, r": (lambda x, r, y: IGCM(3, 2).guide(x, None, y), "r must be given: the guide"),
-    "IGCM, kernel prior, x": (
-        lambda x, r, y: IGCM(3, 2, prior="standard", kernel_prior="conditional").model(),
-        "x must be given: the kernel prior",
-    ),
+Call = Callable[[Any, Tensor, Tensor, Tensor], Any]
+PROGRAM_ERRORS: dict[str, tuple[type, Call, str]] = {
+    "x": (GCM, lambda m, x, r, y: m.model(), r"x must be given: the prior p\(z\|x\) reads it"),
+    "guide, x": (GCM, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide reads"),
+    "device": (GCM, lambda m, x, r, y: m.model(x.to("meta"), r, y), "x is on device meta"),
+    "IGCM, x": (IGCM, lambda m, x, r, y: m.model(), "x must be given: the prior p"),
+    "IGCM, guide, x": (IGCM, lambda m, x, r, y: m.guide(None, r, y), "x must be given: the guide"),
+    "IGCM, guide, r": (IGCM, lambda m, x, r, y: m.guide(x, None, y), "r must be given: the guide"),
 }
 
 
 @pytest.mark.parametrize("case", PROGRAM_ERRORS)
 def test_program_refuses_by_name_what_it_cannot_run_on(case: str) -> None:
-    call, message = PROGRAM_ERRORS[case]
+    kind, call, message = PROGRAM_ERRORS[case]
     with pytest.raises(ValueError, match=message):
-        call(*rows())
+        call(kind(3, 2), *rows())
 
 
-@pytest.mark.parametrize(
-    "size", ["x_dim", "r_dim", "z_dim", "hidden", "alternatives", "costs", "num_samples"]
-)
-def test_sizes_below_one_are_refused_by_name(size: str) -> None:
-    with pytest.raises(ValueError, match=f"{size} must be an integer of at least 1, got 0"):
-        GCM(**{"x_dim": 3, "r_dim": 2, size: 0})
+def test_program_that_draws_its_covariates_refuses_a_wrong_size_and_a_kernel_that_reads_x() -> None:
+    with pytest.raises(ValueError, match="size must be an integer"):
+        GCM(3, 2, prior="standard").model(size=0)
+    with pytest.raises(ValueError, match="x must be given: the kernel prior"):
+        IGCM(3, 2, prior="standard", kernel_prior="conditional").model()
 
 
 @pytest.mark.parametrize("hidden", [8, (8,), [8, 4], (), torch.Size([5])], ids=repr)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
 from typing import Any
 
 import pyro.distributions as dist
 import pyro.poutine as poutine
 import pytest
 import torch
-import zoo
 from igcm_toys import (
     KERNELS,
     OBJECTIVES,
-    brute_force,
-    data,
     drawn,
     dtypes,
     kernels,
@@ -24,11 +20,9 @@ from igcm_toys import (
     sites,
     some,
     trained,
-    weighted,
 )
 from torch import Tensor
 
-from pyro_gcm import IGCM, fit
 from pyro_gcm.inference import conditional
 
 PAPER: dict[str, tuple[str, dict[str, Any]]] = {
@@ -107,59 +101,19 @@ def test_prediction_given_the_kernel_is_the_mean_of_the_program(kernel: str, res
 
 
 def test_kernel_is_what_a_prediction_averages_over() -> None:
-    model = trained("paper")
-    x, r, y = some(20)
-    guide, exact = model.kernel(x, r), None
-    site = sites(model.guide, x, r, y)["k"]
-    torch.testing.assert_close(guide.log_prob(site["value"]), site["log_prob"])
-    model.objective = "conditional"
-    exact = model.kernel(x, r)
-    assert exact.batch_shape == (20,)
-    site = sites(conditional(model), x, r, y)["k"]
-    torch.testing.assert_close(exact.log_prob(site["value"]), site["log_prob"])
+    model, (x, r, y) = trained("paper"), some(20)
+    for objective, program in (("paper", model.guide), ("conditional", conditional(model))):
+        model.objective = objective
+        kernel, site = model.kernel(x, r), sites(program, x, r, y)["k"]
+        assert kernel.batch_shape == (20,)
+        torch.testing.assert_close(kernel.log_prob(site["value"]), site["log_prob"])
 
 
-# Parts of the user
-
-
-@responses
-def test_kernel_prior_that_is_not_normal_predicts_by_importance_weights(response: str) -> None:
-    options = {"kernel_prior": zoo.laplace_kernel, "kernel_guide": "amortised"}
-    model = trained("response_revenue", response, **options)
-    start = zoo.make(IGCM, response=response, hidden=8, **options).k_prior.parameters()
-    for before, after in zip(start, model.k_prior.parameters(), strict=True):
-        assert not torch.allclose(before, after)
-    x, r, y = some(5, response)
-    site, weights = brute_force(model, x, r, 30_000)
-    unit = 1.0 if response == "binary" else y.std()
-    mean, error = weighted(site["value"], weights)
-    prediction = model.predict(x, r, num_samples=4096)
-    assert ((prediction - mean).abs() < 4.5 * error + 0.005 * unit).all()
-    density, error = weighted(site["fn"].log_prob(y).exp(), weights)
-    log_p = model.log_prob(x, r, y, num_samples=4096)
-    assert ((log_p.exp() - density).abs() < 4.5 * error + 0.02 * density).all()
-    # Without the weights it would be the guide that speaks.
-    k = model.kernel(x, r).sample((30_000,))
-    y = drawn(poutine.condition(model.model, {"k": k}), 30_000, x, r)["y"]["value"]
-    assert ((prediction - y.mean(0)).abs() > 6.0 * y.std(0) / 30_000**0.5).any()
-
-
-# Training
-
-
-@pytest.mark.long(keep=3)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @responses
-def test_training_beats_the_outcome_alone_on_rows_it_has_not_seen(
+def test_what_was_learned_beats_the_outcome_alone_on_rows_not_seen(
     response: str, objective: str
 ) -> None:
-    model = IGCM(3, 2, response=response, num_samples=64, **OBJECTIVES[objective])
-    training = {"epochs": 8, "batch_size": 50, "num_particles": 8, "progress": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fit(model, *data(300, response), objective=objective, learning_rate=0.04, **training)
-    assert model.objective == objective
-    x, r, y = data(400, response, seed=9)
+    model, (x, r, y) = trained(objective, response), some(400, response)
     alone = dist.Bernoulli(y.mean()) if response == "binary" else dist.Normal(y.mean(), y.std())
-    gain = (model.log_prob(x, r, y) - alone.log_prob(y)).mean()
-    assert gain > 0.25
+    assert (model.log_prob(x, r, y) - alone.log_prob(y)).mean() > 0.25

@@ -7,12 +7,12 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
 import pytest
 import torch
 from torch import Tensor
+from training_runs import goes_on, stop_at, weights
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import GCM, FitResult, fit
 
 NAN = math.nan
 QUICK: dict[str, Any] = {"epochs": 6, "batch_size": 64, "num_particles": 8, "progress": False}
@@ -50,10 +50,6 @@ def model_of(r_dim: int = 2, **options: Any) -> GCM:
     return GCM(2, r_dim, z_dim=2, hidden=8, **options)
 
 
-def state(model: GCM) -> dict[str, Tensor]:
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "iwae": ({}, {"elbo": "iwae"}),
     "elbo": ({}, {"elbo": "elbo"}),
@@ -86,7 +82,7 @@ def test_every_bound_and_every_prior_trains_on_them(case: str) -> None:
         x[::11, 0] = NAN
         r[::3, 1] = NAN
     c = torch.where(r.isnan() & ~y.isnan()[:, None], NAN, data.c)
-    before = state(model)
+    before = weights(model)
     result = fit(model, x, r, y, c, **{**QUICK, "epochs": 10}, **training)
     losses = result.history["loss"]
     assert losses.map(math.isfinite).all()
@@ -98,22 +94,11 @@ def test_every_bound_and_every_prior_trains_on_them(case: str) -> None:
     assert model.log_prob(x, r, y, c).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"p0": "constant"},
-        {"guide": "posterior"},
-        {"prior": "categorical"},
-        {"prior": "standard"},
-    ],
-    ids=["plain", "p0", "posterior guide", "categorical", "joint"],
-)
-def test_costs_of_which_none_was_seen_change_nothing(options: dict[str, Any]) -> None:
-    data, _ = prices()
-    r, training = data.r.clone(), dict(QUICK)
-    if "standard" in options.values():
-        training["objective"] = "joint"
+@pytest.mark.parametrize("case", ["iwae", "constant p0", "posterior guide", "categorical", "joint"])
+def test_costs_of_which_none_was_seen_change_nothing(case: str) -> None:
+    (options, more), (data, _) = CASES[case], prices()
+    r, training = data.r.clone(), {**QUICK, **more}
+    if case == "joint":
         r[::9, 0] = NAN
     with_costs, without = model_of(**options), model_of(**options)
     one = fit(with_costs, data.x, r, data.y, data.outcomes().c, **training)
@@ -140,27 +125,19 @@ def test_cost_and_outcome_that_would_bound_a_missing_revenue_are_refused() -> No
 
 
 def test_interrupted_run_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
-    data, _ = prices()
+    (data, _), path, seeds = prices(), tmp_path / "run.pt", iter((0, 0, 9, 0, 0))
 
-    def stop(done: int) -> None:
-        if done == 12:
-            raise KeyboardInterrupt
+    def run(rows: Prices = data, **more: Any) -> tuple[GCM, FitResult]:
+        model = model_of(seed=next(seeds))
+        return model, fit(model, *rows, **QUICK, validation=0.2, **more)
 
-    options = {**QUICK, "validation": 0.2}
-    whole, resumed, path = model_of(), model_of(seed=9), tmp_path / "run.pt"
-    wanted = fit(whole, *data, **options)
+    goes_on(run, path, 12)
     with pytest.raises(KeyboardInterrupt):
-        fit(model_of(), *data, **options, checkpoint=path, callback=stop)
-    # Other costs are another run.
+        run(checkpoint=path, callback=stop_at(12))
     other = data.c.clone()
     other[int((~other.isnan()).nonzero()[0, 0])] = NAN
     with pytest.raises(ValueError, match="checkpoint is of another run: checksum of the rows"):
-        fit(model_of(), *data._replace(c=other), **options, checkpoint=path)
-    found = fit(resumed, *data, **options, checkpoint=path)
-    frames = [result.history.drop(columns="seconds") for result in (wanted, found)]
-    pd.testing.assert_frame_equal(*frames, check_exact=True)
-    for name, value in whole.state_dict().items():
-        assert torch.equal(resumed.state_dict()[name], value), name
+        run(data._replace(c=other), checkpoint=path)
 
 
 def test_step_reads_the_costs_of_its_own_rows() -> None:

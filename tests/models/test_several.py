@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM, fit, load, save, to_arviz
@@ -30,25 +32,15 @@ DIRECTIONS = {"late": [1, 1], "months": [1, 0], "grade": [-1, 1]}
 
 
 def several() -> Several:
-    parts = {"late": Binary(), "months": Survival(knots=2), "grade": Ordinal(levels=3)}
+    parts = {"late": Binary(), "months": Survival(knots=2), "grade": Ordinal(levels=4)}
     return Several(parts, DIRECTIONS)
 
 
 def rows(count: int, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    g = torch.Generator().manual_seed(seed)
-    x, r = (torch.randn(count, d, generator=g, dtype=torch.float64) for d in (3, 2))
-    shared = torch.randn(count, generator=g, dtype=torch.float64)  # seen by no column
-    score = x[:, 0] + 2.0 * shared
-    time = (-0.5 * (score + r[:, 0])).exp()
-    return (
-        x,
-        r,
-        {
-            "late": (score + r.sum(1) > 0.0).double(),
-            "months": SurvivalTimes.right_censored(time.clamp(max=1.5), time <= 1.5),
-            "grade": torch.bucketize(score - r[:, 0] + r[:, 1], torch.tensor([-1.0, 1.0]).double()),
-        },
-    )
+    """Rows of the zoo, whose responses share what no column shows."""
+    kinds = {"late": "binary", "months": "survival", "grade": "ordinal"}
+    made = {name: zoo.rows(kind, count, seed) for name, kind in kinds.items()}
+    return *made["late"][:2], {name: one.y for name, one in made.items()}
 
 
 def model_of(prior: str) -> GCM:
@@ -88,7 +80,7 @@ def test_each_response_has_directions_of_its_own(prior: str) -> None:
             assert ((moved != 0.0).any()) == (sign != 0)
     months = model.response_model("months")
     assert (months.predict_survival(x, r, [0.5, 1.0]).diff(dim=1) <= 0.0).all()
-    assert model.response_model("grade").class_probabilities(x, r).shape == (60, 3)
+    assert model.response_model("grade").class_probabilities(x, r).shape == (60, 4)
     with pytest.raises(ValueError, match="revenue 0 must be one in which the prediction rises"):
         model.response_model("grade").required_revenue(x, 1.0, revenue=0)
     assert months.required_revenue(x, 0.5, revenue=0).shape == (60,)
@@ -111,60 +103,71 @@ def test_posteriors_are_calibrated(prior: str) -> None:
     assert result.p_value() > 1e-3, result.p_values()
 
 
-def test_models_are_the_same_after_saving(tmp_path: Path) -> None:
-    model, (x, r, y) = model_of("members"), rows(20, 6)
-    save(model, tmp_path / "saved")
-    other = load(tmp_path / "saved")
+BINARY = {"a": Binary(), "b": Binary()}
+TWICE = Survival()
+#: A construction that has no meaning, and the message.
+MEANINGLESS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: Several({"one": Binary()}), "parts must have two or more responses"),
+    (lambda: Several({"one": "binary", "two": "binary"}), "parts must have two or more"),
+    (lambda: Several(BINARY, {"c": [1]}), "directions has"),
+    (lambda: Several(BINARY, [1, 1]), "directions"),
+    (lambda: Several(BINARY, {"a": torch.tensor([1, 1])}), "directions"),
+    (lambda: Several(BINARY, {"a": [0.5, 1]}), "directions"),
+    (lambda: GCM(3, 2, response=Several(BINARY, {"b": [1]})), r"directions\['b'\] must have"),
+    (lambda: GCM(3, 2, response=Several(BINARY, {"b": [0, 0]})), r"directions\['b'\] must have"),
+    (lambda: GCM(3, 2, response=several(), p0="constant"), "p0 must be left out"),
+    (lambda: GCM(3, 2, response=Several({"a": TWICE, "b": TWICE})), "of its own for every model"),
+    (
+        lambda: GCM(3, 2, response=several(), revenue_map=PositiveLinear(2, (6,))),
+        "revenue_map must be a name",
+    ),
+    (
+        lambda: GCM(3, 2, response=Several({"a": Continuous(3), "b": Survival()}), prior="members"),
+        "parts must take",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), MEANINGLESS)
+def test_what_does_not_belong_together_is_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+def test_calls_that_need_one_response_or_all_are_refused() -> None:
+    model, (x, r, y) = model_of("members"), rows(8, 7)
+    part, months = model.response_model("months"), y["months"]
+    late = SurvivalTimes(months.lower, months.upper, 0.5 * months.lower)
+    distribution = GCM(3, 2, response=WholeDistribution())
+    for call, message in (
+        (lambda: fit(model, x, r, y["late"]), "y must be a mapping with the outcomes"),
+        (lambda: model.predict(x, r), "predict needs one response"),
+        (lambda: model.response_model("weeks"), "name must be one of"),
+        (lambda: distribution.response_model("late"), "needs a model of"),
+        (lambda: part.posterior(x, r, months), "all responses"),
+        (lambda: part.sample(x, r), "all responses"),
+        (lambda: fit(part, x, r, months), "all responses"),
+        (lambda: save(part, "a folder"), "all responses"),
+        (
+            lambda: model.response_model("late").predict_survival(x, r, [1.0]),
+            r"predict_survival needs .*'binary'",
+        ),
+        (lambda: model.log_prob(x, r, {**y, "months": late}), "no entries above 0"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            call()
+
+
+def test_posteriors_exports_and_saved_models_have_all_responses(tmp_path: Path) -> None:
+    model, (x, r, y) = model_of("members"), rows(8, 7)
+    other = load(save(model, tmp_path / "saved"))
     assert torch.equal(other.log_prob(x, r, y), model.log_prob(x, r, y))
     predictions = [m.response_model("months").predict(x, r) for m in (model, other)]
     assert torch.equal(*predictions)
-
-
-def test_what_does_not_belong_together_is_refused() -> None:
-    x, r, y = rows(20)
-    model = model_of("members")
-    with pytest.raises(ValueError, match="parts must have two or more responses"):
-        Several({"one": Binary()})
-    with pytest.raises(ValueError, match="parts must have two or more responses"):
-        Several({"one": "binary", "two": "binary"})  # type: ignore[dict-item]
-    with pytest.raises(ValueError, match="directions has"):
-        Several({"a": Binary(), "b": Binary()}, {"c": [1]})
-    for wrong in ([1], [0, 0]):
-        with pytest.raises(ValueError, match=r"directions\['b'\] must have"):
-            GCM(3, 2, response=Several({"a": Binary(), "b": Binary()}, {"b": wrong}))
-    with pytest.raises(ValueError, match="p0 must be left out"):
-        GCM(3, 2, response=several(), p0="constant")
-    with pytest.raises(TypeError, match="y must be a mapping with the outcomes"):
-        fit(model, x, r, y["late"])
-    with pytest.raises(ValueError, match="predict needs one response"):
-        model.predict(x, r)
-    with pytest.raises(ValueError, match="name must be one of"):
-        model.response_model("weeks")
-    with pytest.raises(ValueError, match="needs a model of"):
-        GCM(3, 2, response=WholeDistribution()).response_model("late")
-
-
-def test_a_part_predicts_and_the_whole_has_posteriors_and_exports() -> None:
-    model, (x, r, y) = model_of("members"), rows(8, 7)
-    part = model.response_model("months")
-    for call in (
-        lambda: part.posterior(x, r, y["months"]),
-        lambda: part.sample(x, r),
-        lambda: fit(part, x, r, y["months"]),
-        lambda: save(part, "a folder"),
-    ):
-        with pytest.raises(ValueError, match="all responses"):
-            call()
-    with pytest.raises(ValueError, match=r"predict_survival needs .*'binary'"):
-        model.response_model("late").predict_survival(x, r, [1.0])
     draws = model.posterior(x, r, y, num_samples=30, progress=False)
-    months = y["months"]
-    assert (draws["months.t"] >= months.lower * (1.0 - 1e-6)).all()
+    assert (draws["months.t"] >= y["months"].lower * (1.0 - 1e-6)).all()
     data = to_arviz(model, x, r, y, num_samples=20, progress=False)
     assert set(data["posterior_predictive"].data_vars) == set(DIRECTIONS)
-    late = SurvivalTimes(months.lower, months.upper, 0.5 * months.lower)
-    with pytest.raises(ValueError, match="no entries above 0"):
-        model.log_prob(x, r, {**y, "months": late})
 
 
 def test_a_response_belongs_to_one_model() -> None:
@@ -172,13 +175,3 @@ def test_a_response_belongs_to_one_model() -> None:
         GCM(3, 2, response=response, hidden=4)
         with pytest.raises(ValueError, match="of its own for every model"):
             GCM(3, 2, response=response, hidden=4)
-    twice = Survival()
-    with pytest.raises(ValueError, match="of its own for every model"):
-        GCM(3, 2, response=Several({"a": twice, "b": twice}))
-    with pytest.raises(ValueError, match="revenue_map must be a name"):
-        GCM(3, 2, response=several(), revenue_map=PositiveLinear(2, (6,)))
-    with pytest.raises(ValueError, match="parts must take"):
-        GCM(3, 2, response=Several({"a": Continuous(3), "b": Survival()}), prior="members")
-    for directions in ([1, 1], {"a": torch.tensor([1, 1])}, {"a": [0.5, 1]}):
-        with pytest.raises((TypeError, ValueError), match="directions"):
-            Several({"a": Survival(), "b": Binary()}, directions)  # type: ignore[arg-type]

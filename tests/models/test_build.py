@@ -79,13 +79,11 @@ PARTS: dict[str, tuple[type, str, Any, str, dict[str, Any]]] = {
 def test_modules_are_used_as_they_are_and_trained(case: str) -> None:
     kind, option, part, attribute, others = PARTS[case]
     before = [value.clone() for value in part.parameters()]
-    model, objective = (
-        kind(3, 2, **{option: part}, **others),
-        "joint" if "prior" in others else None,
-    )
+    model, joint = kind(3, 2, **{option: part}, **others), "prior" in others
     assert getattr(model, attribute) is part
-    assert model.reads_x != bool(objective)
-    x, r, y, _ = zoo.rows(missing=bool(objective)).map(torch.Tensor.float)
+    assert model.reads_x != joint
+    x, r, y, _ = zoo.rows(missing=joint).map(torch.Tensor.float)
+    objective = "joint" if joint else None
     fit(model, x, r, y, objective=objective, epochs=1, num_particles=4, progress=False)
     for first, value in zip(before, part.parameters(), strict=True):
         assert not torch.equal(first, value)

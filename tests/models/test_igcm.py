@@ -36,7 +36,7 @@ from pyro_gcm.models.build import KERNEL_GUIDES
 
 def test_kernel_prior_is_the_standard_normal_or_learned_from_x() -> None:
     x, r, y = data(12)
-    for kernel_prior, prior in itertools.product(*[("standard", "conditional")] * 2):
+    for kernel_prior, prior in itertools.product(("standard", "conditional"), repeat=2):
         model = IGCM(3, 2, prior=prior, kernel_prior=kernel_prior)
         site = sites(model.model, x, r, y)["k"]
         standard = kernel_prior == "standard"

@@ -83,6 +83,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "fit of a table": lambda: fit(TRAINED, ["a", "b", "c"], ["d", "e"], "y", data=FRAME, **QUICK),
     "fit_members": lambda: fit_members(X, R, Y, settings=SETTINGS, progress=False),
     "baselines.fit": lambda: baselines.fit(BASELINE, X, R, Y, **QUICK),
+    "baselines.fit_many": lambda: baselines.fit_many([BASELINE], [X], [R], [Y], seeds=[0], **QUICK),
     "predict": lambda: MODEL.predict(X, R),
     "predict of a baseline": lambda: BASELINE.predict(X, R),
     "surface": lambda: MODEL.surface(X, R),

@@ -19,6 +19,7 @@ from pyro_gcm._evaluating import in_training
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._options import flag, seed_of
 from pyro_gcm._process_state import Randomness
+from pyro_gcm._threads import one_thread, torch_threads
 from pyro_gcm._validation import ArrayLike, shown
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows
@@ -33,6 +34,7 @@ _OF_ONE = ("seed", "validation", "patience", "held_out", "checkpoint", "checkpoi
 _TOGETHER = 50
 
 
+@one_thread()
 def fit_many(
     models: Sequence[Baseline],
     x: Sequence[ArrayLike],
@@ -59,8 +61,8 @@ def fit_many(
     :param seeds: of the order of the rows, one for each model.
     :param standardize: whether every model learns the units of its rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, device,
-        progress and callback, as in `fit`. The optimiser gets one parameter, [models, weights of a
-        model], and has to treat every element by itself, as Adam, AdamW and SGD do.
+        progress, callback and threads, as in `fit`. The optimiser gets one parameter, [models,
+        weights of a model], and has to treat every element by itself, as Adam, AdamW and SGD do.
     :returns: for each model its result, whose seconds are those of all models, or the `Diverged`
         of `fit`, in which case it has the weights of the last epoch that it finished; the others
         go on.
@@ -93,7 +95,7 @@ def fit_many(
     if frozen:
         raise ValueError(f"fit_many trains every parameter, got requires_grad=False for {frozen}")
     orders = [torch.Generator().manual_seed(seed_of(seed)) for seed in seeds]
-    with ExitStack() as stack:
+    with ExitStack() as stack, torch_threads(given.threads):
         for model in models:
             stack.enter_context(in_training(model))
         return _Copies(models, orders, len(rows[0][0]), given).run(rows, standardize)

@@ -10,6 +10,7 @@ from reproduce.in_pairs import run_in_pairs
 
 #: Benchmark -> options of its small size.
 QUICK = {
+    "copies": "--baselines MLP --copies 2 --steps 3 --repeats 1",
     "gpu": "--device cpu --rows 2000 --revenues 32 --draws 20 --repeats 1",
     "growth": "--points 2 --repeats 1",
     "guards": "--epochs 2 --repeats 1",

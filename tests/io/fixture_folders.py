@@ -94,11 +94,11 @@ def main() -> None:
     folder = FIXTURES / pyro_gcm.__version__
     if folder.exists():
         sys.exit(f"{folder} is there: what a version saved stays as it is")
-    sys.path.append(str(Path(__file__).parents[1] / "golden"))
+    sys.path.append(str(Path(__file__).parents[1]))
     from saved_models import model_and_rows
 
     made = {name: model_and_rows(kind) for name, kind in MODELS.items()}
-    x, r, _ = made["gcm"][1]
+    x, r, *_ = made["gcm"][1]
     arrays = {"x": x[:20], "r": r[:20]}
     models = {name: model for name, (model, _) in made.items()}
     for name, model in {**models, **estimators()}.items():

@@ -122,9 +122,9 @@ def test_other_errors_are_not_taken_for_divergence(given, module, monkeypatch):
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(module, "train", fails)
-    of_quantile = Fit("e", "simulation", "default", "tuned", "", 0, "MLP", as_json({"steps": 2}))
+    of_quantile = Fit("e", "simulation", "default", "tuned", "", 0, "GCM", as_json({"steps": 2}))
     with pytest.raises(RuntimeError, match="out of memory"):
-        module.run(fit("held-out") if module is public else of_quantile)
+        module.run(fit("held-out") if module is public else [of_quantile])
 
 
 def test_held_out_fits_are_at_the_best_of_the_six_trials(tmp_path, monkeypatch):
@@ -132,7 +132,7 @@ def test_held_out_fits_are_at_the_best_of_the_six_trials(tmp_path, monkeypatch):
     assert len(settings) == len(set(settings)) >= 5
     ran = []
 
-    def trial(path, fits, run, arguments):
+    def trial(path, fits, run, arguments, together):
         ran.extend(fits)
         losses = {"metric": VALIDATION_LOSS}
         rows = [{**vars(f), **losses, "value": abs(n - 3)} for n, f in enumerate(fits)]

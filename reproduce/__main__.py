@@ -74,6 +74,8 @@ SMOKE = [
     ["censoring --jobs 1"],
     ["crossings --jobs 1"],
     ["gradient_noise --jobs 1"],
+    ["ordinal --jobs 1 --datasets simulated"],
+    ["distribution --jobs 1 --datasets simulated"],
 ]
 #: The same for experiments on data sets, for which `PYRO_GCM_DATA` has to name their folder.
 SMOKE_WITH_DATA = [
@@ -81,7 +83,10 @@ SMOKE_WITH_DATA = [
         "public --jobs 1",
         "public --jobs 1 --protocol confirmation --datasets compas",
         "public --jobs 1 --protocol published",
+        "public --jobs 1 --protocol members --datasets compas",
     ],
+    ["public --jobs 1 --protocol released --datasets auto_mpg"],
+    ["public --jobs 1 --protocol changes --datasets auto_mpg --methods SMM Hint GCM"],
     ["open --jobs 1 --datasets compas auto_mpg"],
     ["checks --jobs 1"],
     ["search --jobs 1 --datasets adult --methods Members"],

@@ -20,6 +20,7 @@ QUICK = {
     "responses": "--epochs 1 --repeats 1",
     "scoring": "--rows 1000 --engines pool polars dask",
     "serving": "--clients 8 --seconds 1 --stops 1",
+    "threads": "--rows 200 --epochs 1 --predictions 200 --neighbours 1 --repeats 1",
     "training_step": "--steps 5",
 }
 #: The same of those that read data sets, for which `PYRO_GCM_DATA` has to name their folder.

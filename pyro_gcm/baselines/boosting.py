@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._options import seed_of
+from pyro_gcm._threads import one_thread_of_trees
 from pyro_gcm._validation import (
     ArrayLike,
     as_tensor,
@@ -84,6 +85,7 @@ _LIBRARIES = {
         ("objective", "num_class", "booster", "feature_types"),
         _stop_xgboost,
         lambda estimator: int(estimator.best_iteration) + 1,
+        {"n_jobs": 1},
     ),
     "lightgbm": _Library(
         "lightgbm",
@@ -97,7 +99,7 @@ _LIBRARIES = {
         ),
         _stop_lightgbm,
         lambda estimator: int(estimator.best_iteration_),
-        {"verbosity": -1},
+        {"verbosity": -1, "n_jobs": 1},
     ),
     "catboost": _Library(
         "catboost",
@@ -111,7 +113,10 @@ _LIBRARIES = {
         lambda estimator: int(estimator.tree_count_),
         # With monotone constraints, catboost 1.2 gets the mean that it starts from wrong when it
         # drops the trees after the best one: it starts from 0, and y is centred.
-        {"verbose": False, "allow_writing_files": False, "boost_from_average": False},
+        {
+            **{"verbose": False, "allow_writing_files": False, "boost_from_average": False},
+            "thread_count": 1,
+        },
         list,
         True,
         ("thread_count",),
@@ -129,7 +134,8 @@ class MonotoneBoosting:
     :param response: "binary" (log loss; `predict` returns Pr(y = 1)) or "continuous" (squared
         error; `predict` returns the mean).
     :param seed: seed of the library's random choices.
-    :param options: options of the library's estimator under its own names.
+    :param options: options of the library's estimator under its own names. It runs on one thread,
+        unless `n_jobs` (catboost: `thread_count`) says otherwise; scikit-learn's always.
     :raises ValueError: for another response or library, for options that are set here, and for
         those that may break monotonicity (another loss, linear models, categorical columns, trees
         that are left out or leaves that are renewed).
@@ -209,7 +215,8 @@ class MonotoneBoosting:
             options = options | stopping
         options = options | {"random_state": self.seed, self._library.constraints: columns}
         estimator = self._make(**options)
-        self.estimator = estimator.fit(inputs, outcomes - offset, **arguments)
+        with one_thread_of_trees():
+            self.estimator = estimator.fit(inputs, outcomes - offset, **arguments)
         self.trees = None if validation is None else self._library.trees(self.estimator)
         self._columns, self._offset = sizes, offset
         return self
@@ -227,12 +234,13 @@ class MonotoneBoosting:
         inputs = self._inputs(x, r, self._columns).numpy()
         name = "predict_proba" if self.response == "binary" else "predict"
         known = {key: self.options[key] for key in self._library.predicting if key in self.options}
-        if self._library.module == "sklearn.ensemble" and self.trees is not None:
-            # scikit-learn alone would use the trees after the best one, too.
-            stages = getattr(self.estimator, f"staged_{name}")(inputs)
-            predictions = next(islice(stages, self.trees - 1, None))
-        else:
-            predictions = getattr(self.estimator, name)(inputs, **known)
+        with one_thread_of_trees():
+            if self._library.module == "sklearn.ensemble" and self.trees is not None:
+                # scikit-learn alone would use the trees after the best one, too.
+                stages = getattr(self.estimator, f"staged_{name}")(inputs)
+                predictions = next(islice(stages, self.trees - 1, None))
+            else:
+                predictions = getattr(self.estimator, name)(inputs, **known)
         if self.response == "binary":
             predictions = predictions[:, 1]
         values = torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))

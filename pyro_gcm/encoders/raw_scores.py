@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._threads import one_thread_of_trees
+
 Array = npt.NDArray[np.float64]
 
 
@@ -20,7 +22,8 @@ class _Library(NamedTuple):
 def _staged(estimator: Any, inputs: Array, trees: int) -> Any:
     classifies = hasattr(estimator, "staged_decision_function")
     stages = estimator.staged_decision_function if classifies else estimator.staged_predict
-    return next(islice(stages(inputs), trees - 1, None))
+    with one_thread_of_trees():
+        return next(islice(stages(inputs), trees - 1, None))
 
 
 _LIBRARIES = {

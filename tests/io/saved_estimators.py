@@ -78,6 +78,6 @@ def computed(model: Any) -> dict[str, Any]:
     if hasattr(model, "predict_survival_function"):
         found["survival"] = model.predict_survival_function(X, return_array=True)
     if hasattr(model, "required"):
-        found["required"] = model.required(X, "debt", 0.4)["required"].to_numpy()
-        found["response_curve"] = model.response_curve(X, "debt").to_numpy()
+        found["required"] = model.required(X[:3], "debt", 0.4)["required"].to_numpy()
+        found["response_curve"] = model.response_curve(X[:3], "debt").to_numpy()
     return found

@@ -21,7 +21,9 @@ from pyro_gcm.inference.training_pair import ELBOS
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.models.known_responses import RESPONSES
-from reproduce import readme_figure
+from reproduce import quantile, readme_figure
+from reproduce.results import RESULTS
+from reproduce.runs import read_results
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = {
@@ -98,7 +100,7 @@ def test_examples_of_the_catalogue_run(capsys: pytest.CaptureFixture[str]) -> No
     assert re.search(r"strict -\d\.\d+, implicit -\d\.\d+, difference [+-]\d\.\d+ ± ", printed)
 
 
-@pytest.mark.long(keep=("docs/estimators.md", "docs/predictions.md"))
+@pytest.mark.long(keep=0)  # CI runs all pages
 @pytest.mark.parametrize("document", EXAMPLES)
 def test_examples_of_the_documentation_run(document: str) -> None:
     assert run_examples(document)
@@ -161,7 +163,17 @@ def test_the_readme_starts_with_the_picture_and_the_two_commands() -> None:
 
 
 def test_the_readme_can_be_read_in_minutes() -> None:
-    assert len(README.split()) <= 900
+    read = re.sub(r"```text\n.*?```", "", README, flags=re.DOTALL)
+    assert len(read.split()) <= 900
+
+
+def test_the_readme_shows_what_the_quantile_experiment_prints() -> None:
+    table = quantile.report(read_results(RESULTS / "quantile.csv")).splitlines()
+    shown = re.search(r"```text\n(.*?)\n```", README, flags=re.DOTALL)
+    assert shown is not None
+    header, *rows = (line.removesuffix("...") for line in shown[1].splitlines())
+    assert table[0].startswith(header)
+    assert [line[: len(row)] for line, row in zip(table[2:], rows, strict=False)] == rows
 
 
 def test_the_picture_of_the_readme_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:

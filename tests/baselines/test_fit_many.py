@@ -56,6 +56,14 @@ def weights(model: nn.Module) -> Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
 
 
+# One of each kind of network, penalty, response and type: recording a step takes seconds.
+KEPT = (
+    *("MM", "SMM", "CMNN", "Lipschitz", "Hint, comparable", "PWL"),
+    *("MLP, float32", "quantile", "continuous"),
+)
+
+
+@pytest.mark.long(keep=KEPT)
 @pytest.mark.parametrize("name", CASES)
 def test_every_copy_has_the_weights_and_the_history_that_it_has_alone(
     name: str, monkeypatch: pytest.MonkeyPatch

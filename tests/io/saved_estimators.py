@@ -77,7 +77,8 @@ def computed(model: Any) -> dict[str, Any]:
         found["log_prob"] = model.log_prob(X, X["debt"])
     if hasattr(model, "predict_survival_function"):
         found["survival"] = model.predict_survival_function(X, return_array=True)
-    if hasattr(model, "required"):
+    # The mean of a whole distribution is found for each level by itself, which takes a minute.
+    if hasattr(model, "required") and getattr(model, "response", None) != "distribution":
         found["required"] = model.required(X[:3], "debt", 0.4)["required"].to_numpy()
         found["response_curve"] = model.response_curve(X[:3], "debt").to_numpy()
     return found

@@ -89,14 +89,11 @@ def test_random_steps_range_from_one_ulp_to_the_whole_range(dtype: str) -> None:
 
 def test_rate_of_random_pairs_agrees_with_numerical_integration() -> None:
     """For the prediction |r - 1/2| and drops of more than 1e-6."""
-    found = audit(
-        lambda x, r: abs(r[:, 0] - 0.5),
-        NO_X,
-        TENTHS,
-        searches=["random"],
-        pairs=40_000,
-        tolerance=1e-6,
-    )
+
+    def distance(x: Any, r: Any) -> Any:
+        return abs(r[:, 0] - 0.5)
+
+    found = audit(distance, NO_X, TENTHS, searches=["random"], pairs=40_000, tolerance=1e-6)
     share = (np.arange(20_000) + 0.5) / 20_000
     rates = []
     for r in TENTHS[:, 0]:
@@ -144,7 +141,6 @@ def test_narrow_dip_that_random_pairs_miss_is_found_with_its_full_depth(function
     dense = dip(None, np.linspace(0.55, 0.56, 200_001)[:, None])
     largest = (np.maximum.accumulate(dense) - dense).max()
     assert found.largest_drop == pytest.approx(largest, rel=1e-3)
-    assert found.witness is not None
     assert found.witness.search == "gradient"
 
 
@@ -233,11 +229,9 @@ def test_witness_is_a_reproducible_violation() -> None:
 
     found = audit(wave, increasing=[1, -1, 1])
     w = found.witness
-    assert w is not None
     assert w.confirmed
     assert "confirmed in calls with one row" in found.summary()
     alone = audit(lambda x, r: r[:, 0] if len(r) == 1 else -r[:, 0])
-    assert alone.witness is not None
     assert alone.witness.alone_low < alone.witness.alone_high
     assert not alone.witness.confirmed
     assert "NOT confirmed" in alone.summary()
@@ -262,8 +256,6 @@ def test_result_depends_on_the_seed_and_global_random_states_are_unchanged() -> 
     for name in ("frame", "by_column", "drops"):
         pd.testing.assert_frame_equal(getattr(first, name), getattr(again, name))
     assert not first.by_column.equals(other.by_column)
-    assert first.witness is not None
-    assert again.witness is not None
     np.testing.assert_array_equal(first.witness.r_high, again.witness.r_high)
 
 
@@ -276,7 +268,6 @@ def test_result_depends_on_the_seed_and_global_random_states_are_unchanged() -> 
         ({"increasing": [0, 0, 0]}, r"increasing=\[0, 0, 0\] excludes them"),
         ({"searches": ["random", "brute"]}, "searches must be one of"),
         ({"searches": []}, "searches must be different, from"),
-        ({"pairs": 2}, "pairs must be an integer of at least 3, got 2"),
         ({"margin": -0.1}, "margin must be a number of at least 0"),
         ({"tolerance": np.nan}, "tolerance must be a number of at least 0"),
         ({"dtype": "float16"}, "dtype must be one of"),

@@ -5,6 +5,7 @@ Downloads use pooch and HTTP, from a local server.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import http.server
@@ -52,28 +53,22 @@ def flipped(content: bytes, place: int) -> bytes:
     return content[:place] + bytes([content[place] ^ 0x40]) + content[place + 1 :]
 
 
-class Site:
-    """A web site with ``files`` by path; ``asked`` lists the requested paths."""
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
 
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
+
+class Site(http.server.HTTPServer):
+    """A web site with the files of a folder; ``asked`` lists the requested paths."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        super().__init__(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
+        self.folder, self.url = folder, f"http://127.0.0.1:{self.server_port}"
         self.asked: list[str] = []
-        site = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.asked.append(self.path)
-                body = site.files.get(self.path)
-                self.send_response(404 if body is None else 200)
-                self.send_header("Content-Length", str(len(body or b"")))
-                self.end_headers()
-                self.wfile.write(body or b"")
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def serve(self, url: str, content: bytes) -> None:
+        (self.folder / url[1:]).write_bytes(content)
 
 
 @pytest.fixture
@@ -82,13 +77,16 @@ def site(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Site]:
     monkeypatch.delenv("PYRO_GCM_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
-    site = Site()
-    thread = threading.Thread(target=site.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield site
-    site.server.shutdown()
-    thread.join()
-    site.server.server_close()
+    with Site(tmp_path / "site") as site:
+        thread = threading.Thread(target=site.serve_forever, args=(0.01,))
+        thread.start()
+        yield site
+        site.shutdown()
+        thread.join()
+
+
+def raw(site: Site, url: str = "/file", **options: Any) -> RawFile:
+    return RawFile("toy/table.csv", url=f"{site.url}{url}", **{"sha256": SHA256, **options})
 
 
 def cached(tmp_path: Path) -> list[str]:
@@ -112,8 +110,8 @@ def cached(tmp_path: Path) -> list[str]:
 def test_file_is_downloaded_once(
     site: Site, tmp_path: Path, url: str, served: bytes, options: dict[str, Any]
 ) -> None:
-    site.files[url] = served
-    file = RawFile("toy/table.csv", url=f"{site.url}{url}", **{"sha256": SHA256, **options})
+    site.serve(url, served)
+    file = raw(site, url, **options)
     wanted = served if options.keys() & {"archive", "sha256"} else CONTENT
     assert read_raw(file) == wanted
     assert read_raw(file) == wanted
@@ -121,6 +119,11 @@ def test_file_is_downloaded_once(
         assert list(unzip(wanted, "toy").items()) == list(MEMBERS.items())  # sorted
     assert site.asked == [url]
     assert cached(tmp_path) == [f"toy{url}"]
+    if file.sha256:  # the copy is verified at each call
+        (tmp_path / f"cache/pyro_gcm/toy{url}").write_bytes(b"bad")
+        with pytest.raises(ValueError, match="removed, the next call downloads it again"):
+            read_raw(file)
+        assert read_raw(file) == wanted
 
 
 @pytest.mark.parametrize(
@@ -147,43 +150,24 @@ def test_file_is_downloaded_once(
 def test_damaged_download_is_refused_and_removed(
     site: Site, tmp_path: Path, url: str, served: bytes, options: dict[str, Any], message: str
 ) -> None:
-    file = RawFile("toy/table.csv", url=f"{site.url}{url}", **{"sha256": SHA256, **options})
-    site.files[url] = served
+    site.serve(url, served)
     with pytest.raises(ValueError, match=f"{message}.* removed, the next call downloads it again"):
-        read_raw(file)
+        read_raw(raw(site, url, **options))
     assert cached(tmp_path) == []
 
 
-def test_damaged_copy_in_the_cache_is_refused_and_removed(site: Site, tmp_path: Path) -> None:
-    site.files["/file"] = CONTENT
-    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file")
-    read_raw(file)
-    (tmp_path / "cache/pyro_gcm/toy/file").write_bytes(b"bad")
-    with pytest.raises(ValueError, match="removed, the next call downloads it again"):
-        read_raw(file)
-    assert read_raw(file) == CONTENT
-
-
-def test_failed_download_names_the_source_and_the_alternative(site: Site) -> None:
-    file = RawFile("toy/table.csv", SHA256, f"{site.url}/gone")
+def test_failed_download_names_the_source_and_the_alternative(site: Site, tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"/gone .*set PYRO_GCM_DATA to a folder that contains toy/"):
-        read_raw(file)
-
-
-def test_a_disk_without_room_for_a_download_is_told(site: Site, tmp_path: Path) -> None:
-    site.files["/file"] = CONTENT
-    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file")
+        read_raw(raw(site, "/gone"))
+    site.serve("/file", CONTENT)
     with full_disk(), pytest.raises(OSError, match=r"/file to .*toy \(.*File too large"):
-        read_raw(file)
+        read_raw(raw(site))
     assert cached(tmp_path) == []
-    assert read_raw(file) == CONTENT
-
-
-def test_a_cache_that_cannot_be_made_is_told(site: Site, tmp_path: Path) -> None:
+    assert read_raw(raw(site)) == CONTENT
+    (tmp_path / "cache").rename(tmp_path / "moved")
     (tmp_path / "cache").write_bytes(b"a file")
-    file = RawFile("toy/table.csv", SHA256, f"{site.url}/file")
     with pytest.raises(OSError, match=rf"/file to {tmp_path}/cache.*set PYRO_GCM_DATA to a folder"):
-        read_raw(file)
+        read_raw(raw(site))
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"], ids=["plain", "gzip"])
@@ -194,8 +178,8 @@ def test_folder_is_used_without_a_download_and_a_missing_file_is_named(
     stored = gzip.compress(CONTENT) if suffix else CONTENT
     (tmp_path / f"toy/table.csv{suffix}").write_bytes(stored)
     monkeypatch.setenv("PYRO_GCM_DATA", str(tmp_path))
-    site.files["/file"] = CONTENT
-    assert read_raw(RawFile("toy/table.csv", SHA256, f"{site.url}/file")) == CONTENT
+    site.serve("/file", CONTENT)
+    assert read_raw(raw(site)) == CONTENT
     missing = tmp_path / "toy" / "missing.csv"
     with pytest.raises(FileNotFoundError, match=f"{missing}.*PYRO_GCM_DATA"):
         read_raw(RawFile("toy/missing.csv", SHA256, f"{site.url}/file"))
@@ -207,10 +191,9 @@ def test_folder_is_used_without_a_download_and_a_missing_file_is_named(
     [
         ("table.csv", CONTENT[:-1], rf"has sha256 \w+, expected {SHA256}"),
         ("table.csv.gz", gzip.compress(CONTENT[:-1]), rf"has sha256 \w+, expected {SHA256}"),
-        ("table.csv.gz", gzip.compress(CONTENT)[:-9], "is not a complete gzip file"),
         ("table.csv.gz", CONTENT, "is not a complete gzip file"),
     ],
-    ids=["plain", "gzip", "cut_gzip", "no_gzip"],
+    ids=["plain", "gzip", "no_gzip"],
 )
 def test_damaged_file_in_the_folder_is_refused_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, stored: bytes, message: str

@@ -84,14 +84,10 @@ def test_wide_guide_has_the_effective_sample_size_of_its_closed_form() -> None:
 def test_narrow_guide_has_the_shape_of_its_closed_form() -> None:
     # w = exp(a u^2) for u ~ N(0, s^2), a = (1/s^2 - 1)/2, so that Pr(w > t) is near t^(-1/k) with
     # k = 2 a s^2 = 1 - s^2.
-    tables = [
-        importance_diagnostics(Toy(spread), *toy_rows(), num_particles=20_000)
-        for spread in (0.9, 0.5)
-    ]
-    wide, narrow = (table["pareto_k"].mean() for table in tables)
     # Before the limit k is a little smaller: Pr(w > t) has a factor 1 / sqrt(log t) too.
-    assert wide == pytest.approx(0.19, abs=0.1)
-    assert narrow == pytest.approx(0.75, abs=0.1)
+    for spread in (0.9, 0.5):
+        table = importance_diagnostics(Toy(spread), *toy_rows(), num_particles=20_000)
+        assert table["pareto_k"].mean() == pytest.approx(1.0 - spread**2, abs=0.1)
 
 
 def test_bound_of_one_particle_is_the_evidence_less_the_divergence() -> None:
@@ -165,24 +161,17 @@ def trained(model: Any, objective: str = "conditional") -> Any:
 
 
 @pytest.mark.parametrize(
-    "build",
+    ("kind", "options"),
     [
-        lambda: GCM(3, 2),
-        lambda: GCM(3, 2, guide="posterior"),
-        lambda: IGCM(3, 2, response="continuous"),
-        lambda: IGCM(3, 2, k_dim=1, kernel_guide="posterior"),
-        lambda: IGCM(3, 2, prior="categorical"),  # z summed out, k drawn
-    ],
-    ids=[
-        "prior",
-        "posterior",
-        "continuous",
-        "kernel guide",
-        "categorical with kernel",
+        (GCM, {}),
+        (GCM, {"guide": "posterior"}),
+        (IGCM, {"response": "continuous"}),
+        (IGCM, {"k_dim": 1, "kernel_guide": "posterior"}),
+        (IGCM, {"prior": "categorical"}),  # z summed out, k drawn
     ],
 )
-def test_evidence_is_the_log_probability_of_the_model(build: Any) -> None:
-    model = trained(build())
+def test_evidence_is_the_log_probability_of_the_model(kind: Any, options: dict[str, Any]) -> None:
+    model = trained(kind(3, 2, **options))
     table = importance_diagnostics(model, *data(), num_particles=1500)
     assert 15.0 < table["ess"].min() < 1450.0
     exact = model.log_prob(*data(), num_samples=4096)
@@ -193,16 +182,9 @@ def test_evidence_is_the_log_probability_of_the_model(build: Any) -> None:
     assert z.abs().mean() < 1.2
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: GCM(3, 2, prior="categorical", z_dim=3),
-        lambda: IGCM(3, 2, k_dim=1, prior="categorical", z_dim=3),
-    ],
-    ids=["gcm", "igcm"],
-)
-def test_categorical_latent_is_summed_out(build: Any) -> None:
-    model = trained(build())
+@pytest.mark.parametrize(("kind", "options"), [(GCM, {}), (IGCM, {"k_dim": 1})])
+def test_categorical_latent_is_summed_out(kind: Any, options: dict[str, Any]) -> None:
+    model = trained(kind(3, 2, prior="categorical", z_dim=3, **options))
     exact = model.log_prob(*data()).numpy()
     table = importance_diagnostics(model, *data(), num_particles=50)
     np.testing.assert_allclose(table["log_evidence"], exact, atol=1e-5)
@@ -213,20 +195,20 @@ def test_categorical_latent_is_summed_out(build: Any) -> None:
     np.testing.assert_allclose(bounds["standard_error"], 0.0, atol=1e-7)
 
 
+OBJECTIVES: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "gcm joint": (GCM, {"prior": "standard"}, "joint"),
+    "igcm joint": (IGCM, {"prior": "standard"}, "joint"),
+    "response and revenue": (IGCM, {}, "response_revenue"),
+    "with categorical z": (IGCM, {"prior": "categorical", "z_dim": 3}, "response_revenue"),
+}
+
+
 @pytest.mark.long(keep=("gcm joint", "response and revenue"))
-@pytest.mark.parametrize(
-    ("build", "objective"),
-    [
-        (lambda: GCM(3, 2, prior="standard"), "joint"),
-        (lambda: IGCM(3, 2), "response_revenue"),
-        (lambda: IGCM(3, 2, prior="categorical", z_dim=3), "response_revenue"),
-        (lambda: IGCM(3, 2, prior="standard"), "joint"),
-    ],
-    ids=["gcm joint", "response and revenue", "with categorical z", "igcm joint"],
-)
-def test_evidence_is_of_the_objective_the_model_was_trained_for(build: Any, objective: str) -> None:
+@pytest.mark.parametrize("case", OBJECTIVES)
+def test_evidence_is_of_the_objective_the_model_was_trained_for(case: str) -> None:
     """p(x, r, y) or p(r, y | x): over y = 0 and 1 their ratio is p(y | x, r)."""
-    model = trained(build(), objective)
+    kind, options, objective = OBJECTIVES[case]
+    model = trained(kind(3, 2, **options), objective)
     x, r, _ = data()
     zero, one = (
         importance_diagnostics(model, x, r, torch.full((60,), y), num_particles=4000)
@@ -238,14 +220,12 @@ def test_evidence_is_of_the_objective_the_model_was_trained_for(build: Any, obje
     torch.testing.assert_close(torch.sigmoid(log_odds), predicted, atol=0.04, rtol=0.0)
 
 
-def test_missing_values_are_for_the_objective_that_has_them() -> None:
+def test_missing_values_are_taken_by_the_objective_that_has_them() -> None:
     model = trained(GCM(3, 2, prior="standard"), "joint")
     x, r, y = data()
     x[3, 0] = r[4, 1] = math.nan
     table = importance_diagnostics(model, x, r, y, num_particles=100)
     assert np.isfinite(table["log_evidence"]).all()
-    with pytest.raises(ValueError, match="x must be finite"):
-        importance_diagnostics(GCM(3, 2), x, r, y, num_particles=100)
 
 
 @pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
@@ -260,19 +240,12 @@ def test_a_loss_that_is_no_bound_is_refused(function: Any) -> None:
         function(Toy(), *toy_rows(), objective="other")
 
 
-@pytest.mark.parametrize(
-    ("function", "options", "message"),
-    [
-        (importance_diagnostics, {"num_particles": 29}, "num_particles must be at least 30 .* 29"),
-        *(
-            (bound_by_particles, {"num_particles": counts}, "num_particles must be")
-            for counts in ((), 8, (1, 0), (1, 2.5))
-        ),
-    ],
-)
-def test_wrong_options_are_refused(function: Any, options: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        function(Toy(), *toy_rows(), **options)
+def test_wrong_numbers_of_particles_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"num_particles must be at least 30 .* 29"):
+        importance_diagnostics(Toy(), *toy_rows(), num_particles=29)
+    for counts in ((), 8, (1, 0), (1, 2.5)):
+        with pytest.raises(ValueError, match="num_particles must be"):
+            bound_by_particles(Toy(), *toy_rows(), num_particles=counts)
 
 
 def test_a_program_without_a_plate_of_rows_is_refused() -> None:

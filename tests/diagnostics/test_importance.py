@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
 from pyro_gcm.inference import TrainingPair
-from pyro_gcm.inference.paper_loss import PaperLoss
 from pyro_gcm.models.responses import Response
 
 NOISE, ROWS = 0.5, 40
@@ -25,7 +24,7 @@ POSTERIOR_SCALE = NOISE / math.hypot(1.0, NOISE)
 class Toy(nn.Module):
     """z ~ N(x, 1), y ~ N(z + r, 0.5^2); guide: the posterior with its scale times `spread`.
 
-    Objective "other" has a loss of its own. In training mode its dropout spoils the program.
+    In training mode its dropout spoils the program.
     """
 
     x_dim = r_dim = 1
@@ -48,8 +47,7 @@ class Toy(nn.Module):
             pyro.sample("z", dist.Normal(loc, self.spread * POSTERIOR_SCALE))
 
     def training_pair(self, objective: str) -> TrainingPair:
-        loss = PaperLoss() if objective == "other" else None
-        return TrainingPair(self.program, self.guide, loss=loss)
+        return TrainingPair(self.program, self.guide)
 
 
 def toy_rows() -> tuple[Tensor, Tensor, Tensor]:
@@ -121,8 +119,7 @@ def test_standard_error_is_the_spread_over_seeds() -> None:
 
 @pytest.mark.parametrize("function", [importance_diagnostics, bound_by_particles])
 def test_nothing_is_left_changed_and_the_seed_decides(function: Any) -> None:
-    toy = Toy(1.3)
-    toy.train()
+    toy = Toy(1.3).train()
     state = torch.get_rng_state()
     first = function(toy, *toy_rows(), seed=3, batch_size=7)
     assert torch.equal(torch.get_rng_state(), state)
@@ -236,8 +233,6 @@ def test_a_loss_that_is_no_bound_is_refused(function: Any) -> None:
         function(model, *data())
     options = {"num_particles": 30 if function is importance_diagnostics else (1, 2)}
     assert len(function(model, *data(), objective="response_revenue", **options)) > 0
-    with pytest.raises(ValueError, match="objective='other' has a loss"):
-        function(Toy(), *toy_rows(), objective="other")
 
 
 def test_wrong_numbers_of_particles_are_refused() -> None:

@@ -28,7 +28,8 @@ FIGURE_5 = "z>x z>c k>x k>r x>r c>y k>y"
 
 
 @pytest.fixture(autouse=True)
-def without_dot(monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_folder_without_dot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(shutil, "which", lambda name: None)
 
 
@@ -183,22 +184,12 @@ def test_a_module_that_is_a_program_is_called_by_the_names_of_its_forward() -> N
     assert '    "x" [style=filled]\n' in source_of(Regression(), model_kwargs=rows)
 
 
-class Noisy(nn.Module):
-    """p(c|z) behind batch norm, which a run in training mode would change."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.norm = nn.BatchNorm1d(4)
-        self.cost = Conditional(dist.Normal, 4, (2,))
-
-    def forward(self, z: Tensor) -> Any:
-        return self.cost(self.norm(z))
-
-
 @pytest.mark.parametrize("program", [lambda model: model, lambda model: conditional(model.model)],
                          ids=["model", "program"])  # fmt: skip
 def test_nothing_is_changed(program: Callable[[Any], Any]) -> None:
-    model = GCM(3, 2, cost_family=Noisy()).train()
+    # Behind batch norm, which a run in training mode would change.
+    costs = nn.Sequential(nn.BatchNorm1d(4), Conditional(dist.Normal, 4, (2,)))
+    model = GCM(3, 2, cost_family=costs).train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     state = torch.get_rng_state()
     render_model(program(model))
@@ -273,13 +264,8 @@ def test_an_image_is_what_dot_makes_of_the_source(
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_refused_before_the_program_runs(
-    options: dict[str, Any],
-    error: type[Exception],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    options: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     runs = []
 
     def program() -> None:

@@ -51,8 +51,7 @@ def test_tables_are_read_as_they_are(kind: str, dtype: Any, tmp_path: Path) -> N
             assert torch.equal(found[name], column)
             assert found[name].dtype == column.dtype
     assert max(len(block["y"]) for block in source.read(1)) <= 16_384
-    other = opened(data)
-    assert other.identity == source.identity
+    assert opened(data).identity == source.identity
 
 
 @pytest.mark.parametrize(

@@ -112,44 +112,44 @@ def plain(data: Tensor, spread: Tensor, scale: Tensor, unused: Tensor | None = N
     rows = pyro.plate("rows", 3, dim=-2)
     mean = pyro.sample("mean", dist.Normal(0.0, spread))
     with pyro.plate("columns", 2, dim=-1, subsample_size=2):
-        effect = pyro.sample("effect", dist.Normal(weight * mean, scale))
+        effect = pyro.sample("effect", dist.Normal(weight * mean, 1.0))
         with rows:
             total = pyro.deterministic("total", mean + effect)
             pyro.sample("data_given", dist.LogNormal(total, spread * scale), obs=data)
     with rows:
-        pyro.sample('a "row" \\', dist.Normal(mean, 1.0))
+        pyro.sample('a "row" \\', dist.Normal(mean, scale))
 
 
 def test_a_plain_program_is_drawn_with_its_inputs_plates_and_deterministic_sites() -> None:
     """Of the data only the shape matters: no log-normal value is negative."""
-    arguments = -torch.ones(3, 2), torch.tensor(1.0), torch.ones(2), torch.tensor(1.0)
+    arguments = -torch.ones(3, 2), torch.tensor(1.0), torch.ones(3, 1), torch.tensor(1.0)
     assert source_of(plain, model_args=arguments) == (
         "digraph {\n"
         "  node [shape=circle, fillcolor=gray90]\n"
         '  "spread" [style=filled]\n'
         '  "mean"\n'
         "  subgraph cluster_0 {\n"
-        '    label="columns" labeljust=r labelloc=b\n'
+        '    label="rows" labeljust=r labelloc=b\n'
         '    "scale" [style=filled]\n'
+        '    "a \\"row\\" \\\\"\n'
+        "  }\n"
+        "  subgraph cluster_1 {\n"
+        '    label="columns" labeljust=r labelloc=b\n'
         '    "effect"\n'
-        "    subgraph cluster_1 {\n"
+        "    subgraph cluster_2 {\n"
         '      label="rows" labeljust=r labelloc=b\n'
         '      "total" [style=dashed]\n'
         '      "data_given" [style=filled]\n'
         "    }\n"
         "  }\n"
-        "  subgraph cluster_2 {\n"
-        '    label="rows" labeljust=r labelloc=b\n'
-        '    "a \\"row\\" \\\\"\n'
-        "  }\n"
         '  "spread" -> "mean"\n'
-        '  "scale" -> "effect"\n'
         '  "mean" -> "effect"\n'
         '  "mean" -> "total"\n'
         '  "effect" -> "total"\n'
         '  "spread" -> "data_given"\n'
         '  "scale" -> "data_given"\n'
         '  "total" -> "data_given"\n'
+        '  "scale" -> "a \\"row\\" \\\\"\n'
         '  "mean" -> "a \\"row\\" \\\\"\n'
         "}\n"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -75,7 +76,7 @@ SMOKE = [
     ["crossings --jobs 1"],
     ["gradient_noise --jobs 1"],
     ["ordinal --jobs 1 --datasets simulated"],
-    ["distribution --jobs 1 --datasets simulated"],
+    ["distribution --jobs 1 --datasets simulated --methods 'LightGBM quantiles' 'Linear normal'"],
 ]
 #: The same for experiments on data sets, for which `PYRO_GCM_DATA` has to name their folder.
 SMOKE_WITH_DATA = [
@@ -132,7 +133,9 @@ def smoke(arguments: argparse.Namespace) -> None:
     def command(*words: str) -> list[str]:
         return ["-m", "reproduce", *words, "--output", out]
 
-    failed = run_in_pairs([[command(*w.split(), "--quick") for w in chain] for chain in chains])
+    failed = run_in_pairs(
+        [[command(*shlex.split(w), "--quick") for w in chain] for chain in chains]
+    )
     report = ["-m", "reproduce", "report", "--results", out, "--output", str(Path(out) / "report")]
     failed += run_in_pairs([[*([command("datasets")] if with_data else []), report]])
     if failed:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.event_log_form import event_log_probs
 from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_probability import (
     NORMAL,
@@ -17,7 +16,8 @@ from pyro_gcm.distributions.event_probability import (
     StandardTails,
 )
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
-from pyro_gcm.distributions.numerics import probit
+from pyro_gcm.distributions.infinite_cost import prepend_atom
+from pyro_gcm.distributions.numerics import log_any, probit
 
 
 class EventForms:
@@ -155,7 +155,7 @@ class EventForms:
             if where is not None and logits is not None:
                 logits = _at(where, logits, self.cost_shape[:-1])
             alternatives = self.cost_event_dim == 2
-            log_zero, log_one = event_log_probs(log_hit, log_miss, logits, alternatives)
+            log_zero, log_one = _log_probs(log_hit, log_miss, logits, alternatives)
         if where is not None:
             return log_zero, log_one
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
@@ -192,3 +192,30 @@ class EventForms:
 def _at(where: Tensor, values: Tensor, event_shape: torch.Size) -> Tensor:
     """The elements [n, ...] of values of this event shape that `where` selects."""
     return values.expand(where.shape + event_shape)[where]
+
+
+def _log_probs(
+    log_hit: Tensor, log_miss: Tensor, logits: Tensor | None, alternatives: bool
+) -> tuple[Tensor, Tensor]:
+    """log Pr(y = 0) and log Pr(y = 1), by the "first miss" identity.
+
+    If not c < r, some coordinate is the first with c_i >= r_i, so that
+
+        log Pr(c < r)     = sum_i log F_i
+        log Pr(not c < r) = logsumexp_i [sum_{j<i} log F_j + log(1 - F_i)]
+
+    with F_i = Pr(c_i < r_i); and over alternatives the same once more with the "first hit".
+
+    :param log_hit: log F_i of every coordinate, float64, [..., (G,) K].
+    :param log_miss: log(1 - F_i).
+    :param logits: log-odds of an infinite cost, [..., (G)], or None.
+    :param alternatives: whether there is a dimension G.
+    """
+    if logits is not None:
+        log_hit, log_miss = prepend_atom(logits, log_hit, log_miss)
+    log_one = log_hit.sum(-1)
+    log_zero = log_any(log_miss, log_hit)  # the first miss
+    if alternatives:
+        log_one = log_any(log_one, log_zero)  # the first alternative that hits
+        log_zero = log_zero.sum(-1)
+    return log_zero, log_one

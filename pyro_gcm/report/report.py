@@ -22,20 +22,29 @@ from pyro_gcm.estimators.scores import scores as scores_of
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.report.audited import audit_of, audited
 from pyro_gcm.report.card import card as card_section
+from pyro_gcm.report.content import Block, Paragraph, Section
 from pyro_gcm.report.curves import curves
-from pyro_gcm.report.data import data as data_section
 from pyro_gcm.report.directions import directions
 from pyro_gcm.report.explained import explained
-from pyro_gcm.report.page import page
-from pyro_gcm.report.quality import quality
+from pyro_gcm.report.quality_of_classes import of_classes
+from pyro_gcm.report.quality_of_levels import of_levels
+from pyro_gcm.report.quality_of_numbers import of_numbers
+from pyro_gcm.report.quality_of_times import of_times
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import Words
+from pyro_gcm.report.wording import Words, counted, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pyro_gcm.audit import MonotonicityAudit
 
+_QUALITY_OF = {
+    "classifier": of_classes,
+    "regressor": of_numbers,
+    "distribution": of_numbers,
+    "ordinal": of_levels,
+    "survival": of_times,
+}
 #: Rows that a report needs at least.
 FEWEST_ROWS = 10
 
@@ -127,9 +136,9 @@ def write_report(
     options: Any = {"disable": not flag("progress", progress), "delay": 2, "unit": "part"}
     with tqdm(total=steps, desc="report", **options) as bar:
         found = {} if y is None else scores_of(estimator, frame, y)
-        parts = [directions(subject), data_section(subject, source)]
+        parts = [directions(subject), _rows_section(subject, source)]
         bar.update()
-        parts.append(quality(subject, found))
+        parts.append(_quality_section(subject, found))
         bar.update()
         parts.append(curves(subject, bar.update))
         audit = audit_of(subject, pairs) if subject.directions else None
@@ -139,7 +148,7 @@ def write_report(
         bar.update()
         parts.append(card_section(subject, card, folder))
         title = title or f"Report on a model of {target}"
-        written = page(title, parts)
+        written = _page(title, parts)
         write_file(path, written.encode())
         bar.update()
     return WrittenReport(path, [part.title for part in parts], found, audit)
@@ -211,3 +220,53 @@ def _words(estimator: Any, target: str, labels: Any, event: str) -> Words:
     horizon = getattr(estimator.model_.response, "reference", math.nan)
     names = [str(label) for label in (known if labels is None else labels)]
     return Words(kind_of(estimator), target, names, event, float(horizon))
+
+
+def _rows_section(subject: Subject, source: str | None) -> Section:
+    """The section on the rows that the report looks at."""
+    rows, fitted = counted(len(subject.X), "row"), subject.estimator.training_.get("rows")
+    where = f"The report looks at {rows}" + (f" of the file {source}." if source else ".")
+    blocks: list[Block] = [Paragraph(where)]
+    if fitted:
+        blocks.append(Paragraph(f"The model was fitted to {counted(fitted, 'row')}."))
+    if subject.y is not None:
+        text = (
+            "The report cannot know whether these rows are among those that the model was fitted "
+            "to. If they are, the scores below flatter it: judge a model on rows that it has not "
+            "seen."
+        )
+        blocks.append(Paragraph(text, "note"))
+    in_short = f"The report looks at {rows}" + (f" of {source}." if source else ".")
+    return Section("rows", "The rows", blocks, in_short)
+
+
+def _quality_section(subject: Subject, scores: dict[str, float]) -> Section:
+    """The section on scores and calibration; one sentence where nothing is known of what came.
+
+    :param scores: of the estimator on these rows.
+    """
+    title = "How good the predictions are"
+    if subject.y is None:
+        text = (
+            f"The data does not say what came of {quoted(subject.words.target)}, so the "
+            "predictions cannot be compared with it. Scores and calibration are left out."
+        )
+        return Section("quality", title, [Paragraph(text, "note")])
+    blocks: list[Block]
+    blocks, in_short = _QUALITY_OF[subject.kind](subject, scores)
+    return Section("quality", title, blocks, in_short)
+
+
+def _page(title: str, sections: Sequence[Section]) -> str:
+    """One HTML page, in which every text is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("pyro_gcm.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template("page.html").render(title=title, sections=sections)

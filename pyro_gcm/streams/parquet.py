@@ -8,8 +8,9 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
 
-from pyro_gcm.streams import arrow
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 
@@ -34,7 +35,7 @@ class ParquetSource:
         from pyarrow.dataset import ParquetFileFragment
 
         types = {field.name: field.type for field in dataset.schema}
-        self._columns = Columns(x, r, y, types, arrow.dtype_of)
+        self._columns = Columns(x, r, y, types, _dtype_of)
         try:
             fragments = list(dataset.get_fragments())
         except ValueError as error:
@@ -92,14 +93,34 @@ class ParquetSource:
             for batch in file.iter_batches(
                 BLOCK_ROWS, row_groups=[number], columns=names, use_threads=False
             ):
-                found = {name: arrow.numbers(batch.column(name)) for name in names}
+                found = {name: _numbers(batch.column(name)) for name in names}
                 yield self._columns.block(len(batch), {**absent, **found})
 
     def _check_types(self, fragment: Any) -> None:
         for argument, name in self._columns.each():
             at = fragment.physical_schema.get_field_index(name)
-            if at >= 0 and arrow.dtype_of(fragment.physical_schema.field(at).type) is None:
+            if at >= 0 and _dtype_of(fragment.physical_schema.field(at).type) is None:
                 raise TypeError(
                     f"{argument} must name columns with numbers, got {name!r} with type "
                     f"{fragment.physical_schema.field(at).type} in {fragment.path}"
                 )
+
+
+def _dtype_of(kind: Any) -> torch.dtype | None:
+    """The dtype that holds the numbers of an Arrow type, or None if it has no numbers."""
+    from pyarrow import types
+
+    if types.is_float16(kind) or types.is_float32(kind):
+        return torch.float32
+    others = (types.is_float64, types.is_integer, types.is_boolean, types.is_decimal, types.is_null)
+    return torch.float64 if any(is_one(kind) for is_one in others) else None
+
+
+def _numbers(array: Any) -> npt.NDArray[np.floating[Any]]:
+    """The values [n] of an Arrow array of numbers, NaN where one is null."""
+    import pyarrow as pa
+
+    if not pa.types.is_floating(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    values: npt.NDArray[np.floating[Any]] = array.to_numpy(zero_copy_only=False)
+    return values

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.func import grad, vmap
 
-from pyro_gcm.training.recording import recorded
+from pyro_gcm.baselines.fit_many import recorded
 
 A, B = torch.randn(2, 5, 4, 3).double().unbind()
 

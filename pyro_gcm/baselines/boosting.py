@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -114,7 +115,9 @@ _LIBRARIES = {
         # With monotone constraints, catboost 1.2 gets the mean that it starts from wrong when it
         # drops the trees after the best one: it starts from 0, and y is centred.
         {
-            **{"verbose": False, "allow_writing_files": False, "boost_from_average": False},
+            "verbose": False,
+            "allow_writing_files": False,
+            "boost_from_average": False,
             "thread_count": 1,
         },
         list,
@@ -215,7 +218,7 @@ class MonotoneBoosting:
             options = options | stopping
         options = options | {"random_state": self.seed, self._library.constraints: columns}
         estimator = self._make(**options)
-        with one_thread_of_trees():
+        with self._threads():
             self.estimator = estimator.fit(inputs, outcomes - offset, **arguments)
         self.trees = None if validation is None else self._library.trees(self.estimator)
         self._columns, self._offset = sizes, offset
@@ -234,7 +237,7 @@ class MonotoneBoosting:
         inputs = self._inputs(x, r, self._columns).numpy()
         name = "predict_proba" if self.response == "binary" else "predict"
         known = {key: self.options[key] for key in self._library.predicting if key in self.options}
-        with one_thread_of_trees():
+        with self._threads():
             if self._library.module == "sklearn.ensemble" and self.trees is not None:
                 # scikit-learn alone would use the trees after the best one, too.
                 stages = getattr(self.estimator, f"staged_{name}")(inputs)
@@ -245,6 +248,11 @@ class MonotoneBoosting:
             predictions = predictions[:, 1]
         values = torch.as_tensor(predictions, dtype=torch.float64, device=device_of(x, r))
         return values + self._offset
+
+    def _threads(self) -> Any:
+        """One for scikit-learn; the other libraries have an option, which may say another number."""
+        has_option = self._library.module != "sklearn.ensemble"
+        return nullcontext() if has_option else one_thread_of_trees()
 
     def _rows(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike, sizes: tuple[int, int]

@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import threadpoolctl
 import torch
 
 from pyro_gcm.baselines.boosting import MonotoneBoosting
@@ -43,6 +44,28 @@ def test_predictions_increase_in_every_revenue_and_not_in_covariates(library, re
     assert (model.predict(x, r + torch.tensor([2.0, 0.0])) - here).mean() > 0.1
     assert (model.predict(x - 2.0, r) < here).any()
     assert (model.predict(x, -r + 0.3) < here).any()
+
+
+def test_scikit_learn_runs_on_one_thread_and_leaves_the_others_as_they_were(rows, monkeypatch):
+    model, inside = MonotoneBoosting(max_iter=2), []
+
+    def threads():
+        openmp = threadpoolctl.ThreadpoolController().select(user_api="openmp")
+        return {library["num_threads"] for library in openmp.info()}
+
+    monkeypatch.setattr(model._make, "fit", lambda self, *_, **__: inside.append(threads()) or self)
+    with threadpoolctl.threadpool_limits(3, user_api="openmp"):
+        model.fit(*rows)
+        assert inside == [{1}]
+        assert threads() == {3}
+
+
+@pytest.mark.parametrize("library", LIBRARIES[1:])
+def test_the_other_libraries_run_on_one_thread_unless_told(library):
+    pytest.importorskip(library)
+    name = "thread_count" if library == "catboost" else "n_jobs"
+    assert MonotoneBoosting(library).options[name] == 1
+    assert MonotoneBoosting(library, **{name: 2}).options[name] == 2
 
 
 @pytest.mark.long(keep=1)

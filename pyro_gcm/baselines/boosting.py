@@ -250,7 +250,7 @@ class MonotoneBoosting:
         return values + self._offset
 
     def _threads(self) -> Any:
-        """One for scikit-learn; the other libraries have an option, which may say another number."""
+        """One for scikit-learn; the other libraries have an option for them."""
         has_option = self._library.module != "sklearn.ensemble"
         return nullcontext() if has_option else one_thread_of_trees()
 

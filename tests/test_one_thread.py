@@ -141,8 +141,9 @@ class Watching(TorchFunctionMode):
 
 
 @pytest.fixture(autouse=True)
-def three() -> Iterator[None]:
-    """torch has three threads, also afterwards."""
+def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder, and torch has three threads, also afterwards."""
+    monkeypatch.chdir(tmp_path)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
@@ -153,10 +154,7 @@ def three() -> Iterator[None]:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", CALLS)
-def test_all_that_is_public_computes_on_one_thread(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_all_that_is_public_computes_on_one_thread(name: str) -> None:
     with Watching() as watching:
         CALLS[name]()
     assert set(watching.numbers) == {1}, watching.numbers.get(3)
@@ -176,10 +174,7 @@ TRAININGS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", TRAININGS)
-def test_training_has_as_many_threads_as_it_is_told(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_training_has_as_many_threads_as_it_is_told(name: str) -> None:
     with Watching() as watching:
         TRAININGS[name](threads=2)
     assert set(watching.numbers) <= {1, 2}

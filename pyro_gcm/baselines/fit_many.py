@@ -70,7 +70,7 @@ def fit_many(
         `fit` alone has.
     :raises ValueError: for wrong shapes, values or options, or for models or rows that differ in
         more than their numbers, before training starts.
-    :raises RuntimeError: if a model is there twice, or is being trained already.
+    :raises RuntimeError: if a model is being trained already.
     """
     alone = [name for name in _OF_ONE if name in options]
     if alone:
@@ -83,17 +83,18 @@ def fit_many(
     if not counts["models"] or len(set(counts.values())) > 1:
         raise ValueError(f"models, x, r, y and seeds must be equally many, got {counts}")
     models, *columns, seeds = entries.values()
-    rows = [checked_rows(*one) for one in zip(models, *columns, strict=True)]
+    rows = [_rows_of(*one) for one in zip(range(len(models)), models, *columns, strict=True)]
     kinds = [_kind(*one) for one in zip(models, rows, strict=True)]
     for at, kind in enumerate(kinds):
-        if kind != kinds[0]:
-            raise ValueError(
-                "models must have the same class, options, shapes and types, and their rows the "
-                f"same shapes and types; the first has {kinds[0]}, number {at} has {kind}"
-            )
+        unlike = [name for name in kinds[0] | kind if kind.get(name) != kinds[0].get(name)]
+        if unlike:
+            told = f"{kinds[0].get(unlike[0])} and, for number {at}, {kind.get(unlike[0])}"
+            raise ValueError(f"models and rows must be alike in {unlike[0]}, got {told}")
     frozen = [n for m in models for n, p in m.named_parameters() if not p.requires_grad]
     if frozen:
         raise ValueError(f"fit_many trains every parameter, got requires_grad=False for {frozen}")
+    if len(set(models)) < len(models):
+        raise ValueError("models must be different objects, got one of them twice")
     orders = [torch.Generator().manual_seed(seed_of(seed)) for seed in seeds]
     with ExitStack() as stack, torch_threads(given.threads):
         for model in models:
@@ -110,11 +111,19 @@ def _entries(name: str, values: Any) -> list[Any]:
         ) from error
 
 
-def _kind(model: Baseline, rows: list[Tensor]) -> str:
+def _rows_of(at: int, model: Any, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
+    """The columns of a model, whose number an error tells."""
+    try:
+        return checked_rows(model, x, r, y)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error} (model number {at})") from error
+
+
+def _kind(model: Baseline, rows: list[Tensor]) -> dict[str, Any]:
     """What copies have in common."""
     tensors = {**dict(model.named_parameters()), **dict(zip("xry", rows, strict=True))}
     shapes = {name: (*value.shape, value.dtype) for name, value in tensors.items()}
-    return f"{described(model)} {shapes}"
+    return {"class and options": described(model), **shapes}
 
 
 class _Loss(nn.Module):

@@ -184,12 +184,12 @@ def test_the_callback_meets_the_weights_of_the_step_and_an_interrupt_leaves_them
         ({"y": [torch.zeros(70)] * 2 + [torch.zeros(69)]}, ValueError, "y has 69"),
         (
             {"y": [*columns()[2][:2], torch.zeros(70)]}, ValueError,
-            r"number 2 has .*'y': \(70, torch.float32\)",
+            r"alike in y, got .*float64\) and, for number 2, \(70, torch.float32\)",
         ),
-        ({"last": PWL(3, 2, hidden=6).double()}, ValueError, "the first has MLP.*number 2 has PWL"),
-        ({"last": MLP(3, 2, hidden=6)}, ValueError, "number 2 has .*float32"),
-        ({"last": MLP(3, 2, hidden=5).double()}, ValueError, r"number 2 has .*\(5, 3,"),
-        ({"last": nn.Linear(3, 2)}, TypeError, "model must be an instance of Baseline"),
+        ({"last": PWL(3, 2, hidden=6).double()}, ValueError, "alike in class .*MLP.* for number 2, PWL"),
+        ({"last": MLP(3, 2, hidden=6)}, ValueError, "for number 2, .*float32"),
+        ({"last": MLP(3, 2, hidden=5).double()}, ValueError, r"for number 2, \(5, 3,"),
+        ({"last": nn.Linear(3, 2)}, TypeError, r"be an instance of Baseline.*\(model number 2\)"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )  # fmt: skip
@@ -209,12 +209,12 @@ def test_invalid_arguments_are_refused_before_training_starts(
 
 def test_models_with_other_options_or_frozen_parameters_or_there_twice_are_refused() -> None:
     models = [PWL(3, 2, weight=weight).double() for weight in (0.1, 0.1, 0.2)]
-    with pytest.raises(ValueError, match=r"number 2 has .*'weight': 0\.2"):
+    with pytest.raises(ValueError, match=r"alike in class .* for number 2, .*'weight': 0\.2"):
         fit_many(models, *columns(), seeds=SEEDS, **OPTIONS)
     models[1].output.bias.requires_grad_(False)
     with pytest.raises(ValueError, match=r"requires_grad=False for \['output.bias'\]"):
         fit_many([*models[:2], models[0]], *columns(), seeds=SEEDS, **OPTIONS)
-    with pytest.raises(RuntimeError, match="is being trained already"):
+    with pytest.raises(ValueError, match="models must be different objects"):
         fit_many([models[0]] * 3, *columns(), seeds=SEEDS, **OPTIONS)
 
 

@@ -186,7 +186,7 @@ def test_the_callback_meets_the_weights_of_the_step_and_an_interrupt_leaves_them
             {"y": [*columns()[2][:2], torch.zeros(70)]}, ValueError,
             r"alike in y, got .*float64\) and, for number 2, \(70, torch.float32\)",
         ),
-        ({"last": PWL(3, 2, hidden=6).double()}, ValueError, "alike in class .*MLP.* for number 2, PWL"),
+        ({"last": PWL(3, 2, hidden=6).double()}, ValueError, "class .*MLP.* for number 2, PWL"),
         ({"last": MLP(3, 2, hidden=6)}, ValueError, "for number 2, .*float32"),
         ({"last": MLP(3, 2, hidden=5).double()}, ValueError, r"for number 2, \(5, 3,"),
         ({"last": nn.Linear(3, 2)}, TypeError, r"be an instance of Baseline.*\(model number 2\)"),

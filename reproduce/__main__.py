@@ -66,7 +66,7 @@ EXPERIMENTS = {
 WHOLE = ("datasets", "timing", "report", "soak", "smoke")
 #: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
 SMOKE = [
-    ["quantile --jobs 1", "quantile --jobs 1 --setting paper"],
+    ["quantile --jobs 1", "quantile --jobs 1 --setting paper --methods MLP GCM"],
     ["auctions --jobs 1"],
     ["untouched --jobs 1 --datasets fair --methods Members"],
     ["soak"],

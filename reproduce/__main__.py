@@ -81,7 +81,7 @@ SMOKE = [
 #: The same for experiments on data sets, for which `PYRO_GCM_DATA` has to name their folder.
 SMOKE_WITH_DATA = [
     [
-        "public --jobs 1",
+        "public --jobs 1 --datasets compas auto_mpg",
         "public --jobs 1 --protocol confirmation --datasets compas",
         "public --jobs 1 --protocol published",
         "public --jobs 1 --protocol members --datasets compas",
@@ -131,12 +131,12 @@ def smoke(arguments: argparse.Namespace) -> None:
     chains = [*(SMOKE_WITH_DATA if with_data else []), *SMOKE]
 
     def command(*words: str) -> list[str]:
-        return ["-m", "reproduce", *words, "--output", out]
+        return ["reproduce", *words, "--output", out]
 
     failed = run_in_pairs(
         [[command(*shlex.split(w), "--quick") for w in chain] for chain in chains]
     )
-    report = ["-m", "reproduce", "report", "--results", out, "--output", str(Path(out) / "report")]
+    report = ["reproduce", "report", "--results", out, "--output", str(Path(out) / "report")]
     failed += run_in_pairs([[*([command("datasets")] if with_data else []), report]])
     if failed:
         raise Refused(f"failed: {'; '.join(failed)}")

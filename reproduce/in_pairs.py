@@ -1,15 +1,22 @@
-"""Commands of this interpreter, two at a time: how all experiments and all benchmarks are tried."""
+"""Modules run as `python -m` would, two at a time: how all experiments and benchmarks are tried.
+
+Two processes run one after the other, so that torch, Pyro and ArviZ are imported twice instead of
+fifty times.
+"""
 
 from __future__ import annotations
 
-import shlex
-import subprocess
+import io
+import multiprocessing
+import runpy
 import sys
 import time
+import traceback
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import redirect_stderr, redirect_stdout
 
-#: Arguments of `python`, of commands that run one after the other.
+#: Modules that run one after the other, each with the arguments of its command line.
 Chain = Sequence[Sequence[str]]
 
 
@@ -20,7 +27,7 @@ def run_in_pairs(chains: Sequence[Chain]) -> list[str]:
     :returns: the commands that failed.
     """
     failed = []
-    pool = ThreadPoolExecutor(2)
+    pool = ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
     try:
         for done in as_completed([pool.submit(_run, chain) for chain in chains]):
             printed, wrong = done.result()
@@ -33,16 +40,25 @@ def run_in_pairs(chains: Sequence[Chain]) -> list[str]:
 
 def _run(chain: Chain) -> tuple[str, list[str]]:
     printed = ""
-    for arguments in chain:
-        command, start = f"python {shlex.join(arguments)}", time.monotonic()
-        run = subprocess.run(
-            [sys.executable, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        printed += f"== {command} ({time.monotonic() - start:.0f} s)\n{run.stdout}"
-        if run.returncode:
-            return printed, [command]
+    for command in chain:
+        start, output = time.monotonic(), io.StringIO()
+        with redirect_stdout(output), redirect_stderr(output):
+            well = _well(command)
+        printed += f"== {' '.join(command)} ({time.monotonic() - start:.0f} s)\n"
+        printed += output.getvalue()
+        if not well:
+            return printed, [" ".join(command)]
     return printed, []
+
+
+def _well(command: Sequence[str]) -> bool:
+    """Whether a module ends without an exception and with exit code 0."""
+    sys.argv = [*command]
+    try:
+        runpy.run_module(command[0], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        return not end.code
+    except Exception:
+        traceback.print_exc()
+        return False
+    return True

@@ -38,7 +38,7 @@ def main() -> int:
     parser.parse_args()
     quick = {**QUICK, **(QUICK_WITH_DATA if "PYRO_GCM_DATA" in os.environ else {})}
     failed = run_in_pairs(
-        [[["-m", f"reproduce.benchmarks.{name}", *quick[name].split()]] for name in quick]
+        [[[f"reproduce.benchmarks.{name}", *quick[name].split()]] for name in quick]
     )
     for command in failed:
         print(f"failed: {command}", file=sys.stderr)

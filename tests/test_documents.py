@@ -82,6 +82,7 @@ def assert_alike(printed: str, shown: str) -> None:
     assert found == pytest.approx(wanted, rel=0.1, abs=0.02)
 
 
+@pytest.mark.long(keep=0)  # CI runs the README and all pages
 def test_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
     shown = run_examples("README.md")
     model, loaded = shown["model"], shown["loaded"]
@@ -100,7 +101,7 @@ def test_examples_of_the_catalogue_run(capsys: pytest.CaptureFixture[str]) -> No
     assert re.search(r"strict -\d\.\d+, implicit -\d\.\d+, difference [+-]\d\.\d+ ± ", printed)
 
 
-@pytest.mark.long(keep=0)  # CI runs all pages
+@pytest.mark.long(keep=0)
 @pytest.mark.parametrize("document", EXAMPLES)
 def test_examples_of_the_documentation_run(document: str) -> None:
     assert run_examples(document)

@@ -66,6 +66,7 @@ def printed(line: str) -> str:
     return done.out
 
 
+@pytest.mark.long(keep=0)  # CI runs it
 def test_the_documented_session_runs() -> None:
     examples(DOCUMENT)
     (session,) = re.findall(r"```bash\n(.*?)```", DOCUMENT, flags=re.DOTALL)

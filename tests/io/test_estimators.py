@@ -25,10 +25,7 @@ def few_rows() -> Any:
         yield
 
 
-KEPT = ("GCMClassifier, bootstrap", "GCMRegressor, distribution", "GCMOrdinal", "GCMSurvival")
-
-
-@pytest.mark.long(keep=KEPT)
+@pytest.mark.long(keep=("GCMClassifier, bootstrap", "GCMRegressor, distribution"))
 @pytest.mark.parametrize("name", KINDS)
 def test_an_estimator_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     model, (X, _) = fitted(name), table()

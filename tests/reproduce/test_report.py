@@ -76,6 +76,7 @@ def section(text, title):
     return text.split(f"## {title}")[1].split("\n## ")[0]
 
 
+@pytest.mark.long(keep=0)  # CI runs it
 def test_the_committed_report_is_complete_and_of_the_committed_results():
     results = report.read(RESULTS)
     text = report.report(results)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._table import Column
 from pyro_gcm._validation import shown
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
-from pyro_gcm.estimators.table import Column
 from pyro_gcm.estimators.thresholds import OfColumn, OfRows
 
 Array = npt.NDArray[np.float64]

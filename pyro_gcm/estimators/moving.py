@@ -20,14 +20,14 @@ from pyro_gcm.estimators.thresholds import OfColumn, OfRows
 Array = npt.NDArray[np.float64]
 
 
-def index_of(feature: str | int, encoding: TableEncoding, names: Sequence[str] | None) -> int:
+def index_of(feature: Any, encoding: TableEncoding, names: Sequence[str] | None) -> int:
     """The index of a constrained column of numbers, by its name or its index.
 
     :raises ValueError: for another one.
     """
     known = [] if names is None else list(names)
     constrained = [known[j] if known else j for j in encoding.revenues]
-    named = isinstance(feature, str) and feature in known
+    named = isinstance(feature, str | tuple) and str(feature) in known
     at: Any = known.index(str(feature)) if named else feature
     if not isinstance(at, Integral) or isinstance(at, bool) or at not in encoding.revenues:
         raise ValueError(

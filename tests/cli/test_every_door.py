@@ -28,7 +28,7 @@ from pyro_gcm.streams.opening import open_source
 GRADES = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
 JOBS = ["clerk", "NA", "None", "007", "a,b", 'x"y', " padded ", "line\nbreak", "é中🙂", "nan"]
 INPUTS = ["amount", "count", "flag", "job", "grade"]
-CAPS = {"max_examples": 10, "deadline": None, "database": None, "phases": [Phase.generate]}
+CAPS = {"max_examples": 5, "deadline": None, "database": None, "phases": [Phase.generate]}
 
 
 def frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
@@ -92,7 +92,6 @@ WRONGS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
     "a column lacks": lambda table: table.drop(columns="job"),
     "infinite": lambda table: table.assign(amount=np.inf),
     "text for numbers": lambda table: table.assign(amount="many"),
-    "an unknown level": lambda table: table.assign(grade="highest"),
 }
 FILES = ("csv", "parquet", "arrow")
 
@@ -153,7 +152,7 @@ def streamed(table: Any) -> Any:
 
 
 @pytest.mark.long(keep=1)
-@pytest.mark.parametrize("block", range(50))
+@pytest.mark.parametrize("block", range(100))
 def test_a_table_is_the_same_through_every_door(
     block: int, place: Path, model: GCMClassifier, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm.cli.columns import check_once
-from pyro_gcm.cli.reading import Reading
+from pyro_gcm.cli.reading import ABSENT, Reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,8 +20,6 @@ def read_csv(
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """The table in a CSV file, some of its columns as they are written, and what was left out.
 
-    pandas reads the columns of plain numbers, and `Reading` all others.
-
     :param source: what messages call the file.
     :param text: columns of text.
     :param written: columns that are also returned with the letters of the file.
@@ -29,24 +27,9 @@ def read_csv(
     """
     import pandas as pd
 
-    empty = ["", *reading.missing]
     try:
         names: list[Any] = _header(path, source)
-        letters = {name for name in names if name in text or name in written}
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            fields: Any = pd.read_csv(
-                path,
-                names=names,
-                header=0,
-                dtype=dict.fromkeys(letters, str),
-                na_values={name: empty for name in names if name not in letters},
-                keep_default_na=False,
-                decimal=reading.decimal,
-                encoding="utf-8-sig",
-                low_memory=False,
-                index_col=False,
-            )
+        fields = _fields(path, names, reading, {*text, *written})
     except UnicodeDecodeError as error:
         raise ValueError(
             f"it must be text in UTF-8, and its byte {error.start + 1} is not "
@@ -63,10 +46,9 @@ def read_csv(
     made = {}
     for name in names:
         column = fields[name]
-        if name in text:
-            made[name] = reading.text(column)
-        elif isinstance(name, str):
-            made[name] = reading.typed(column) if _is_text(column) else column
+        if isinstance(name, str):
+            typed = reading.text if name in text else reading.typed
+            made[name] = column if _has_type(column) else typed(column)
     as_they_are = {name: _as_written(fields[name], reading) for name in names if name in written}
     return pd.DataFrame(made), pd.DataFrame(as_they_are), said
 
@@ -88,9 +70,38 @@ def _header(path: Path, source: str) -> list[str | int]:
     return [name if name.strip() else at for at, name in enumerate(header)]
 
 
-def _is_text(column: pd.Series[Any]) -> bool:
+def _fields(
+    path: Path, names: list[Any], reading: Reading, letters: Collection[str]
+) -> pd.DataFrame:
+    """Columns of plain numbers and of booleans as such, and all others with the letters they have.
+
+    pandas finds out which are which, and then reads the others again.
+    """
+    import pandas as pd
+
+    options: Any = {"names": names, "header": 0, "encoding": "utf-8-sig", "low_memory": False}
+    options |= {"index_col": False, "keep_default_na": False}
+    absent = ["", *ABSENT, *reading.missing]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        fields = pd.read_csv(
+            path,
+            dtype={name: str for name in names if name in letters},
+            na_values={name: absent for name in names if name not in letters},
+            decimal=reading.decimal,
+            **options,
+        )
+    others = [name for name in names if name not in letters and not _has_type(fields[name])]
+    if others:
+        again = pd.read_csv(path, dtype=str, na_filter=False, usecols=others, **options)
+        fields = fields.assign(**again)
+    return fields
+
+
+def _has_type(column: pd.Series[Any]) -> bool:
+    """Whether a column has numbers, booleans, or nothing."""
     at = column.first_valid_index()
-    return at is not None and isinstance(column[at], str)
+    return column.dtype.kind in "biuf" or at is None or isinstance(column[at], bool)
 
 
 def _as_written(column: pd.Series[Any], reading: Reading) -> pd.Series[Any]:
@@ -102,7 +113,7 @@ def _as_written(column: pd.Series[Any], reading: Reading) -> pd.Series[Any]:
 def _check_header_once(fields: pd.DataFrame) -> None:
     """Refuse a row that is the header again, as in files that were put behind each other."""
     named = [name for name in fields if isinstance(name, str)]
-    if not len(fields) or not all(_is_text(fields[name]) for name in named):
+    if not len(fields) or any(_has_type(fields[name]) for name in named):
         return
     again = (fields[named] == named).all(axis=1).to_numpy()
     if again.any():

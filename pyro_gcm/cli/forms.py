@@ -34,6 +34,8 @@ _DATE = re.compile(
 _MARKS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"))
 #: Fields that a message names, at most.
 _MOST = 3
+#: Different numbers that are read in each way to find the right one, about.
+_LOOKED_AT = 2000
 #: So many numbers or dates to one word make a column of numbers.
 _TO_ONE = 9
 
@@ -58,7 +60,8 @@ def strange_form(column: pd.Series[Any], reading: Reading) -> str:
             f"such as the days since a date; --ignore leaves the column out, and {keep}"
         )
     shown = _shown(column, [f for f in counts if reading.number(f) is None])
-    advice = _advice([*counts], numbers, reading)
+    some = [f for f in counts if f in numbers][:: 1 + len(numbers) // _LOOKED_AT]
+    advice = _advice(some, [f for f in counts if f not in numbers], reading)
     return (
         f"has numbers, and fields that are not read as numbers, such as {shown}: {advice}; {keep}"
     )
@@ -88,8 +91,8 @@ def _shown(column: pd.Series[Any], fields: Collection[str]) -> str:
     return ", ".join(f"{f!r} in row {row}" for f, row in zip(there, rows, strict=True))
 
 
-def _advice(fields: Sequence[str], numbers: Collection[str], now: Reading) -> str:
-    """The options that read nearly all numbers among fields, and take the rest for missing.
+def _advice(numbers: Sequence[str], others: Sequence[str], now: Reading) -> str:
+    """The options that read nearly all numbers, and take the rest and other fields for missing.
 
     :param now: how they were read.
     """
@@ -102,11 +105,11 @@ def _advice(fields: Sequence[str], numbers: Collection[str], now: Reading) -> st
     for reading in known:
         if len(read[reading]) == most:
             told, value = [], None
-            new = next((f for f in fields if f in read[reading] and now.number(f) is None), None)
+            new = next((f for f in numbers if f in read[reading] and now.number(f) is None), None)
             if new is not None:
                 value = reading.number(new)
                 told.append(f"{reading} reads {new!r} as {value}")
-            if rest := [f for f in fields if f not in read[reading]]:
+            if rest := [*(f for f in numbers if f not in read[reading]), *others]:
                 named = as_argument(*rest[:_MOST]) + (" and so on" if len(rest) > _MOST else "")
                 told.append(f"--missing {named} reads the others as missing values")
             ways.setdefault(value, " and ".join(told))

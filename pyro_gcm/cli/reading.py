@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 #: Missing values of a column whose other fields are numbers or booleans, as R and pandas write
-#: them, in small letters; in a column of text they are text.
-ABSENT = frozenset({"na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none"})
+#: them, in any case; in a column of text they are text.
+_ABSENT = ["NA", "N/A", "#NA", "#N/A", "<NA>", "NULL", "None", "NaN", "-NaN"]
+_ABSENT += ["1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"]  # NaN of C on Windows
+ABSENT = frozenset({*_ABSENT, *map(str.lower, _ABSENT)})
 #: Signs that are alike: minus, blanks and apostrophes.
 _ALIKE = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u2009": " ", "\u202f": " ", "\u2019": "'"})
 _NUMBER = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|infinity)", re.ASCII | re.IGNORECASE)

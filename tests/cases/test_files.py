@@ -272,29 +272,33 @@ def test_text_that_says_missing_is_a_level_in_every_format(run: Run) -> None:
 def test_classes_have_the_letters_of_the_file(labels: list[str], run: Run) -> None:
     text = table().assign(late=np.resize(labels, 40), id=np.resize(["007", "1.50", "NA"], 40))
     text.to_csv("data.csv", index=False)
-    fit = "fit", "data.csv", "--target=late", "--increasing=debt", "--ignore=id", *QUICK, "--json"
+    fit = "fit", "data.csv", "--target=late", "--increasing=debt", "--ignore=id", *QUICK
     done = run(*fit)
     assert done.code == 0, done.err
-    assert json.loads(done.out)["labels"] == labels  # the event is the higher value
+    model = open_model(Path("model"))
+    assert set(model.labels) == set(labels)
+    assert model.prediction_name.endswith(f" is {labels[1]}")  # the higher value
     rows = run("predict", "model", "data.csv", "--keep=id,late").rows
     assert {row["class"] for row in rows} <= set(labels)
     assert [row["late"] for row in rows] == text["late"].tolist()
     assert [row["id"] for row in rows] == text["id"].tolist()
     done = run(*fit, f"--positive={labels[0]}")
-    assert json.loads(done.out)["labels"] == labels[::-1]
-    came = outcomes_of(open_model(Path("model")), Path("data.csv"), target=None, event=None)
+    assert done.code == 0, done.err
+    model = open_model(Path("model"))
+    assert model.prediction_name.endswith(f" is {labels[0]}")
+    came = outcomes_of(model, Path("data.csv"), target=None, event=None)
     assert came.y is not None
     assert len(set(zip(came.y.tolist(), text["late"], strict=True))) == 2
 
 
 def test_levels_have_the_letters_and_the_order_of_numbers(run: Run) -> None:
     table().assign(grade=np.resize(["10", "09", "+8"], 40)).to_csv("data.csv", index=False)
-    fit = "fit", "data.csv", "--target=grade", "--increasing=debt", "--ignore=late", "--json"
+    fit = "fit", "data.csv", "--target=grade", "--increasing=debt", "--ignore=late"
     done = run(*fit, "--kind=ordinal", *QUICK)
     assert done.code == 0, done.err
-    assert json.loads(done.out)["labels"] == ["+8", "09", "10"]
-    done = run(*fit, "--levels=10,09,+8", *QUICK)
-    assert json.loads(done.out)["labels"] == ["10", "09", "+8"]
+    assert open_model(Path("model")).labels == ["+8", "09", "10"]
+    assert run(*fit, "--levels=10,09,+8", *QUICK).code == 0
+    assert open_model(Path("model")).labels == ["10", "09", "+8"]
 
 
 @pytest.mark.parametrize(

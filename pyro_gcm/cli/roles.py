@@ -94,7 +94,7 @@ def _check(column: pd.Series[Any], option: str, where: str, reading: Reading | N
     if option in SIGNS and not can_have_direction(column):
         raise WrongUse(
             f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
-            f"{kind}, such as {column.dropna().iloc[0]!r}"
+            f"{kind}, such as {column.dropna().tolist()[0]!r}"
         )
     if option in SIGNS and column.isna().all():
         raise WrongUse(f"--{option} {name!r} must have a value in some row, and has none")

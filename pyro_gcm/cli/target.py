@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._lists import parts_of
 from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import WrongUse, listed
 
@@ -130,8 +131,7 @@ def _levels(column: pd.Series[Any], levels: str | None) -> Target:
     are_numbers = values.dtype.kind in "iuf"
     known = {str(value): value for value in np.unique(values).tolist()}
     if levels is not None:
-        names = [name.strip() for name in levels.split(",")]
-        order: Sequence[Any] = [known.get(name, name) for name in names]
+        order: Sequence[Any] = [known.get(name, name) for name in parts_of(levels, known)]
     elif isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
         order = column.dtype.categories.tolist()
     elif are_numbers:

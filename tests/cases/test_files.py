@@ -328,6 +328,15 @@ def test_columns_with_blanks_and_commas_are_named_in_lists(run: Run) -> None:
     assert [row["job, now"] for row in rows] == data["job, now"].tolist()
 
 
+def test_levels_with_blanks_and_commas_are_named_in_lists(run: Run) -> None:
+    levels = ["few, or none", " many"]
+    table().assign(grade=np.resize(levels, 40)).to_csv("data.csv", index=False)
+    fit = "fit", "data.csv", "--target=grade", "--increasing=debt", "--ignore=late", *QUICK
+    done = run(*fit, '--levels="few, or none"," many"')
+    assert done.code == 0, done.err
+    assert open_model(Path("model")).labels == levels
+
+
 def test_levels_of_an_index_are_columns_of_parquet(run: Run) -> None:
     data = table().assign(years=range(40))
     data.set_index(["years", "job"]).to_parquet("data.parquet")

@@ -129,7 +129,7 @@ def fit(
     """Fit a model to a table and save it.
 
     The types of the columns are read from the table and shown, with the role of each. Text becomes
-    categories, and values may be missing. Nothing is written before the model is fitted.
+    categories, and values may be missing. Nothing is left behind before the model is fitted.
 
     Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
     """
@@ -184,25 +184,25 @@ def fit(
     X = frame[roles.inputs]
     with blamed(f"DATA {data}"):
         estimator.fit(X.iloc[train], found.y[train])
-    from pyro_gcm.estimators.scores import scores
-
-    reached = scores(estimator, X.iloc[test], found.y[test]) if len(test) else {}
     estimator.set_params(verbose=False)
     notes: dict[str, Any] = {
         "target": target,
         "columns": columns,
         "rows": len(train),
         "test_rows": len(test),
-        "scores": reached,
+        "scores": {},
     }
     if found.labels is not None:
         notes["labels"] = found.labels
     if found.kind == "survival":
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
     fitting.save_model(estimator, out, notes, overwrite)
-    if reached:
-        rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
-        output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+    if len(test):
+        notes["scores"] = reached = fitting.scores_of(estimator, X.iloc[test], found.y[test])
+        if reached:
+            rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
+            output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+        fitting.save_model(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
     made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_, "out": str(out)}
     output.document({"command": "fit", "kind": found.kind, **notes, **made})

@@ -81,7 +81,7 @@ def test_no_other_file_is_lost(saved: Path, tmp_path: Path) -> None:
     assert (tmp_path / "own" / "data.csv").read_text() == "1"
 
 
-@pytest.mark.parametrize("step", range(6))
+@pytest.mark.parametrize("step", range(10))
 def test_an_interruption_leaves_the_old_folder_whole(
     step: int, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +95,7 @@ def test_an_interruption_leaves_the_old_folder_whole(
 
         return may_stop
 
-    monkeypatch.setattr(os, "fsync", interrupted(os.fsync))  # 4 times
+    monkeypatch.setattr(os, "fsync", interrupted(os.fsync))  # 4 times; then 6 names
     monkeypatch.setattr(Path, "rename", interrupted(Path.rename))
     with pytest.raises((OSError, KeyboardInterrupt)):
         pyro_gcm.save(GCM(2, 1, seed=2), saved, overwrite=True)

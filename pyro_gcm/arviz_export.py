@@ -83,7 +83,7 @@ def to_arviz(
     coords: dict[str, Any] = {
         "covariate": _names("x_names", x_names, x, model.x_dim, "x"),
         "revenue": _names("r_names", r_names, r, model.r_dim, "r"),
-        "datum": x.index if isinstance(x, pd.DataFrame) and x.index.nlevels == 1 else None,
+        "datum": _labels(x.index) if isinstance(x, pd.DataFrame) else None,
     }
     units = "data" if model.costs_have_units else "standard"
     options: Any = {
@@ -157,7 +157,15 @@ def _names(
         return [f"{letter}[{i}]" for i in range(count)]
     if len(names) != count:
         raise ValueError(f"{argument} must have {count} names, got {len(names)}")
-    return list(names)
+    return [str(name) for name in names]
+
+
+def _labels(index: pd.Index[Any]) -> Any:
+    """What a file can hold of an index: numbers, dates without a zone, or else text."""
+    if index.nlevels > 1:
+        return None
+    values = np.asarray(index)
+    return values if values.dtype.kind in "biufM" else [str(value) for value in index]
 
 
 def _dataset(values: Mapping[str, Tensor], leading: tuple[str, ...], coords: dict[str, Any]) -> Any:

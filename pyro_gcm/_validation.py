@@ -16,6 +16,17 @@ LARGEST = 2.0**1000
 ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 
 
+class WrongCell(ValueError):
+    """A number in data that is none, or too large.
+
+    Attributes: `told`, what is wrong with it; `row`; and `column` of a matrix, both from 0.
+    """
+
+    told: str
+    row: int
+    column: int | None
+
+
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
     """Convert a value to a real tensor in float32 or float64 without gradient.
 
@@ -26,6 +37,8 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
     """
     if isinstance(value, Tensor):
         tensor = value.detach()
+        if tensor.is_inference() and not torch.is_inference_mode_enabled():
+            tensor = tensor.clone()  # with which training can go on
     else:
         try:
             tensor = torch.as_tensor(_as_array(value))
@@ -70,7 +83,7 @@ def matrix(
         raise ValueError(
             f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
         )
-    _check_rows_and_finite(name, tensor, missing)
+    _check_rows_and_finite(name, tensor, missing, column_names(value))
     return tensor
 
 
@@ -235,7 +248,9 @@ def shown(value: Any) -> str:
     return text if 0 < len(text) <= 80 and "\n" not in text else kind(value)
 
 
-def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> None:
+def _check_rows_and_finite(
+    name: str, tensor: Tensor, missing: bool = False, names: Sequence[str] | None = None
+) -> None:
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
@@ -251,15 +266,22 @@ def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> 
             count += int(bad.sum())
         seen += len(rows)
     if first is not None:
-        where = f"row {first[0]}" + (f", column {first[1]}" if len(first) > 1 else "")
+        told = f"{name} must be finite, got {count} NaN or infinite entries, the first"
         if math.isfinite(value):
-            raise ValueError(
-                f"{name} must have numbers of at most {LARGEST:.0e} in size, got {value:g} in "
-                f"{where}: use another unit"
+            told = (
+                f"{name} must have numbers of at most {LARGEST:.0e} in size (use another unit), "
+                f"got {value:g}"
             )
-        raise ValueError(
-            f"{name} must be finite, got {count} NaN or infinite entries, the first in {where}"
-        )
+        row, column = (*first, None)[:2]
+        shown = names[column] if names and column is not None else column
+        error = WrongCell(f"{told} in {place(row, shown)}")
+        error.told, error.row, error.column = told, row, column
+        raise error
+
+
+def place(row: int, column: str | int | None) -> str:
+    """Where a value is, in words."""
+    return f"row {row}" if column is None else f"row {row}, column {column!r}"
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:

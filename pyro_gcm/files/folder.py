@@ -126,7 +126,7 @@ def check_replaceable(target: Path, overwrite: bool) -> None:
     foreign = sorted(present - _saved_names(target))
     if foreign:
         raise FileExistsError(
-            f"folder {target} has files that save did not write, which would be lost: "
+            f"folder {target} has files that save did not write, beside which nothing is saved: "
             f"{', '.join(foreign[:5])}"
         )
     if present and not overwrite:

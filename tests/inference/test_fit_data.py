@@ -125,7 +125,7 @@ def _with(column: str, row: int, value: Any) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": _with("a", 123, float("inf"))}, r"x .*row 123.*; rows are counted from row 0"),
+        ({"data": _with("a", 123, float("inf"))}, r"x .*row 123, column 'a' of data"),
         ({"data": _with("price", 9, float("nan"))}, "r .*row 9"),
         ({"data": _with("sold", 200, 2.0)}, "y must be 0 or 1"),
         ({"data": _with("b", slice(None), float("nan"))}, "x .*NaN.*row 0"),

@@ -70,11 +70,11 @@ def test_an_empty_folder_is_taken_and_parents_are_made(tmp_path: Path) -> None:
 
 def test_no_other_file_is_lost(saved: Path, tmp_path: Path) -> None:
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"would be lost: notes\.txt"):
+    with pytest.raises(FileExistsError, match=r"beside which nothing is saved: notes\.txt"):
         pyro_gcm.save(GCM(2, 1), saved, overwrite=True)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "data.csv").write_text("1")
-    with pytest.raises(FileExistsError, match=r"would be lost: data\.csv"):
+    with pytest.raises(FileExistsError, match=r"beside which nothing is saved: data\.csv"):
         pyro_gcm.save(GCM(2, 1), tmp_path / "own", overwrite=True)
     with pytest.raises(FileExistsError, match="is a file"):
         pyro_gcm.save(GCM(2, 1), tmp_path / "own" / "data.csv", overwrite=True)

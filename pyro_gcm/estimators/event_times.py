@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from pyro_gcm._table import as_frame
 from pyro_gcm._validation import kind
 from pyro_gcm.data.survival_times import SurvivalTimes
-from pyro_gcm.estimators.table import as_frame
 
 _WANTED = (
     "SurvivalTimes, a structured array or DataFrame with one boolean column (whether the event "
@@ -36,7 +36,7 @@ def event_times(y: Any) -> SurvivalTimes:
         if array.ndim == 2 and array.shape[1] in (2, 3):
             return _of_parts(list(array.T))
         raise ValueError(f"y must be {_WANTED}, got an array of shape {array.shape}")
-    frame = as_frame(y)
+    frame = as_frame(y, "y")
     if frame is None:
         raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
     return _of_columns({str(name): frame[name].to_numpy() for name in frame.columns})

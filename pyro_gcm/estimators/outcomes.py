@@ -17,11 +17,11 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
+from pyro_gcm._table import Table
 from pyro_gcm._validation import as_tensor
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
-from pyro_gcm.estimators.table import Column
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -76,7 +76,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
                 f"y must have the classes of the first fit, {self.classes_.tolist()}, in a warm "
                 f"start, got {classes.tolist()}"
             )
-        self._learn(X, columns, torch.from_numpy(at.astype(np.float32)), weight)
+        self._learn(columns, torch.from_numpy(at.astype(np.float32)), weight)
         self.classes_ = classes
         return self
 
@@ -133,7 +133,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         _check_size(y)
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
-        self._learn(X, columns, torch.tensor(y), row_weights(sample_weight, columns))
+        self._learn(columns, torch.tensor(y), row_weights(sample_weight, columns))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -166,7 +166,7 @@ def as_array(name: str, value: Any) -> Any:
     return as_tensor(name, value).cpu().numpy() if isinstance(value, Tensor) else value
 
 
-def row_weights(sample_weight: Any, columns: list[Column]) -> Array | None:
+def row_weights(sample_weight: Any, columns: Table) -> Array | None:
     """Checked weights, [n]; None where all are equal."""
     if sample_weight is None:
         return None

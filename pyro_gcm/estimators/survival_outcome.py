@@ -60,7 +60,7 @@ class TimeOutcome(MonotoneEstimator):
         seen = seen[(seen > 0.0) & seen.isfinite()]
         if not len(seen):
             raise ValueError("y must have a time above 0")
-        self._learn(X, columns, times.columns(), weight)
+        self._learn(columns, times.columns(), weight)
         self.unique_times_ = _spread(np.unique(seen.numpy()))
         return self
 

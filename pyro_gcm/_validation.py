@@ -19,7 +19,7 @@ ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_te
 class WrongCell(ValueError):
     """A number in data that is none, or too large.
 
-    Attributes: `told`, what is wrong with it; `row`; and `column` of a matrix, both from 0.
+    Attributes: `told`, what is wrong with it, without its place; `row`; `column` of a matrix.
     """
 
     told: str
@@ -102,20 +102,22 @@ def check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
         raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")
 
 
-def no_empty_column(name: str, tensor: Tensor) -> None:
+def no_empty_column(name: str, tensor: Tensor, names: Sequence[str] | None = None) -> None:
     """Check that every column of a matrix [rows, columns] has a value that is not missing (NaN)."""
     empty = torch.ones(tensor.shape[1], dtype=torch.bool, device=tensor.device)
     for rows in row_blocks(tensor):
         empty &= rows.isnan().all(0)
         if not empty.any():
             return
-    refuse_empty(name, empty)
+    refuse_empty(name, empty, names)
 
 
-def refuse_empty(name: str, empty: Tensor) -> None:
+def refuse_empty(name: str, empty: Tensor, names: Sequence[str] | None = None) -> None:
     """Raise ValueError for the first column of a matrix that is marked as empty, if one is."""
     if empty.any():
-        raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
+        first = int(empty.nonzero()[0])
+        column = names[first] if names else first
+        raise ValueError(f"{name} has no value in column {column!r}, only NaN")
 
 
 def vector(
@@ -266,16 +268,14 @@ def _check_rows_and_finite(
             count += int(bad.sum())
         seen += len(rows)
     if first is not None:
-        told = f"{name} must be finite, got {count} NaN or infinite entries, the first"
+        wanted, found = "finite", f"{count} NaN or infinite entries, the first"
         if math.isfinite(value):
-            told = (
-                f"{name} must have numbers of at most {LARGEST:.0e} in size (use another unit), "
-                f"got {value:g}"
-            )
+            wanted = f"numbers of at most {LARGEST:.0e} in size (use another unit)"
+            found = f"{value:g}"
         row, column = (*first, None)[:2]
         shown = names[column] if names and column is not None else column
-        error = WrongCell(f"{told} in {place(row, shown)}")
-        error.told, error.row, error.column = told, row, column
+        error = WrongCell(f"{name} must be {wanted}, got {found} in {place(row, shown)}")
+        error.told, error.row, error.column = f"{name} must be {wanted}, got {value:g}", row, column
         raise error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -161,11 +162,16 @@ def _names(
 
 
 def _labels(index: pd.Index[Any]) -> Any:
-    """What a file can hold of an index: numbers, dates without a zone, or else text."""
+    """What a file can hold of an index: numbers, dates that are nanoseconds, or else text."""
     if index.nlevels > 1:
         return None
     values = np.asarray(index)
-    return values if values.dtype.kind in "biufM" else [str(value) for value in index]
+    with suppress(pd.errors.OutOfBoundsDatetime):
+        if values.dtype.kind in "biuf":
+            return values
+        if values.dtype.kind == "M":
+            return pd.DatetimeIndex(values).as_unit("ns").to_numpy()
+    return [str(value) for value in index]
 
 
 def _dataset(values: Mapping[str, Tensor], leading: tuple[str, ...], coords: dict[str, Any]) -> Any:

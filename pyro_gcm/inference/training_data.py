@@ -119,7 +119,7 @@ class DataInMemory(TrainingData):
         self.weighted = self.weights is not None
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         for name in ("x", "r"):
-            no_empty_column(name, self.columns[name])
+            no_empty_column(name, self.columns[name], self.names[name])
         observed = self.columns.get("c", self.columns["y"])
         if self.columns["y"].isnan().all() and observed.isnan().all():
             raise ValueError("y and c have no value at all, only NaN")
@@ -219,7 +219,7 @@ class StreamedData(TrainingData):
             progress=options.progress,
         )
         for name, moments in (("x", self.found.x), ("r", self.found.r)):
-            refuse_empty(name, moments.count == 0.0)
+            refuse_empty(name, moments.count == 0.0, self.names[name])
 
     def _check(self, block: Block, first: int) -> None:
         try:

@@ -197,6 +197,10 @@ DAYS = pd.date_range("2020-03-01", periods=3)
 INDEXES: dict[str, tuple[Any, list[Any]]] = {
     "zone": (DAYS.tz_localize("Europe/Paris"), [f"2020-03-0{n} 00:00:00+01:00" for n in (1, 2, 3)]),
     "date": (DAYS, [np.datetime64(f"2020-03-0{n}") for n in (1, 2, 3)]),
+    "years": (
+        pd.Index(np.array(["0001-01-01", "2020-01-01", "9999-12-31"], dtype="M8[s]")),
+        ["0001-01-01 00:00:00", "2020-01-01 00:00:00", "9999-12-31 00:00:00"],
+    ),
     "day": ([datetime.date(2020, 3, n) for n in (1, 2, 3)], [f"2020-03-0{n}" for n in (1, 2, 3)]),
     "duration": (DAYS - DAYS[0], ["0 days 00:00:00", "1 days 00:00:00", "2 days 00:00:00"]),
     "period": (DAYS.to_period("D"), ["2020-03-01", "2020-03-02", "2020-03-03"]),

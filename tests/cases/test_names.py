@@ -20,6 +20,7 @@ from matplotlib.text import Text
 
 from pyro_gcm import GCM, plots, to_arviz
 from pyro_gcm.audit import audit_monotonicity
+from pyro_gcm.audit.__main__ import main as audit
 from pyro_gcm.cli import main
 from pyro_gcm.data import SurvivalTimes
 
@@ -189,6 +190,21 @@ def test_a_console_shows_escapes_for_what_it_lacks(
     lacks = f"stdout has the encoding {encoding}, and characters that it lacks"
     assert (lacks in streams[1].shown) == (encoding != "utf-8")
     assert ("כן $" if encoding == "utf-8" else "\\u05db\\u05df $") in streams[0].shown
+
+
+def falling() -> Callable[[Any], Any]:
+    """For the command line of the audit."""
+    return lambda values: -np.asarray(values).sum(1)
+
+
+def test_the_audit_of_any_predictor_takes_them_too(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = Console("ascii")
+    monkeypatch.setattr(sys, "stdout", console)
+    names = ["--r", NAMES[4], "--x", NAMES[5]]
+    assert audit([f"{__name__}:falling", str(place / "data.csv"), *names, "--pairs=60"]) == 1
+    assert "\\u50b5\\u52d9" in console.shown
 
 
 # ArviZ

@@ -268,14 +268,14 @@ def _check_rows_and_finite(
             count += int(bad.sum())
         seen += len(rows)
     if first is not None:
-        wanted, found = "finite", f"{count} NaN or infinite entries, the first"
+        told, found = f"{name} must be finite, got", f"{count} NaN or infinite entries, the first"
         if math.isfinite(value):
-            wanted = f"numbers of at most {LARGEST:.0e} in size (use another unit)"
-            found = f"{value:g}"
+            limit = f"{LARGEST:.0e} in size (use another unit)"
+            told, found = f"{name} must have numbers of at most {limit}, got", f"{value:g}"
         row, column = (*first, None)[:2]
         shown = names[column] if names and column is not None else column
-        error = WrongCell(f"{name} must be {wanted}, got {found} in {place(row, shown)}")
-        error.told, error.row, error.column = f"{name} must be {wanted}, got {value:g}", row, column
+        error = WrongCell(f"{told} {found} in {place(row, shown)}")
+        error.told, error.row, error.column = f"{told} {value:g}", row, column
         raise error
 
 

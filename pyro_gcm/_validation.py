@@ -16,6 +16,21 @@ LARGEST = 2.0**1000
 ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 
 
+class WrongRow(ValueError):
+    """A value that is refused, and its row.
+
+    :param message: what is wrong, in words that "in row 3" can follow.
+    :param row: counted from 0, as Python does; rows of a file are counted from 1.
+    """
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message, row)
+        self.message, self.row = message, row
+
+    def __str__(self) -> str:
+        return f"{self.message} in row {self.row}"
+
+
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
     """Convert a value to a real tensor in float32 or float64 without gradient.
 
@@ -264,6 +279,8 @@ def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:
     """An array that torch can convert: writable, without negative strides or Python objects."""
+    if isinstance(value, np.ma.MaskedArray):  # what is masked is missing
+        value = value.astype(np.float64).filled(np.nan)
     array = np.asarray(value)
     # A DataFrame with columns of different types becomes an array of objects.
     if array.dtype == object and all(_is_number(v) for v in array.flat):

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from pyro_gcm._validation import WrongRow
 from pyro_gcm.files.writing import one_line
 
 #: Names that a message lists, at most.
@@ -32,9 +33,18 @@ def listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def blamed(on: str) -> Iterator[None]:
-    """Inside, an error about a value or a file becomes a `WrongUse` of an option."""
+def blamed(on: str = "") -> Iterator[None]:
+    """Inside, an error about a value or a file becomes a `WrongUse` of an option.
+
+    :param on: the option; empty where messages name it. Rows are counted from 1, as in a file.
+    """
     try:
         yield
+    except WrongRow as error:
+        raise WrongUse(_of(on, WrongRow(error.message, error.row + 1))) from error
     except (ValueError, TypeError, OSError, ImportError) as error:
-        raise WrongUse(f"{on}: {one_line(error)}") from error
+        raise WrongUse(_of(on, error)) from error
+
+
+def _of(on: str, error: Exception) -> str:
+    return f"{on}: {one_line(error)}" if on else one_line(error)

@@ -17,6 +17,7 @@ from torch import Tensor
 from pyro_gcm._options import flag
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import positive_int
+from pyro_gcm._warn import warn_user
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
@@ -149,6 +150,8 @@ class MonotoneEstimator(BaseEstimator):
         if flag("warm_start", self.warm_start) and hasattr(self, "model_"):
             return self._columns(X)
         columns = read_table(X, self)
+        if empty := [column.label for column in columns if column.is_missing.all()]:
+            warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         # Names are checked here and kept after the training: a fit that fails leaves the last one.
         validate_data(BaseEstimator(), X, reset=True, skip_check_array=True)
         return columns

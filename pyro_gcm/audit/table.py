@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._table import as_frame, read_table
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
 from pyro_gcm.audit.audit import audit_monotonicity
@@ -86,24 +87,23 @@ class _Table:
     """
 
     def __init__(self, X: Any, predictor: Any, directions: Any) -> None:
-        import narwhals as nw
+        import pandas as pd
 
-        self.frame: Any = None
-        try:
-            self.frame = nw.from_native(X, eager_only=True)
-            columns = list(self.frame.columns)
-        except TypeError:
+        self.frame = as_frame(X)
+        self.given = X.columns if isinstance(X, pd.DataFrame) else None
+        if self.frame is None:
             self.array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
-            if self.array.ndim != 2:
-                raise ValueError(f"X must be a table, got shape {self.array.shape}") from None
-            columns = list(range(self.array.shape[1]))
-        self.rows = len(X)
+            self.read = read_table(X)
+            columns = [str(place) for place in range(len(self.read))]
+        else:
+            columns = list(self.frame.columns)
+        self.rows = len(X) if self.frame is None else len(self.frame)
         if not self.rows:
             raise ValueError("X must have at least one row")
         if directions is None:
             directions = _directions_of(predictor, columns)
         self.places, self.signs = _moving(directions, columns)
-        self.names = [str(columns[place]) for place in self.places]
+        self.names = [columns[place] for place in self.places]
         self.columns = columns
         self.levels: list[list[Any] | None] = []
         read = [self._numbers(place) for place in self.places]
@@ -119,28 +119,20 @@ class _Table:
 
     def _numbers(self, place: int) -> Array:
         """A column as numbers, NaN where missing; positions of levels of an ordered category."""
-        import narwhals as nw
-
-        name = self.columns[place]
-        self.levels.append(None)
         if self.frame is None:
-            try:
-                return np.asarray(self.array[:, place], dtype=np.float64)
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"column {name} of X must have numbers: {error}") from error
-        series = self.frame.get_column(name)
-        if series.dtype == nw.Enum:
-            levels = list(series.dtype.categories)
-            self.levels[-1] = levels
-            known = {level: float(at) for at, level in enumerate(levels)}
-            return np.array([known.get(value, np.nan) for value in series.to_list()])
-        if not (series.dtype == nw.Boolean or series.dtype.is_numeric()):
+            column = self.read[place]
+        else:  # a predictor may take what no estimator of this package takes in other columns
+            column = read_table(self.frame.select(self.columns[place]).to_native())[0]
+        self.levels.append(None if column.levels is None else list(column.levels))
+        if column.numbers is not None:
+            return column.numbers
+        if column.levels is None:
             raise ValueError(
-                f"column {name!r} of X must have numbers or categories with an order, got "
-                f"{series.dtype}"
+                f"{column.label} of X must have numbers or categories with an order, got text or "
+                f"categories, such as {next(filter(None, column.as_labels()))!r}"
             )
-        numbers = series.cast(nw.Float64).to_numpy()
-        return np.where(series.is_null().to_numpy(), np.nan, numbers).astype(np.float64)
+        known = {level: float(at) for at, level in enumerate(column.levels)}
+        return np.array([known.get(value, np.nan) for value in column.as_labels()])
 
     def with_values(self, rows: npt.NDArray[np.int64], values: Array) -> Any:
         """The table with these rows and these values of its constrained columns."""
@@ -162,10 +154,11 @@ class _Table:
                 column = [None if v is None else levels[v] for v in near]
             backend = nw.get_native_namespace(frame)
             series.append(nw.new_series(name, column, dtype, backend=backend))
-        return frame.with_columns(*series).to_native()
+        found = frame.with_columns(*series).to_native()
+        return found if self.given is None else found.set_axis(self.given, axis=1)
 
 
-def _directions_of(predictor: Any, columns: list[Any]) -> Any:
+def _directions_of(predictor: Any, columns: list[str]) -> Any:
     """Those of a predictor, by name where X has the names of the columns of its training rows."""
     found = getattr(predictor, "monotonic_cst", None)
     names = getattr(predictor, "feature_names_in_", None)
@@ -174,11 +167,12 @@ def _directions_of(predictor: Any, columns: list[Any]) -> Any:
     return dict(zip(names, found, strict=True))
 
 
-def _moving(directions: Any, columns: list[Any]) -> tuple[list[int], list[int]]:
+def _moving(directions: Any, columns: list[str]) -> tuple[list[int], list[int]]:
     """Positions of the constrained columns, and their directions."""
     if directions is None:
         raise ValueError("directions must be given: the predictor has no monotonic_cst")
     if isinstance(directions, Mapping):
+        directions = {str(name): entry for name, entry in directions.items()}
         unknown = [name for name in directions if name not in columns]
         if unknown:
             raise ValueError(f"directions names {unknown}, X has the columns {columns}")

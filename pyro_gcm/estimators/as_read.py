@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm.estimators.table import read_table
+from pyro_gcm._table import read_table
 
 if TYPE_CHECKING:
     import pandas as pd

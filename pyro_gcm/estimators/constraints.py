@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm.estimators.table import Column
+from pyro_gcm._table import Column
 
 
 def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:
@@ -30,9 +30,10 @@ def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> l
     if isinstance(monotonic_cst, Mapping):
         if names is None:
             raise ValueError(
-                "monotonic_cst names columns, but X has no names: pass a DataFrame whose names are "
-                "strings, or an entry for each column"
+                "monotonic_cst names columns, but X has no names: pass a DataFrame, or an entry "
+                "for each column"
             )
+        monotonic_cst = {str(name): entry for name, entry in monotonic_cst.items()}
         unknown = [name for name in monotonic_cst if name not in names]
         if unknown:
             raise ValueError(
@@ -71,12 +72,12 @@ def categories(
     else:
         chosen = _chosen(_listed(categorical_features), len(columns), names)
     for column, is_category in zip(columns, chosen, strict=True):
-        if column.labels is not None and not is_category:
-            example = next(label for label in column.labels if label is not None)
+        if column.numbers is None and not is_category:
+            example = next(label for label in column.as_labels() if label is not None)
             raise ValueError(
                 f"{column.label} of X has text or categories, such as {example!r}: name it in "
-                "categorical_features, pass a DataFrame whose names are strings with "
-                "categorical_features='from_dtype', or make it numbers"
+                "categorical_features, pass a DataFrame with categorical_features='from_dtype', or "
+                "make it numbers"
             )
     return chosen
 
@@ -89,7 +90,7 @@ def _listed(value: Any) -> Any:
 def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
     if wanted is None:
         return [False] * count
-    entries = list(np.asarray(wanted, dtype=object).ravel())
+    entries = [*wanted] if isinstance(wanted, list) else [*np.asarray(wanted, object).ravel()]
     if entries and all(isinstance(entry, bool | np.bool_) for entry in entries):
         if len(entries) != count:
             raise ValueError(
@@ -99,8 +100,8 @@ def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
         return [bool(entry) for entry in entries]
     found = [False] * count
     for entry in entries:
-        if isinstance(entry, str) and names is not None and entry in names:
-            found[list(names).index(entry)] = True
+        if isinstance(entry, str | tuple) and names is not None and str(entry) in names:
+            found[list(names).index(str(entry))] = True
         elif isinstance(entry, int | np.integer) and not isinstance(entry, bool):
             if not 0 <= entry < count:
                 raise ValueError(

@@ -8,6 +8,7 @@ promised between a value that is missing and one that is not.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,13 +18,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._table import Column
 from pyro_gcm._validation import as_tensor
-from pyro_gcm.estimators.table import Column
+from pyro_gcm._warn import warn_user
 
 #: Levels of a category with fewer training rows than this share one level with unseen ones.
 _FEWEST_ROWS = 5
 #: Levels of a category, at most; the rarest share one level.
 _MOST_LEVELS = 254
+#: Where fewer than this share of so many rows have a level of their own, a warning says so.
+_MOSTLY, _ENOUGH_ROWS = 0.1, 40
 #: Range to which scaled numbers are clipped, so that float32 holds their squares.
 _FAR = 1e6
 #: A normal distribution has its quartiles this many standard deviations apart.
@@ -88,14 +92,15 @@ class ColumnEncoding:
 
     def _learn_levels(self, column: Column) -> None:
         labels = column.as_labels()
-        there, counts = np.unique([v for v in labels if v is not None], return_counts=True)
-        found = dict(zip(there.tolist(), counts.tolist(), strict=True))
+        found = dict(sorted(Counter(v for v in labels if v is not None).items()))
         self.kind = "category" if column.levels is None else "ordered"
         if self.is_revenue:
             if column.levels is None:
                 raise ValueError(
-                    f"monotonic_cst: {column.label} has categories without an order, and cannot be "
-                    "constrained; make its type ordered, or its constraint 0"
+                    f"monotonic_cst: {column.label} has text or categories without an order, such "
+                    f"as {next(iter(found), None)!r}, and cannot be constrained: make it numbers, "
+                    "pandas.Categorical(values, levels, ordered=True) with its levels from low to "
+                    "high, or its constraint 0"
                 )
             self.levels = list(column.levels)
             return
@@ -105,7 +110,14 @@ class ColumnEncoding:
         self.levels = [level for level in order if level in kept]
         self.rare = len(kept) < len(found)
         counted = [found[level] for level in self.levels]
-        rest = [sum(found.values()) - sum(counted)] if self.rare else []
+        given = sum(found.values())
+        if given >= _ENOUGH_ROWS and sum(counted) < _MOSTLY * given:
+            warn_user(
+                f"{column.label} of X has text or categories of which nearly every value is rare, "
+                f"such as {next(iter(found))!r}: {given - sum(counted)} of {given} rows are read "
+                "as one level; make numbers or dates numbers, and leave identifiers out"
+            )
+        rest = [given - sum(counted)] if self.rare else []
         absent = [int(column.is_missing.sum())] if self.missing else []
         self.shares = [count / len(labels) for count in (*counted, *rest, *absent)]
 
@@ -133,7 +145,11 @@ class ColumnEncoding:
                 if column.is_missing.all():
                     return np.full(len(column.is_missing), np.nan)
                 had = "numbers" if self.low < self.high else "numbers, or no values,"
-                raise ValueError(f"{self.label} of X had {had} in fit, got text or categories")
+                row = int(np.flatnonzero(~column.is_missing)[0])
+                raise ValueError(
+                    f"{self.label} of X had {had} in fit, got text or categories, such as "
+                    f"{column.as_labels()[row]!r} in row {row}"
+                )
             return column.numbers
         place = {level: float(at) for at, level in enumerate(self.levels)}
         labels = self._checked_labels(column)
@@ -174,11 +190,11 @@ class ColumnEncoding:
 
     def _checked_labels(self, column: Column) -> npt.NDArray[np.object_]:
         labels = column.as_labels()
-        kinds = {type(level) for level in self.levels}
-        strange = next((v for v in labels if v is not None and type(v) not in kinds), None)
-        if kinds and strange is not None:
-            wanted = "text" if str in kinds else "numbers"
-            raise ValueError(f"{self.label} of X had {wanted} in fit, got {strange!r}")
+        text = any(isinstance(level, str) for level in self.levels)
+        for row, label in enumerate(labels if self.levels else []):
+            if label is not None and isinstance(label, str) != text:
+                had = "text" if text else "numbers"
+                raise ValueError(f"{self.label} of X had {had} in fit, got {label!r} in row {row}")
         return labels
 
     def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:

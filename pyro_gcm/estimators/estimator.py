@@ -11,10 +11,11 @@ import numpy.typing as npt
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from pyro_gcm._options import flag
+from pyro_gcm._table import Table, read_table
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import positive_int
 from pyro_gcm._warn import warn_user
@@ -23,7 +24,6 @@ from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.short_form import short_form
-from pyro_gcm.estimators.table import Column, as_frame, column_names, read_table
 from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
 
 Array = npt.NDArray[np.float64]
@@ -50,6 +50,8 @@ class MonotoneEstimator(BaseEstimator):
     model_: Any
     bootstrap_models_: list[Any]
     n_iter_: int
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
     training_: dict[str, float]
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -94,7 +96,7 @@ class MonotoneEstimator(BaseEstimator):
 
     # Fitting
 
-    def _learn(self, X: Any, columns: list[Column], y: Tensor, weight: Array | None) -> None:
+    def _learn(self, columns: Table, y: Tensor, weight: Array | None) -> None:
         """Learn the encoding of the columns and train the model."""
         count = positive_int("bootstrap", self.bootstrap, minimum=0)
         goes_on = flag("warm_start", self.warm_start) and hasattr(self, "model_")
@@ -102,9 +104,8 @@ class MonotoneEstimator(BaseEstimator):
             encoding = self.encoding_
             self._check_warm_start(count)
         else:
-            names = column_names(X)
-            signs = directions(self.monotonic_cst, len(columns), names)
-            chosen = categories(self.categorical_features, columns, names)
+            signs = directions(self.monotonic_cst, len(columns), columns.names)
+            chosen = categories(self.categorical_features, columns, columns.names)
             encoding = TableEncoding.learn(columns, signs, chosen)
         weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
@@ -124,7 +125,7 @@ class MonotoneEstimator(BaseEstimator):
             for fitted, seen in [(model, rows), *samples]:
                 match_base_rate(fitted, seen)
         if not goes_on:
-            validate_data(self, X, reset=True, skip_check_array=True)
+            self._keep_names(columns)
         self.bootstrap_models_ = [fitted for fitted, _ in samples]
         self.encoding_, self.model_, self.n_iter_ = encoding, model, epochs
         self.training_ = {"rows": len(y), "loss": float(result.rows[-1]["loss"])}
@@ -145,32 +146,33 @@ class MonotoneEstimator(BaseEstimator):
                 f"warm start, got {bootstrap}"
             )
 
-    def _columns_to_fit(self, X: Any) -> list[Column]:
-        """The columns of the training rows; their names are kept, or compared in a warm start."""
+    def _columns_to_fit(self, X: Any) -> Table:
+        """The columns of the training rows; their names are compared in a warm start."""
         if flag("warm_start", self.warm_start) and hasattr(self, "model_"):
             return self._columns(X)
         columns = read_table(X, self)
         if empty := [column.label for column in columns if column.is_missing.all()]:
             warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
-        # Names are checked here and kept after the training: a fit that fails leaves the last one.
-        validate_data(BaseEstimator(), X, reset=True, skip_check_array=True)
         return columns
+
+    def _keep_names(self, columns: Table) -> None:
+        """After the training: a fit that fails leaves the last one."""
+        self.n_features_in_ = len(columns)
+        if columns.names is not None:
+            self.feature_names_in_ = np.array(columns.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     # Predicting
 
-    def _columns(self, X: Any) -> list[Column]:
+    def _columns(self, X: Any) -> Table:
         """The columns of a table in the order of the training rows, found by name.
 
         :raises ValueError: for a column that is missing or unknown.
         """
         self._check_fitted()
-        names = column_names(X)
         known = getattr(self, "feature_names_in_", None)
-        if names is not None and known is not None and sorted(names) == sorted(known):
-            X = as_frame(X)[list(known)].to_native()
-        columns = read_table(X, self)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        return columns
+        return read_table(X, self).like(known, self.n_features_in_, type(self).__name__)
 
     def _rows(self, X: Any) -> tuple[Tensor, Tensor]:
         columns = self._columns(X)

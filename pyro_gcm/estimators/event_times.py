@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from pyro_gcm._table import as_frame
 from pyro_gcm._validation import WrongRow, kind
 from pyro_gcm.data.survival_times import SurvivalTimes
-from pyro_gcm.estimators.table import as_frame
 from pyro_gcm.estimators.targets import Values, target_column
 
 #: The numbers that say that an event did not come, and that it did.
@@ -80,7 +80,7 @@ def _columns(y: Any) -> dict[str, Any]:
             return {f"y[:, {at}]": y[:, at] for at in range(y.shape[1])}
         raise ValueError(f"y must be {_WANTED}, got an array of shape {tuple(y.shape)}")
     else:
-        frame = as_frame(y)
+        frame = as_frame(y, "y")
         if frame is None:
             raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
         found = {f"y[{name!r}]": frame[name].to_native() for name in frame.columns}

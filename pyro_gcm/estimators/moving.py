@@ -12,22 +12,22 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._table import Column
 from pyro_gcm._validation import shown
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
-from pyro_gcm.estimators.table import Column
 from pyro_gcm.estimators.thresholds import OfColumn, OfRows
 
 Array = npt.NDArray[np.float64]
 
 
-def index_of(feature: str | int, encoding: TableEncoding, names: Sequence[str] | None) -> int:
+def index_of(feature: Any, encoding: TableEncoding, names: Sequence[str] | None) -> int:
     """The index of a constrained column of numbers, by its name or its index.
 
     :raises ValueError: for another one.
     """
     known = [] if names is None else list(names)
     constrained = [known[j] if known else j for j in encoding.revenues]
-    named = isinstance(feature, str) and feature in known
+    named = isinstance(feature, str | tuple) and str(feature) in known
     at: Any = known.index(str(feature)) if named else feature
     if not isinstance(at, Integral) or isinstance(at, bool) or at not in encoding.revenues:
         raise ValueError(

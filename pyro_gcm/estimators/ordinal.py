@@ -165,7 +165,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
             )
         self._number = len(classes)
         try:
-            self._learn(X, columns, torch.from_numpy(at.astype(np.float32)), weight)
+            self._learn(columns, torch.from_numpy(at.astype(np.float32)), weight)
         finally:
             del self._number
         self.classes_ = classes

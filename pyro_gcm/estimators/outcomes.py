@@ -88,7 +88,7 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
                     f"{classes.tolist()[self.event_column_]!r}, in a warm start, got "
                     f"{shown(self.positive)}"
                 )
-        self._learn(X, columns, torch.from_numpy((at == event).astype(np.float32)), weight)
+        self._learn(columns, torch.from_numpy((at == event).astype(np.float32)), weight)
         self.classes_, self.event_column_ = classes, event
         return self
 
@@ -158,7 +158,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
         if (y == y[0]).all():
             warn_user(f"y has the same value in all rows, {y[0]:g}: there is nothing to learn")
-        self._learn(X, columns, torch.tensor(y), row_weights(sample_weight, y))
+        self._learn(columns, torch.tensor(y), row_weights(sample_weight, y))
         return self
 
     def predict(self, X: Any) -> Array:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from pyro_gcm._options import share, texts
+from pyro_gcm._table import as_frame, is_record_batch
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
-from pyro_gcm.estimators.batches import as_frame, in_kind_of
 from pyro_gcm.estimators.outputs import (
     BLOCK,
     Columns,
@@ -114,7 +114,12 @@ class Scorer:
         :raises ValueError: for a batch that lacks columns, by their names, and for values that the
             estimator refuses.
         """
-        frame = as_frame(batch)
+        frame = as_frame(batch, "batch")
+        if frame is None:
+            raise TypeError(
+                "batch must be an Arrow table or record batch, a DataFrame of pandas or polars, or "
+                f"a mapping from names to columns, got {type(batch).__name__}"
+            )
         lacking = [name for name in (*self.names, *self.keep) if name not in frame.columns]
         if lacking:
             raise ValueError(f"batch lacks the columns {lacking}; it has {list(frame.columns)}")
@@ -123,7 +128,7 @@ class Scorer:
             for start in range(0, len(frame), BLOCK)
         ] or [self._example]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in self._example}
-        return in_kind_of(batch, frame, self.keep, columns)
+        return _in_kind_of(batch, frame, self.keep, columns)
 
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The predictions for each of some batches, as they come; Spark's `mapInArrow` takes this.
@@ -151,6 +156,33 @@ class Scorer:
                     del _LOADED[next(iter(_LOADED))]
                 _LOADED[self._digest] = _loaded(self._files)
             return _LOADED[self._digest]
+
+
+def _in_kind_of(batch: Any, frame: Any, kept: Sequence[str], columns: Mapping[str, Any]) -> Any:
+    """Columns beside those of the frame that are kept, in the kind of the batch.
+
+    :param frame: of the batch.
+    :param columns: for each row of the frame; for a frame without rows, of any row.
+    """
+    import narwhals as nw
+
+    values = {
+        name: column.tolist() if column.dtype.kind in "OU" else column
+        for name, column in columns.items()
+    }
+    made = nw.from_dict(values, backend=frame.implementation)[: len(frame)]
+    if frame.implementation.is_pandas():
+        made = nw.from_native(made.to_native().set_axis(frame.to_native().index))
+    native = nw.concat([frame.select(*kept), made], how="horizontal") if kept else made
+    native = native.to_native()
+    if isinstance(batch, Mapping):
+        return {name: native[name].to_numpy() for name in native.columns}
+    if not is_record_batch(batch):
+        return native
+    import pyarrow as pa
+
+    whole = native.combine_chunks().to_batches()
+    return whole[0] if whole else pa.RecordBatch.from_pylist([], schema=native.schema)
 
 
 def _files_of(estimator: Any) -> dict[str, bytes]:

@@ -90,7 +90,9 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, dict):
-        return {"pairs": [[_plain(name, key), _plain(name, entry)] for key, entry in value.items()]}
+        keys = [key if isinstance(key, bool | int | float | str) else str(key) for key in value]
+        entries = [_plain(name, entry) for entry in value.values()]
+        return {"pairs": [list(pair) for pair in zip(keys, entries, strict=True)]}
     if isinstance(value, list | tuple):
         return [_plain(name, entry) for entry in value]
     if value is None or isinstance(value, bool | int | float | str):

@@ -70,7 +70,7 @@ class TimeOutcome(MonotoneEstimator):
             warn_user("y has no event: all rows are censored, and tell little of when events come")
         elif times.is_exact.all() and len(seen.unique()) == 1:
             warn_user(f"y has the same time in all rows, {seen[0]:g}: there is nothing to learn")
-        self._learn(X, columns, times.columns(), weight)
+        self._learn(columns, times.columns(), weight)
         self.event_codes_ = codes
         self.unique_times_ = _spread(np.unique(seen.numpy()))
         return self

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyro_gcm._options import flag, path_of, seed_of, share, text_or_none
+from pyro_gcm._table import as_frame
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import kind, positive_int, shown
 from pyro_gcm.estimators.estimator import MonotoneEstimator
@@ -154,8 +155,6 @@ def write_report(
 
 def _rows(estimator: Any, X: Any) -> pd.DataFrame:
     """The columns of the estimator of a table, in their order, as a DataFrame of pandas."""
-    import narwhals as nw
-
     if not isinstance(estimator, MonotoneEstimator):
         raise TypeError(f"estimator must be one of pyro_gcm.estimators, got {kind(estimator)}")
     if not estimator.__sklearn_is_fitted__():
@@ -163,10 +162,10 @@ def _rows(estimator: Any, X: Any) -> pd.DataFrame:
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         raise ValueError("estimator must have been fitted to a DataFrame, whose columns have names")
-    try:
-        frame: pd.DataFrame = nw.from_native(X, eager_only=True).to_pandas()
-    except TypeError as error:
-        raise TypeError(f"X must be a DataFrame, got {shown(X)}") from error
+    table = as_frame(X)
+    if table is None:
+        raise TypeError(f"X must be a DataFrame, got {shown(X)}")
+    frame: pd.DataFrame = table.to_pandas()
     missing = [name for name in names if name not in frame]
     if missing:
         raise ValueError(f"X must have the columns of the estimator, and lacks {missing}")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
+from pyro_gcm._table import numbers_of
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 
@@ -41,7 +40,7 @@ class TableSource:
         part = self._frame[shard * _SHARD_ROWS : (shard + 1) * _SHARD_ROWS]
         for first in range(0, len(part), BLOCK_ROWS):
             rows = part[first : first + BLOCK_ROWS]
-            values = {name: _numbers(rows[name]) for _, name in self._columns.each()}
+            values = {name: numbers_of(rows[name]) for _, name in self._columns.each()}
             yield self._columns.block(len(rows), values)
 
 
@@ -52,19 +51,3 @@ def _dtype_of(kind: Any) -> torch.dtype | None:
     if str(kind) in ("Float16", "Float32"):
         return torch.float32
     return torch.float64 if kind == nw.Boolean or kind.is_numeric() else None
-
-
-def _numbers(series: Any) -> npt.NDArray[Any]:
-    """The values [n] of a series of numbers, NaN where one is null."""
-    import narwhals as nw
-
-    kind, missing = series.dtype, series.is_null().to_numpy()
-    if missing.any():
-        series = series.fill_null(False if kind == nw.Boolean else 0)
-    if not (kind == nw.Boolean or kind.is_integer()):  # of which Arrow casts small ones alone
-        series = series.cast(nw.Float32 if kind == nw.Float32 else nw.Float64)
-    values: npt.NDArray[Any] = series.to_numpy()
-    if missing.any():
-        values = values.astype(np.result_type(values, np.float32))
-        values[missing] = np.nan
-    return values

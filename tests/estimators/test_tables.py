@@ -11,9 +11,9 @@ import pytest
 from loans import loans
 from sklearn.exceptions import NotFittedError
 
+from pyro_gcm._table import Column, read_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
-from pyro_gcm.estimators.table import Column, read_table
 
 OPTIONS = {"monotonic_cst": {"income": -1, "debt": 1, "grade": 1}, "epochs": 2, "hidden": 8}
 
@@ -108,9 +108,11 @@ def wrong():
     """What a message says is wrong: of the table, the outcomes or the options."""
     X, y = loans(60)
     return {
-        "column 'when' of X has dates or times": {"X": X.assign(when=pd.Timestamp("2024-01-01"))},
-        "column 'wait' of X has dates or times": {"X": X.assign(wait=pd.Timedelta(days=1))},
-        "column 'note' of X mixes text and int": {"X": X.assign(note=["x", 1] * 30)},
+        "column 'when' of X has dates, times": {"X": X.assign(when=pd.Timestamp("2024-01-01"))},
+        "column 'wait' of X has dates, times": {"X": X.assign(wait=pd.Timedelta(days=1))},
+        "mixes text and numbers: 'x' in row 0 beside 1 in row 1": {
+            "X": X.assign(note=["x", 1] * 30)
+        },
         "column 3 of X has text or categories": {"X": X.to_numpy(), "monotonic_cst": None},
         "infinity in row 0 of column 'debt'": {"X": X.assign(debt=np.inf)},
         "Only binary classification is supported. The type": {"y": ["a", "b", "c"] * 20},
@@ -124,7 +126,7 @@ def wrong():
         "an entry for each of the 5 columns of X, got 2": {"monotonic_cst": [1, 0]},
         "entries -1, 0 and 1, got 2": {"monotonic_cst": {"debt": 2}},
         "entries -1, 0 and 1, got 'up'": {"monotonic_cst": {"debt": "up"}},
-        "column 'job' has categories without an order": {"monotonic_cst": {"job": 1}},
+        "column 'job' has text or categories without an order": {"monotonic_cst": {"job": 1}},
         "categorical_features has 'jobs', and X has": {"categorical_features": ["jobs"]},
         "categorical_features must be 'from_dtype'": {"categorical_features": "auto"},
         "categorical_features has the index 9": {"categorical_features": [9]},

@@ -1,0 +1,191 @@
+"""One reader of tables: the same rows give the same predictions in whatever form they come."""
+
+import datetime
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+from pyro_gcm._table import read_table
+from pyro_gcm._validation import as_tensor
+from pyro_gcm.audit import audit_table
+from pyro_gcm.estimators import GCMClassifier
+
+FAST = {"epochs": 2, "members": 2, "hidden": 8}
+CONSTRAINTS = {"income": -1, "debt": 1}
+
+
+def rows(count: int = 80) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {
+            "income": rng.lognormal(10, 0.6, count).round(),
+            "debt": rng.uniform(0, 50, count).round(1),
+            "years": rng.integers(0, 20, count),
+            "job": rng.choice(["clerk", "farmer", "smith"], count),
+        }
+    )
+    late = 0.08 * X["debt"] - 1.2 * np.log(X["income"]) + 10 + rng.logistic(size=count) > 0
+    return X, np.where(late, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def model() -> GCMClassifier:
+    return GCMClassifier(monotonic_cst=CONSTRAINTS, **FAST).fit(*rows())
+
+
+OTHER_ORDER = ["job", "debt", "years", "income"]
+FORMS = {
+    "pandas": lambda X: X,
+    "pandas, an index": lambda X: X.set_axis(np.arange(len(X)) % 7),
+    "polars": pl.from_pandas,
+    "Arrow table": lambda X: pa.Table.from_pandas(X, preserve_index=False),
+    "Arrow record batch": lambda X: pa.RecordBatch.from_pandas(X, preserve_index=False),
+    "Arrow, several chunks": lambda X: pa.concat_tables(
+        [pa.Table.from_pandas(part, preserve_index=False) for part in (X[:30], X[30:])]
+    ),
+    "mapping of lists": lambda X: {name: X[name].tolist() for name in X},
+    "mapping of arrays": lambda X: {name: X[name].to_numpy() for name in X},
+    "mapping of series": lambda X: {
+        name: X[name].set_axis(np.arange(len(X)) + 10 * at) for at, name in enumerate(X)
+    },
+    "mapping of tensors": lambda X: {
+        name: X[name].tolist() if name == "job" else torch.tensor(X[name].to_numpy()) for name in X
+    },
+    "mapping of polars": lambda X: {name: pl.from_pandas(X)[name] for name in X},
+    "structured array": lambda X: X.astype({"job": "U9"}).to_records(index=False).view(np.ndarray),
+    "objects": lambda X: X.astype(object),
+    "decimals": lambda X: X.assign(debt=[Decimal(str(v)) for v in X["debt"]]),
+    "fractions": lambda X: X.assign(years=[Fraction(int(v)) for v in X["years"]]),
+    "nullable": lambda X: X.convert_dtypes(),
+    "Arrow types of pandas": lambda X: X.convert_dtypes(dtype_backend="pyarrow"),
+    "bytes": lambda X: X.assign(job=[v.encode() for v in X["job"]]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_columns_are_found_by_name_in_every_form(form: str, model: GCMClassifier) -> None:
+    X, _ = rows()
+    found = model.predict_proba(FORMS[form](X[OTHER_ORDER]))
+    assert np.array_equal(found, model.predict_proba(X))
+
+
+NAMES = {
+    "integers": [10, 20, 30, 40],
+    "positions": [0, 1, 2, 3],
+    "several levels": pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1), ("b", 2)]),
+    "dates": pd.date_range("2024-01-01", periods=4),
+    "mixed": ["a", 1, None, ("b", 2)],
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_names_of_any_type_are_names(kind: str) -> None:
+    X, y = rows()
+    X = X.set_axis(NAMES[kind], axis=1)
+    signs = {name: sign for name, sign in zip(X.columns, (-1, 1, 0, 0), strict=True) if sign}
+    fitted = GCMClassifier(monotonic_cst=signs, **FAST).fit(X, y)
+    assert [code.sign for code in fitted.encoding_.columns] == [-1, 1, 0, 0]
+    assert np.array_equal(fitted.predict_proba(X.iloc[:, ::-1]), fitted.predict_proba(X))
+
+
+def test_names_on_one_side_alone_are_told(model: GCMClassifier) -> None:
+    X, y = rows()
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but GCMClassifier"):
+        found = model.predict_proba(X.to_numpy())
+    assert np.array_equal(found, model.predict_proba(X))
+    numbers = X.drop(columns="job")
+    unnamed = GCMClassifier(monotonic_cst=[-1, 1, 0], **FAST).fit(numbers.to_numpy(), y)
+    with pytest.warns(UserWarning, match="GCMClassifier was fitted without feature names"):
+        unnamed.predict(numbers)
+    unnamed.predict(pd.DataFrame(numbers.to_numpy()))  # numbered, which is no name
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64, np.float32])
+def test_what_is_masked_is_missing(kind: type) -> None:
+    X, y = rows()
+    values = X.drop(columns="job").to_numpy().astype(kind)
+    mask = np.arange(values.size).reshape(values.shape) % 5 == 0
+    masked = np.ma.masked_array(np.where(mask, 999, values).astype(kind), mask)
+    absent = np.where(mask, np.nan, values.astype(np.float64))
+    fitted = GCMClassifier(monotonic_cst=[-1, 1, 0], **FAST).fit(absent, y)
+    assert np.array_equal(fitted.predict_proba(masked), fitted.predict_proba(absent))
+    assert np.array_equal(as_tensor("x", masked), as_tensor("x", absent), equal_nan=True)
+    (column,) = read_table({"a": masked[:, 0]})
+    assert np.array_equal(column.is_missing, mask[:, 0])
+
+
+LARGE = [2**53 + 1, 2**53 + 2, 2**63 - 1]
+INTEGERS = {
+    "category": lambda values: pd.DataFrame({"id": pd.Categorical(values)}),
+    "int64": lambda values: pd.DataFrame({"id": np.array(values)}),
+    "nullable": lambda values: pd.DataFrame({"id": pd.array(values, dtype="Int64")}),
+    "Arrow": lambda values: pa.table({"id": values}),
+    "polars": lambda values: pl.DataFrame({"id": values}),
+    "array": lambda values: np.array(values)[:, None],
+}
+
+
+@pytest.mark.parametrize("form", INTEGERS)
+def test_integer_levels_are_compared_as_integers(form: str) -> None:
+    (column,) = read_table(INTEGERS[form](LARGE * 2))
+    assert column.as_labels().tolist() == LARGE * 2
+    if form != "category":
+        assert column.numbers.tolist() == [float(value) for value in LARGE] * 2
+
+
+def test_numbers_beside_text_in_lists_of_rows_stay_numbers() -> None:
+    X, y = rows()
+    options = {"monotonic_cst": [-1, 1, 0, 0], "categorical_features": [3], **FAST}
+    fitted = GCMClassifier(**options).fit(X.to_numpy().tolist(), y)
+    assert [code.kind for code in fitted.encoding_.columns] == ["number"] * 3 + ["category"]
+
+
+def test_an_audit_reads_what_an_estimator_reads(model: GCMClassifier) -> None:
+    X, _ = rows()
+    for form in ("objects", "decimals", "mapping of series", "Arrow record batch", "nullable"):
+        assert audit_table(model, FORMS[form](X), pairs=60, progress=False).passed
+    fitted = GCMClassifier(**FAST, monotonic_cst={1: 1})
+    numbered = X.drop(columns="job").set_axis([3, 1, 2], axis=1)
+    assert audit_table(fitted.fit(numbered, rows()[1]), numbered, pairs=60, progress=False).passed
+
+
+WRONG = {
+    "'?' in row 7 beside 1.0 in row 0": {"debt": [*[1.0] * 7, "?", *[1.0] * 72]},
+    "column 'debt' of X has dates, times or durations": {"debt": [datetime.timedelta(1)] * 80},
+    "column 'when' of X has dates, times or durations": {"when": [datetime.date(2024, 1, 2)] * 80},
+    "column 'debt' of X had numbers in fit, got text or categories, such as 'x' in row 0": {
+        "debt": ["x"] * 80
+    },
+    "column 'job' of X had text in fit, got 1.0 in row 0": {"job": [1.0] * 80},
+    "X must have a column for 'debt', got 3": {"debt": 3},
+    "X must have columns of one length": {"debt": [1.0] * 3},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_bad_cell_is_named_with_its_value_row_and_column(
+    message: str, model: GCMClassifier
+) -> None:
+    columns = {name: column.tolist() for name, column in rows()[0].items()} | WRONG[message]
+    with pytest.raises((TypeError, ValueError), match=re.escape(message)):
+        model.predict(columns)
+
+
+def test_names_that_come_twice_are_refused(model: GCMClassifier) -> None:
+    for names in (["income", "debt", "debt", "job"], ["income", 1, "1", "job"]):
+        with pytest.raises(ValueError, match="X must have each column once, got '"):
+            model.predict(rows()[0].set_axis(names, axis=1))
+
+
+def test_text_of_which_nothing_is_left_is_told() -> None:
+    X, y = rows()
+    written = X.assign(income=[f"{value:,.0f}" for value in X["income"]])
+    with pytest.warns(UserWarning, match="'income' of X has text .* nearly every value is rare"):
+        GCMClassifier(monotonic_cst={"debt": 1}, **FAST).fit(written, y)

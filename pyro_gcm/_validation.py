@@ -280,7 +280,7 @@ def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:
     """An array that torch can convert: writable, without negative strides or Python objects."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        value = value.astype(np.float64).filled(math.nan)
+        value = np.ma.filled(value.astype(np.float64), math.nan)
     array = np.asarray(value)
     # A DataFrame with columns of different types becomes an array of objects.
     if array.dtype == object and all(_is_number(v) for v in array.flat):

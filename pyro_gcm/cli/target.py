@@ -76,18 +76,22 @@ def target_of(
 
 def times_of(
     frame: pd.DataFrame, target: str, event: str, codes: Codes | None = None
-) -> SurvivalTimes:
-    """The times of events, from the columns of times and of whether the events came.
+) -> npt.NDArray[Any]:
+    """Events and times, from two columns, as a structured array.
 
     :param codes: how numbers say whether an event came, as they did in fit; None if not known.
     :raises WrongUse: for impossible times and events.
     """
+    name = f"--event {event!r}"
     with blamed():
         time = target_numbers(f"--target {target!r}", frame[target])
-        name = f"--event {event!r}"
-        came, codes = came_of(name, target_column(name, frame[event]), codes)
+        events = target_column(name, frame[event])
+        came, _ = came_of(name, events, codes)
     with blamed(f"--target {target!r}"):
-        return SurvivalTimes.right_censored(time, came)
+        SurvivalTimes.right_censored(time, came)
+    found = np.empty(len(time), dtype=[("event", events.dtype), ("time", np.float64)])
+    found["event"], found["time"] = events, time
+    return found
 
 
 def _inferred(column: pd.Series[Any], event: str | None, levels: str | None) -> str:

@@ -100,7 +100,7 @@ class SurvivalTimes:
         :raises ValueError: for no rows.
         """
         rows = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
-        chosen = torch.from_numpy(np.atleast_1d(np.arange(len(self))[rows]))
+        chosen = torch.from_numpy(np.atleast_1d(np.arange(len(self))[rows]).copy())
         if chosen.dim() > 1:
             raise IndexError(f"rows must be chosen along one axis, got {chosen.dim()} of them")
         if not len(chosen):

@@ -17,6 +17,8 @@ from pyro_gcm.estimators.targets import Values, target_column
 Codes = tuple[int, int]
 #: 0 and 1; or 1 and 2, as in R.
 _CODES: tuple[Codes, ...] = ((0, 1), (1, 2))
+#: What messages call a column "event", which has the events whatever the other one has.
+_NAMED = "y['event']"
 _WANTED = (
     "SurvivalTimes, a structured array or DataFrame with a column of events and one of times, a "
     "pair (event, time) or (event, time, entry), or those as the columns of one array"
@@ -34,15 +36,16 @@ def event_times(y: Any, codes: Codes | None = None) -> tuple[SurvivalTimes, Code
     """
     if isinstance(y, SurvivalTimes):
         return y, codes
-    *both, entry = [*_columns(y).items(), None][:3]
-    read = {name: target_column(name, column, finite=False) for name, column in both}
+    columns = _columns(y)
+    both, entry = [*columns][:2], [*columns][2:]
+    read = {name: target_column(name, columns[name], finite=False) for name in both}
     event = _event_among(read)
     came, codes = came_of(event, read.pop(event), codes)
     ((time, values),) = read.items()
     if values.dtype.kind not in "iuf":
         raise ValueError(f"{time} must have times, and has {_type(values)}")
-    late = None if entry is None else target_column(*entry)
-    return SurvivalTimes.right_censored(values, came, late), codes
+    late = [target_column(name, columns[name]) for name in entry]
+    return SurvivalTimes.right_censored(values, came, *late), codes
 
 
 def came_of(
@@ -71,22 +74,18 @@ def came_of(
 
 def _columns(y: Any) -> dict[str, Any]:
     """Two columns of y, and perhaps the times of entry, by what messages call them."""
-    if isinstance(y, np.ndarray) and y.dtype.names:
-        found = {f"y[{name!r}]": y[name] for name in y.dtype.names}
-    elif isinstance(y, tuple | list) and len(y) in (2, 3) and all(map(_is_column, y)):
+    frame = as_frame(y, "y")  # of a structured array and a mapping too
+    if frame is not None:
+        if len(frame.columns) == 2:
+            return {f"y[{name!r}]": frame[name].to_native() for name in frame.columns}
+        raise ValueError(f"y must have a column of events and one of times, got {frame.columns}")
+    if isinstance(y, tuple | list) and len(y) in (2, 3) and all(map(_is_column, y)):
         return {f"y[{at}]": column for at, column in enumerate(y)}
-    elif isinstance(y, np.ndarray | Tensor):
-        if y.ndim == 2 and y.shape[1] in (2, 3):
-            return {f"y[:, {at}]": y[:, at] for at in range(y.shape[1])}
+    if not isinstance(y, np.ndarray | Tensor):
+        raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
+    if y.ndim != 2 or y.shape[1] not in (2, 3):
         raise ValueError(f"y must be {_WANTED}, got an array of shape {tuple(y.shape)}")
-    else:
-        frame = as_frame(y, "y")
-        if frame is None:
-            raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
-        found = {f"y[{name!r}]": frame[name].to_native() for name in frame.columns}
-    if len(found) != 2:
-        raise ValueError(f"y must have a column of events and one of times, got {[*found]}")
-    return found
+    return {f"y[:, {at}]": y[:, at] for at in range(y.shape[1])}
 
 
 def _is_column(part: Any) -> bool:
@@ -94,7 +93,9 @@ def _is_column(part: Any) -> bool:
 
 
 def _event_among(columns: dict[str, Values]) -> str:
-    """The one of two columns that has events: by its type, or else by its values."""
+    """The one of two columns that has events: by its name, its type, or else by its values."""
+    if _NAMED in columns:
+        return _NAMED
     events = [name for name, column in columns.items() if column.dtype.kind == "b"]
     by_value = not events
     if by_value:

@@ -49,8 +49,8 @@ class TimeOutcome(MonotoneEstimator):
             (whether they came) and one of times: in a structured array, as scikit-survival has it,
             or in a DataFrame, as a pair (event, time), with a third part for delayed entry, or as
             the columns of one array. Events are booleans, 0 and 1, or 1 and 2 as in R, of which a
-            warning tells; the order of the two columns does not matter. Any other censoring is a
-            `data.SurvivalTimes(lower, upper)`: two columns are never read as bounds.
+            warning tells; they are found by these values, or by the name "event", in any order. Any
+            other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
         :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
         :raises TypeError: for columns that are neither numbers, text nor categories, and for y of
             another form.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -13,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
+from pyro_gcm._table import OF_TIME, of_times, unmasked
 from pyro_gcm._validation import WrongRow, as_tensor, kind
 
 Array = npt.NDArray[np.float64]
@@ -33,7 +33,7 @@ def target_column(name: str, value: Any, *, finite: bool = True) -> Values:
     if values.dtype.kind in "OT":
         values = _of_objects(name, values.astype(object))
     if values.dtype.kind in "Mm":
-        raise _no_dates(name, values[0])
+        raise TypeError(of_times(name, str(values.dtype)))
     if values.dtype.kind not in "biufUSO":
         raise TypeError(f"{name} must have numbers, booleans or text, got {values.dtype}")
     if values.dtype.kind == "f":
@@ -87,14 +87,16 @@ def row_weights(sample_weight: Any, target: Any) -> Array | None:
 
 
 def _array(name: str, value: Any) -> Values:
-    """An array, of objects where some are None; what a masked array hides is None."""
+    """An array; what a masked one hides is missing."""
     if isinstance(value, Tensor):  # numpy does not read each type of one
         checked = as_tensor(name, value)
         return (checked if value.is_floating_point() else value.detach()).cpu().numpy()
     if isinstance(value, np.ma.MaskedArray):
-        hidden = np.ma.getmaskarray(value)
-        return np.where(hidden, None, value.data.astype(object)) if hidden.any() else value.data
-    found = np.asarray(value)
+        return unmasked(value) if np.ma.is_masked(value) else value.data
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must have one value a row, got {kind(value)}: {error}") from error
     if found.dtype.kind == "U" and isinstance(value, list | tuple):
         return np.array(value, dtype=object)  # in which NaN and numbers are not text
     return found
@@ -112,8 +114,8 @@ def _of_objects(name: str, values: npt.NDArray[np.object_]) -> Values:
         return all(issubclass(each, wanted) for each in types)
 
     for value in given:
-        if isinstance(value, date | time | timedelta | np.datetime64 | np.timedelta64 | pd.Period):
-            raise _no_dates(name, value)
+        if isinstance(value, (*OF_TIME, pd.Period)):
+            raise TypeError(of_times(name, f"{value}"))
     _refuse_missing(name, missing)
     if are(bool, np.bool_):
         return values.astype(bool)
@@ -129,13 +131,6 @@ def _of_objects(name: str, values: npt.NDArray[np.object_]) -> Values:
             f"{name} mixes text and {kind(others[0])}, such as {others[0]!r}: make it one"
         )
     return values
-
-
-def _no_dates(name: str, value: Any) -> TypeError:
-    return TypeError(
-        f"{name} has dates, times or durations, such as {value}: pass numbers in their place, such "
-        "as the days since a date, or seconds"
-    )
 
 
 def _refuse_missing(name: str, missing: npt.NDArray[np.bool_]) -> None:

@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyro_gcm._validation import WrongRow
 from pyro_gcm.files.writing import one_line
 
 #: Names that a message lists, at most.
@@ -40,11 +39,8 @@ def blamed(on: str = "") -> Iterator[None]:
     """
     try:
         yield
-    except WrongRow as error:
-        raise WrongUse(_of(on, WrongRow(error.message, error.row + 1))) from error
     except (ValueError, TypeError, OSError, ImportError) as error:
-        raise WrongUse(_of(on, error)) from error
+        from pyro_gcm._validation import WrongRow
 
-
-def _of(on: str, error: Exception) -> str:
-    return f"{on}: {one_line(error)}" if on else one_line(error)
+        of_file = WrongRow(error.message, error.row + 1) if isinstance(error, WrongRow) else error
+        raise WrongUse(f"{on}: {one_line(of_file)}" if on else one_line(of_file)) from error

@@ -107,6 +107,8 @@ class MonotoneEstimator(BaseEstimator):
             signs = directions(self.monotonic_cst, len(columns), columns.names)
             chosen = categories(self.categorical_features, columns, columns.names)
             encoding = TableEncoding.learn(columns, signs, chosen)
+            if empty := [column.label for column in columns if column.is_missing.all()]:
+                warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)
@@ -150,10 +152,7 @@ class MonotoneEstimator(BaseEstimator):
         """The columns of the training rows; their names are compared in a warm start."""
         if flag("warm_start", self.warm_start) and hasattr(self, "model_"):
             return self._columns(X)
-        columns = read_table(X, self)
-        if empty := [column.label for column in columns if column.is_missing.all()]:
-            warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
-        return columns
+        return read_table(X, self)
 
     def _keep_names(self, columns: Table) -> None:
         """After the training: a fit that fails leaves the last one."""

@@ -46,7 +46,8 @@ def audit_table(
     >>> audit.passed
     False
     """
-    table = _Table(X, predictor, directions)
+    as_read = getattr(predictor, "as_read", None)  # of the estimators of this package
+    table = _Table(X if as_read is None else as_read(X), predictor, directions)
     predict = _prediction(predictor)
 
     def function(rows: Array, values: Array) -> Any:

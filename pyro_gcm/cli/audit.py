@@ -125,7 +125,6 @@ def json_option(argv: Sequence[str]) -> list[str]:
 def _of_model(folder: Path, data: Path, options: dict[str, Any]) -> MonotonicityAudit:
     from pyro_gcm.audit import audit_table
     from pyro_gcm.cli.saved import open_model
-    from pyro_gcm.estimators.as_read import as_read
 
     saved = open_model(folder)
     if not saved.directions:
@@ -134,7 +133,7 @@ def _of_model(folder: Path, data: Path, options: dict[str, Any]) -> Monotonicity
     ordinal = saved.kind == "ordinal"
     predictor = saved.estimator.predict_mean if ordinal else saved.estimator
     with blamed(f"DATA {data}"):
-        return audit_table(predictor, as_read(saved.estimator, X), saved.directions, **options)
+        return audit_table(predictor, saved.estimator.as_read(X), saved.directions, **options)
 
 
 def _of_predictor(

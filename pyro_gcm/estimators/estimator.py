@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from pyro_gcm._options import flag
-from pyro_gcm._table import Table, read_table
+from pyro_gcm._table import Table, as_frame, read_table
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import positive_int
 from pyro_gcm._warn import warn_user
@@ -172,6 +172,29 @@ class MonotoneEstimator(BaseEstimator):
         self._check_fitted()
         known = getattr(self, "feature_names_in_", None)
         return read_table(X, self).like(known, self.n_features_in_, type(self).__name__)
+
+    def as_read(self, X: Any) -> Any:
+        """A table whose columns with a direction have the numbers, or the levels, of `fit`.
+
+        A table of another kind may have neither: Arrow and polars give levels of a category no
+        order, a file gives them as text, and booleans with gaps come as objects.
+
+        :param X: a table of n rows.
+        :returns: the columns of `fit` in their order, a DataFrame of pandas; X itself where it has
+            no names.
+        """
+        import pandas as pd
+
+        columns, frame = self._columns(X), as_frame(X)
+        if frame is None or columns.names is None:
+            return X
+        found: pd.DataFrame = frame.select(*columns.names).to_pandas()
+        for name, column, code in zip(columns.names, columns, self.encoding_.columns, strict=True):
+            if code.sign and code.kind == "number":
+                found[name] = code.numbers(column)
+            elif code.sign:
+                found[name] = pd.Categorical(column.as_labels(), code.levels, ordered=True)
+        return found
 
     def _rows(self, X: Any) -> tuple[Tensor, Tensor]:
         columns = self._columns(X)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyro_gcm.audit import MonotonicityAudit, audit_table
-from pyro_gcm.estimators.as_read import as_read
 from pyro_gcm.estimators.kinds import monotone_prediction
 from pyro_gcm.plots import plot_audit
 from pyro_gcm.report.content import Block, Figure, Figures, Paragraph, Section, Table
@@ -19,7 +18,7 @@ _SEARCHES = {
 
 def audit_of(subject: Subject, pairs: int) -> MonotonicityAudit | None:
     """The audit, or None where no constrained column has two values."""
-    X = as_read(subject.estimator, subject.X)
+    X = subject.estimator.as_read(subject.X)
     if not any(X[name].nunique() > 1 for name in subject.directions):
         return None
 

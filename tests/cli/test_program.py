@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import run
@@ -94,7 +95,10 @@ def test_the_transcript_shows_what_the_commands_print() -> None:
 def test_an_interrupt_ends_with_one_line_and_nothing_written(tmp_path: Path) -> None:
     options = "--target=default", "--increasing=debt", "--out=new", "--epochs=100000", "--quiet"
     command = [sys.executable, "-m", "pyro_gcm.cli", "fit", str(tmp_path / "data.csv"), *options]
-    program = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    pipes: Any = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
+    # Where this process ignores the signal, as in the background of a shell, so would its child.
+    heed: Any = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    program = subprocess.Popen(command, cwd=ROOT, **pipes, **heed)
     assert program.stdout is not None
     for line in program.stdout:  # the table of columns comes before the training
         if "└" in line.decode():

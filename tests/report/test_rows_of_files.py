@@ -14,7 +14,6 @@ import pyro_gcm
 from pyro_gcm.audit import audit_table
 from pyro_gcm.cli import main
 from pyro_gcm.estimators import GCMOrdinal
-from pyro_gcm.estimators.as_read import as_read
 
 LEVELS = ["low", "mid", "high"]
 
@@ -37,7 +36,7 @@ def model(rows: pd.DataFrame) -> Any:
 def test_the_audit_has_the_levels_of_the_model(order: Any, rows: pd.DataFrame, model: Any) -> None:
     text = rows["grade"].astype(str)
     came = text if order is None else pd.Categorical(text, order, ordered=True)
-    read = as_read(model, rows.assign(grade=came))
+    read = model.as_read(rows.assign(grade=came))
     assert [*read["grade"].cat.categories] == LEVELS
     assert read["grade"].tolist() == text.tolist()
     assert read["own"].isna().sum() == rows["own"].isna().sum()

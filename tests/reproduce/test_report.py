@@ -77,7 +77,7 @@ def section(text, title):
 
 
 @pytest.mark.long(keep=0)  # CI runs it
-def test_the_committed_report_is_complete_and_of_the_committed_results():
+def test_the_committed_report_is_complete_and_of_the_results():
     results = report.read(RESULTS)
     text = report.report(results)
     assert text == (RESULTS.parent / "REPORT.md").read_text(encoding="utf-8")

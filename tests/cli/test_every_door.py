@@ -1,0 +1,184 @@
+"""Random tables come through every door alike: to the last bit, or to the same kind of error."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.feather as feather
+import pytest
+from command_line import exact, run
+from hypothesis import Phase
+from hypothesis import strategies as st
+
+from pyro_gcm import load
+from pyro_gcm.audit import audit_table
+from pyro_gcm.estimators import GCMClassifier
+from pyro_gcm.streams.opening import open_source
+
+GRADES = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+JOBS = ["clerk", "NA", "None", "007", "a,b", 'x"y', " padded ", "line\nbreak", "é中🙂", "nan"]
+INPUTS = ["amount", "count", "flag", "job", "grade"]
+CAPS = {"max_examples": 5, "deadline": None, "database": None, "phases": [Phase.generate]}
+
+
+def frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+    """Rows as a table of pandas, with the types that a careful user gives its columns."""
+    found = pd.DataFrame(rows, columns=INPUTS).astype({"amount": float, "job": object})
+    found["count"], found["flag"] = found["count"].astype("Int64"), found["flag"].astype("boolean")
+    return found.assign(grade=found["grade"].astype(GRADES))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model that the command line has fitted."""
+    rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("doors")
+    columns = (
+        rng.lognormal(3, 1, 120),
+        rng.integers(-5, 50, 120),
+        rng.random(120) < 0.5,
+        rng.choice(JOBS, 120),
+        rng.choice(GRADES.categories, 120),
+    )
+    rows = [tuple(row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+    rows += [(None, None, None, None, None)] * 6
+    late = np.array([(row[0] or 20.0) > 20.0 for row in rows]) ^ (rng.random(126) < 0.2)
+    frame(rows).assign(late=np.where(late, "yes", "no")).to_parquet(folder / "rows.parquet")
+    options = [
+        "--target",
+        "late",
+        "--increasing",
+        "amount,grade",
+        "--members",
+        "2",
+        "--epochs",
+        "2",
+        "--quiet",
+    ]
+    done = run("fit", folder / "rows.parquet", "--target=late", "--out", folder / "model", *options)
+    assert done.code == 0, done.err
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(place: Path) -> GCMClassifier:
+    found: GCMClassifier = load(place / "model")
+    return found
+
+
+NUMBERS = st.floats(-1e9, 1e9, allow_subnormal=False)
+ROWS = st.lists(
+    st.tuples(
+        st.none() | NUMBERS,
+        st.none() | st.integers(-1000, 1000),
+        st.none() | st.booleans(),
+        st.none() | st.sampled_from([*JOBS, "unseen"]),
+        st.none() | st.sampled_from(list(GRADES.categories)),
+    ),
+    min_size=1,
+    max_size=6,
+)
+#: What is wrong with a table, if anything.
+WRONGS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "a column lacks": lambda table: table.drop(columns="job"),
+    "infinite": lambda table: table.assign(amount=np.inf),
+    "text for numbers": lambda table: table.assign(amount="many"),
+}
+FILES = ("csv", "parquet", "arrow")
+
+
+def written(table: pd.DataFrame, path: Path) -> Path:
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        table.to_parquet(path)
+    else:
+        feather.write_feather(pa.Table.from_pandas(table, preserve_index=False), path)
+    return path
+
+
+def in_memory(table: pd.DataFrame) -> dict[str, Any]:
+    of_arrow = pa.Table.from_pandas(table, preserve_index=False)
+    return {
+        "pandas": table,
+        "other order": table[table.columns[::-1]],
+        "objects": table.astype({"amount": object, "count": object, "flag": object}),
+        "polars": pl.from_arrow(of_arrow),
+        "Arrow": of_arrow,
+        "record batch": pa.RecordBatch.from_pandas(table, preserve_index=False),
+        "mapping": {name: table[name] for name in table},
+    }
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns, or that it refuses the table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return np.asarray(call(), dtype=np.float64).tolist()
+        except (TypeError, ValueError):
+            return "refused"
+
+
+def probability(scored: Any) -> Any:
+    return pd.Series(scored["probability"]).to_numpy()
+
+
+def of_command(path: Path, model: Path) -> Any:
+    done = run("predict", model, path, "--quiet")
+    if done.code:
+        assert done.code == 2, done.err
+        raise ValueError(done.err)
+    return exact(io.StringIO(done.out))["probability"]
+
+
+def audited(model: GCMClassifier, table: Any) -> Any:
+    found = audit_table(model, table, pairs=12, progress=False)
+    return [found.pairs, found.violations, found.largest_drop, *found.frame["ties"]]
+
+
+def streamed(table: Any) -> Any:
+    block = next(open_source(table, ["count"], ["amount"], "flag").read(0))
+    return np.concatenate([block["x"], block["r"], block["y"][:, None]], 1)
+
+
+@pytest.mark.long(keep=1)
+@pytest.mark.parametrize("block", range(100))
+def test_a_table_is_the_same_through_every_door(
+    block: int, place: Path, model: GCMClassifier, tmp_path: Path
+) -> None:
+    def check(rows: list[tuple[Any, ...]], wrong: str | None, other: str) -> None:
+        table = frame(rows)
+        if wrong:
+            table = WRONGS[wrong](table)
+        score, forms = model.scorer(), in_memory(table)
+        expected = outcome(lambda: model.predict_proba(table)[:, 1])
+        assert (expected == "refused") == (wrong is not None), (wrong, expected)
+        for name, form in forms.items():
+            assert outcome(lambda f=form: model.predict_proba(f)[:, 1]) == expected, name
+            assert outcome(lambda f=form: probability(score(f))) == expected, name
+        for ending in FILES:
+            path = written(table, tmp_path / f"table.{ending}")
+            assert outcome(lambda p=path: of_command(p, place / "model")) == expected, ending
+        audit = outcome(lambda: audited(model, table))
+        assert outcome(lambda: audited(model, forms[other])) == audit, other
+        if not wrong:
+            path = written(table, tmp_path / "stream.parquet")
+            of_arrow = forms["Arrow"]
+            sources = (table, of_arrow, pl.from_arrow(of_arrow), ds.dataset(path))
+            blocks = [streamed(source) for source in sources]
+            assert all(np.array_equal(each, blocks[0], equal_nan=True) for each in blocks)
+
+    others = st.sampled_from(["other order", "objects", "polars", "Arrow", "mapping"])
+    wrongs = st.none() | st.sampled_from(list(WRONGS))
+    run_on = hypothesis.given(ROWS, wrongs, others)(check)
+    hypothesis.seed(block)(hypothesis.settings(**CAPS)(run_on))()

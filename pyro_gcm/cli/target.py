@@ -104,16 +104,18 @@ def _inferred(column: pd.Series[Any], event: str | None, levels: str | None) -> 
         return "classifier"
     if kind in ("number", "whole number") and count > 2:
         return "regressor"
-    what = f"{count} {'value' if count == 1 else 'values'} ({_texts(column)})"
-    hint = "" if count < 2 else "; ordered levels need --levels, such as --levels low,medium,high"
+    what = f"{count} {'value' if count == 1 else 'values'} ({listed(_texts(column))})"
+    hint = "; ordered levels need --levels, such as --levels low,medium,high"
+    if count < 2:
+        hint = "; --kind regressor fits any numbers" if "number" in kind else ""
     raise WrongUse(
         f"--target {column.name!r} must have two values, or numbers, and has {what}{hint}"
     )
 
 
-def _texts(values: Any) -> str:
+def _texts(values: Any) -> list[str]:
     """The different values of a column, sorted, as text."""
-    return listed(sorted({str(value) for value in values}))
+    return sorted({str(value) for value in values})
 
 
 def _as_written(text: str, values: npt.NDArray[Any]) -> Any:
@@ -135,7 +137,7 @@ def _positive(target: str, values: npt.NDArray[Any], positive: str | None) -> An
     if len(classes) != 2:
         raise WrongUse(
             f"--target {target!r} of a classifier must have two values, and has "
-            f"{len(classes)}: {_texts(classes)}"
+            f"{len(classes)}: {listed(_texts(classes))}"
         )
     label = None if positive is None else _as_written(positive, values)
     if label is not None and label not in classes:
@@ -158,10 +160,9 @@ def _levels(column: pd.Series[Any], values: npt.NDArray[Any], levels: str | None
     if isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
         return list(column.dtype.categories)
     if are_text:
-        known = _texts(values).replace(", ", ",")
         raise WrongUse(
-            f"--kind ordinal needs --levels for text, such as --levels {known}, in the order from "
-            "the lowest to the highest"
+            "--kind ordinal needs --levels for text, such as --levels "
+            f"{','.join(_texts(values))}, in the order from the lowest to the highest"
         )
     found: list[Any] = np.unique(values).tolist()
     return found

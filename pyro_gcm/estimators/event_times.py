@@ -121,6 +121,6 @@ def _type(column: Values) -> str:
     if column.dtype.kind == "b":
         return "booleans"
     if column.dtype.kind not in "iuf":
-        return f"values such as {column[0]!r}"
+        return f"values such as {str(column[0])!r}"
     seen = np.unique(column)
     return f"the numbers {seen.tolist()}" if len(seen) < 4 else f"{len(seen)} different numbers"

@@ -66,7 +66,7 @@ def check_labels(name: str, labels: Values) -> None:
     if labels.dtype.kind == "O":
         raise ValueError(
             f"{name} must have labels of text, booleans, or numbers of at most 64 bits, got "
-            f"{labels[0]!r} ({kind(labels[0])}): make them text"
+            f"{kind(labels[0])}, such as {max(labels, key=str)!r}: make them text"
         )
     check_classification_targets(labels)
 

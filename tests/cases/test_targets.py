@@ -330,6 +330,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path / "work")
 
 
+def test_a_column_that_has_no_value_gets_a_warning_and_a_model(capsys: Any) -> None:
+    code, said = fit(X.assign(debt=None, late=WORDS), "--target=late", capsys=capsys)
+    assert (code, said.count("\n")) == (0, 1)
+    assert "warning: X has no value in column 'debt'" in said
+    code, said = fit(X.assign(y=3), "--target=y", "--overwrite", capsys=capsys)
+    assert (code, "; --kind regressor fits any numbers" in said) == (2, True)
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0])
 @pytest.mark.parametrize("share", [[], ["--test-share=0.5"], ["--test-share=0.5", "--seed=5"]])
 def test_a_wrong_time_is_named_by_its_row_in_the_file(

@@ -203,7 +203,9 @@ def fit(
         rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
         output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
     output.note(f"model saved in {out}")
-    made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_, "out": str(out)}
+    made: dict[str, Any] = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
     if hasattr(estimator, "classes_"):
         made["labels"] = estimator.classes_.tolist()
-    output.document({"command": "fit", "kind": found.kind, **notes, **made})
+    if found.kind == "classifier":
+        made["positive"] = made["labels"][estimator.event_column_]
+    output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": str(out)})

@@ -125,7 +125,8 @@ def _as_written(text: str, values: npt.NDArray[Any]) -> Any:
     if values.dtype.kind in "iuf":
         try:
             number = Decimal(text)
-            return int(number) if number == int(number) else float(number)
+            whole = abs(number) < 2**64 and number == int(number)
+            return int(number) if whole else float(number)
         except (ArithmeticError, ValueError):
             return text
     return text

@@ -359,8 +359,10 @@ def test_levels_may_be_numbers_that_no_row_has(capsys: Any) -> None:
     written = f"--levels={','.join(map(str, levels))}"
     assert fit(absent, "--target=rating", written, capsys=capsys)[0] == 0
     assert pyro_gcm.load("model").classes_.tolist() == levels
-    code, said = fit(table, "--target=rating", "--levels=1,x", "--overwrite", capsys=capsys)
-    assert (code, "--levels must be values of 'rating', got 'x'" in said) == (2, True)
+    again = ("--target=rating", "--overwrite")
+    for wrong in ("x", "nan"):
+        code, said = fit(table, *again, f"--levels=1,{wrong}", capsys=capsys)
+        assert (code, f"--levels must be values of 'rating', got '{wrong}'" in said) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,33 @@ ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_te
 
 
 class WrongCell(ValueError):
-    """A number in data that is none, or too large.
+    """A value that is refused, and where it is.
 
-    Attributes: `told`, what is wrong with it, without its place; `row`; `column` of a matrix.
+    :param message: what is wrong, in words that "in row 3" can follow.
+    :param row: counted from 0, as Python does; rows of a file are counted from 1.
+    :param column: of a matrix.
+    :param name: of the column, if it has one.
+    :param told: the message where this value alone is told of.
     """
 
-    told: str
-    row: int
-    column: int | None
+    def __init__(
+        self,
+        message: str,
+        row: int,
+        column: int | None = None,
+        name: str | None = None,
+        told: str = "",
+    ) -> None:
+        super().__init__(message, row)
+        self.message, self.row, self.column, self.name = message, row, column, name
+        self.told = told or message
+
+    def __str__(self) -> str:
+        return f"{self.message} in {place(self.row, self.name or self.column)}"
+
+    def of_file(self) -> WrongCell:
+        """The same, with its row counted from 1."""
+        return WrongCell(self.message, self.row + 1, self.column, self.name)
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -273,10 +292,8 @@ def _check_rows_and_finite(
             limit = f"{LARGEST:.0e} in size (use another unit)"
             told, found = f"{name} must have numbers of at most {limit}, got", f"{value:g}"
         row, column = (*first, None)[:2]
-        shown = names[column] if names and column is not None else column
-        error = WrongCell(f"{told} {found} in {place(row, shown)}")
-        error.told, error.row, error.column = f"{told} {value:g}", row, column
-        raise error
+        of_column = names[column] if names and column is not None else None
+        raise WrongCell(f"{told} {found}", row, column, of_column, f"{told} {value:g}")
 
 
 def place(row: int, column: str | int | None) -> str:
@@ -287,7 +304,7 @@ def place(row: int, column: str | int | None) -> str:
 def _as_array(value: Any) -> np.ndarray[Any, Any]:
     """An array that torch can convert: writable, without negative strides or Python objects."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        value = value.astype(np.float64).filled(math.nan)
+        value = np.ma.filled(value.astype(np.float64), math.nan)
     array = np.asarray(value)
     # A DataFrame with columns of different types becomes an array of objects.
     if array.dtype == object and all(_is_number(v) for v in array.flat):

@@ -136,12 +136,13 @@ def fit(
     from pyro_gcm.cli import fitting
     from pyro_gcm.cli.roles import roles_of
     from pyro_gcm.cli.tables import read_table
-    from pyro_gcm.cli.target import KINDS, target_of
+    from pyro_gcm.cli.target import target_of
+    from pyro_gcm.estimators.kinds import KINDS
 
     if test_share is not None:
         share("--test-share", test_share)
     if kind is not None and kind not in KINDS:
-        raise WrongUse(f"--kind must be one of {listed(KINDS)}, got {kind!r}")
+        raise WrongUse(f"--kind must be one of {listed([*KINDS])}, got {kind!r}")
     fitting.check_folder(out, overwrite)
     if text is not None and data.suffix.lower() != ".csv":
         raise WrongUse(f"--text is for CSV files, whose columns have no types, got {data}")
@@ -192,8 +193,6 @@ def fit(
         "test_rows": len(test),
         "scores": {},
     }
-    if found.labels is not None:
-        notes["labels"] = found.labels
     if found.kind == "survival":
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
     fitting.save_model(estimator, out, notes, overwrite)
@@ -204,5 +203,9 @@ def fit(
             output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
         fitting.save_model(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
-    made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_, "out": str(out)}
-    output.document({"command": "fit", "kind": found.kind, **notes, **made})
+    made: dict[str, Any] = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
+    if hasattr(estimator, "classes_"):
+        made["labels"] = estimator.classes_.tolist()
+    if found.kind == "classifier":
+        made["positive"] = made["labels"][estimator.event_column_]
+    output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": str(out)})

@@ -16,6 +16,7 @@ from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.output import plain
 from pyro_gcm.cli.saved import NOTES
 from pyro_gcm.cli.target import Target
+from pyro_gcm.estimators.kinds import KINDS
 from pyro_gcm.files.writing import one_line
 
 
@@ -59,16 +60,13 @@ def estimator_of(target: Target, directions: Mapping[str, int], **options: Any) 
     """
     from pyro_gcm import estimators
 
-    horizon = options.pop("horizon")
-    options["monotonic_cst"] = dict(directions)
-    if target.kind == "survival":
-        return estimators.GCMSurvival(horizon=horizon, **options)
-    if target.kind == "ordinal":
-        return estimators.GCMOrdinal(levels=target.labels, **options)
-    if target.kind == "classifier":
-        return estimators.GCMClassifier(**options)
-    response = "distribution" if target.kind == "distribution" else "continuous"
-    return estimators.GCMRegressor(response=response, **options)
+    kind = KINDS[target.kind]
+    if target.kind != "survival":
+        options.pop("horizon")
+    if target.kind in ("regressor", "distribution"):
+        options["response"] = kind.response
+    made = getattr(estimators, kind.classes[0])
+    return made(monotonic_cst=dict(directions), **target.options, **options)
 
 
 def split(

@@ -66,8 +66,6 @@ def roles_of(frame: pd.DataFrame, where: str, **named: str | None) -> Roles:
                     f"--{option} {name!r} must have numbers, booleans or an ordered category, and "
                     f"has {type_of(frame[name])}, such as {frame[name].dropna().iloc[0]!r}"
                 )
-            if option in SIGNS and frame[name].isna().all():
-                raise WrongUse(f"--{option} {name!r} must have a value in some row, and has none")
     for name in known:
         if name not in roles and type_of(frame[name]).startswith(("date", "other")):
             raise WrongUse(

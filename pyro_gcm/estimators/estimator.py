@@ -18,6 +18,7 @@ from pyro_gcm._options import flag
 from pyro_gcm._table import Table, as_frame, read_table
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import positive_int
+from pyro_gcm._warn import warn_user
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
@@ -107,6 +108,8 @@ class MonotoneEstimator(BaseEstimator):
             signs = directions(self.monotonic_cst, len(columns), columns.names)
             chosen = categories(self.categorical_features, columns, columns.names)
             encoding = TableEncoding.learn(columns, signs, chosen)
+            if empty := [column.label for column in columns if column.is_missing.all()]:
+                warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)

@@ -19,7 +19,8 @@ _BINS = 10
 
 def of_classes(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], str]:
     """Blocks on a classifier, and a sentence."""
-    event, p = subject.y == subject.estimator.classes_[1], subject.predictions
+    estimator, p = subject.estimator, subject.predictions
+    event = subject.y == estimator.classes_[estimator.event_column_]
     rate = float(event.mean())
     happening = subject.words.happening
     facts = [Fact(percent(rate), "base rate", f"Share of these rows in which {happening}.")]

@@ -61,7 +61,7 @@ class Words:
     """How a report speaks of the prediction of a kind of model.
 
     :param target: name of the column that is predicted.
-    :param labels: the classes or levels, as text.
+    :param labels: the levels, or the two classes, the event last, as text.
     :param event: what happens, of a survival model; `horizon`: the time that its risk speaks of.
     """
 

@@ -24,7 +24,8 @@ from pyro_gcm._warn import warn_user
 
 #: Types of columns that are told what to do about, by the name of their narwhals dtype.
 _TIMES = ("Datetime", "Date", "Time", "Duration")
-_OF_TIME = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+#: Types of single values that are told the same.
+OF_TIME = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 #: float64 holds every integer of this size.
 _EXACT = 2**53
 
@@ -191,7 +192,7 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
         if isinstance(values, Tensor):
             values = as_tensor(f"{name}[{key!r}]", values).cpu().numpy()
         elif isinstance(values, np.ma.MaskedArray):
-            values = _unmasked(values)
+            values = unmasked(values)
         series = nw.from_native(values, series_only=True, pass_through=True)
         if isinstance(series, nw.Series) and not isinstance(values, pd.Series):
             values = series.to_list()
@@ -202,7 +203,7 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
     return pd.DataFrame(found)
 
 
-def _unmasked(array: Any) -> npt.NDArray[Any]:
+def unmasked(array: Any) -> npt.NDArray[Any]:
     """A masked array as one with NaN or None where it is masked."""
     found: npt.NDArray[Any]
     if array.dtype.kind in "biuf":
@@ -259,7 +260,7 @@ def _of_series(series: Any, label: str) -> Column:
     if kind in (nw.Categorical, nw.String):
         return Column(label, labels=_labels(series.to_list(), label), categorical=True)
     if type(kind).__name__ in _TIMES:
-        raise TypeError(_of_times(label, str(kind)))
+        raise TypeError(of_times(f"{label} of X", str(kind)))
     if kind == nw.Object:
         return _of_objects(series.to_list(), label)
     if kind == nw.Unknown:
@@ -267,9 +268,10 @@ def _of_series(series: Any, label: str) -> Column:
     raise TypeError(f"{label} of X must have numbers, text or categories, got {kind}")
 
 
-def _of_times(label: str, kind: str) -> str:
+def of_times(where: str, kind: str) -> str:
+    """What to say of dates, times and durations."""
     return (
-        f"{label} of X has dates, times or durations ({kind}): pass numbers in their place, such "
+        f"{where} has dates, times or durations ({kind}): pass numbers in their place, such "
         "as seconds, or the days since a date"
     )
 
@@ -278,7 +280,7 @@ def _of_array(table: Any, estimator: Any) -> list[Column]:
     from sklearn.utils.validation import check_array
 
     if isinstance(table, np.ma.MaskedArray):
-        table = _unmasked(table)
+        table = unmasked(table)
     elif isinstance(table, Sequence) and np.asarray(table).dtype.kind in "US":
         table = np.array(table, dtype=object)  # numbers beside text stay numbers
     array = check_array(
@@ -296,7 +298,7 @@ def _of_array(table: Any, estimator: Any) -> list[Column]:
         objects = array.astype(object)
         return [_of_objects(objects[:, j], label) for j, label in enumerate(labels)]
     if array.dtype.kind in "mM":
-        raise TypeError(_of_times(labels[0], str(array.dtype)))
+        raise TypeError(of_times(f"{labels[0]} of X", str(array.dtype)))
     raise TypeError(f"X must have numbers or text, got an array of {array.dtype}")
 
 
@@ -348,8 +350,8 @@ def _label(value: Any, label: str) -> str | float:
 
 
 def _number(value: Any, label: str) -> float:
-    if isinstance(value, _OF_TIME):
-        raise TypeError(_of_times(label, type(value).__name__))
+    if isinstance(value, OF_TIME):
+        raise TypeError(of_times(f"{label} of X", type(value).__name__))
     if not isinstance(value, Real | np.bool_ | Decimal):
         raise TypeError(
             f"{label} of X: argument must be a string or a number, got {type(value).__name__}"

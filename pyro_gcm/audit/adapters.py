@@ -99,7 +99,7 @@ def of_x_and_r(
                 f"predict_proba must return two columns, got shape {np.shape(values)}: pass a "
                 "function of (x, r) that selects the probability to be audited"
             )
-        return values[:, 1]
+        return values[:, getattr(predictor, "event_column_", 1)]
 
     return function
 

@@ -30,7 +30,8 @@ def audit_table(
     missing: nothing is promised between a missing value and another one.
 
     :param predictor: an estimator of scikit-learn, a Pipeline, or anything with `predict_proba`,
-        whose second column is audited, or `predict`, of one table; or a function of a table.
+        whose second column is audited (the event of a `GCMClassifier`), or `predict`, of one table;
+        or a function of a table.
     :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns], as the predictor
         takes it. Constrained columns have numbers, booleans, or categories with an order.
     :param directions: +1 or -1 for columns by name, or +1, -1 or 0 for each; by default those of
@@ -68,7 +69,7 @@ def _prediction(predictor: Any) -> Any:
             found = np.asarray(predictor.predict_proba(table))
             if found.ndim != 2 or found.shape[1] != 2:
                 raise ValueError(f"predict_proba must return two columns, got shape {found.shape}")
-            return found[:, 1]
+            return found[:, getattr(predictor, "event_column_", 1)]
 
         return probability
     if callable(getattr(predictor, "predict", None)):

@@ -32,9 +32,15 @@ def listed(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def blamed(on: str) -> Iterator[None]:
-    """Inside, an error about a value or a file becomes a `WrongUse` of an option."""
+def blamed(on: str = "") -> Iterator[None]:
+    """Inside, an error about a value or a file becomes a `WrongUse` of an option.
+
+    :param on: the option; empty where messages name it. Rows are counted from 1, as in a file.
+    """
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
-        raise WrongUse(f"{on}: {one_line(error)}") from error
+        from pyro_gcm._validation import WrongCell
+
+        of_file = error.of_file() if isinstance(error, WrongCell) else error
+        raise WrongUse(f"{on}: {one_line(of_file)}" if on else one_line(of_file)) from error

@@ -143,8 +143,8 @@ def fit(
     """Fit a model to a table and save it.
 
     The types of the columns are read from the table and shown, with the role of each. Text becomes
-    categories, and values may be missing. Nothing is written before the model is fitted. In a list
-    of columns or values, quotes keep blanks and commas: --increasing 'a,"b, c"'.
+    categories, and values may be missing. Nothing is left behind before the model is fitted. In a
+    list of columns or values, quotes keep blanks and commas: --increasing 'a,"b, c"'.
 
     Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
     """
@@ -153,12 +153,13 @@ def fit(
     from pyro_gcm.cli.reading import Reading
     from pyro_gcm.cli.roles import roles_of
     from pyro_gcm.cli.tables import read_table
-    from pyro_gcm.cli.target import KINDS, target_of
+    from pyro_gcm.cli.target import target_of
+    from pyro_gcm.estimators.kinds import KINDS
 
     if test_share is not None:
         share("--test-share", test_share)
     if kind is not None and kind not in KINDS:
-        raise WrongUse(f"--kind must be one of {listed(KINDS)}, got {kind!r}")
+        raise WrongUse(f"--kind must be one of {listed([*KINDS])}, got {kind!r}")
     fitting.check_folder(out, overwrite)
     reading = Reading.of_options(missing, decimal, thousands)
     is_csv = data.suffix.lower() == ".csv"
@@ -228,27 +229,29 @@ def fit(
     X = frame[roles.inputs]
     with blamed(f"DATA {data}"):
         estimator.fit(X.iloc[train], found.y[train])
-    from pyro_gcm.estimators.scores import scores
-
-    reached = scores(estimator, X.iloc[test], found.y[test]) if len(test) else {}
     estimator.set_params(verbose=False)
     notes: dict[str, Any] = {
         "target": target,
         "columns": columns,
         "rows": len(train),
         "test_rows": len(test),
-        "scores": reached,
+        "scores": {},
     }
     if reading.options:
         notes["reading"] = reading.options
-    if found.labels is not None:
-        notes["labels"] = found.labels
     if found.kind == "survival":
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
     fitting.save_model(estimator, out, notes, overwrite)
-    if reached:
-        rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
-        output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+    if len(test):
+        notes["scores"] = reached = fitting.scores_of(estimator, X.iloc[test], found.y[test])
+        if reached:
+            rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
+            output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+        fitting.save_model(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
-    made = {"class": type(estimator).__name__, "epochs": estimator.n_iter_, "out": str(out)}
-    output.document({"command": "fit", "kind": found.kind, **notes, **made})
+    made: dict[str, Any] = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
+    if hasattr(estimator, "classes_"):
+        made["labels"] = estimator.classes_.tolist()
+    if found.kind == "classifier":
+        made["positive"] = made["labels"][estimator.event_column_]
+    output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": str(out)})

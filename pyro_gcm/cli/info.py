@@ -36,9 +36,12 @@ def info(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
         }
         for name, code in zip(names, data["columns"], strict=True)
     ]
-    about = {
-        "kind": kind_of(card),
-        "class": card["class"],
+    about = {"kind": kind_of(card), "class": card["class"]}
+    if "classes" in data:
+        about["labels"] = notes.get("labels", data["classes"][1])
+    if about["kind"] == "classifier":
+        about["positive"] = about["labels"][data.get("event_column", 1)]
+    about |= {
         **{key: value for key, value in notes.items() if key != "columns"},
         "epochs": data["iterations"],
         "versions": card["versions"],

@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm.cli.columns import column_of
-from pyro_gcm.cli.errors import WrongUse, listed
+from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.saved import SavedModel
-from pyro_gcm.cli.target import complete, numbers, times
+from pyro_gcm.cli.target import times_of
+from pyro_gcm.estimators.kinds import outcomes_of as read_by
+from pyro_gcm.estimators.levels import places_of
+from pyro_gcm.estimators.targets import target_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +32,7 @@ class Outcomes:
     """
 
     X: pd.DataFrame
-    y: npt.NDArray[Any] | None
+    y: Any
     target: str
     event: str
     lacks: str = ""
@@ -68,26 +71,21 @@ def outcomes_of(
             else f"{data} has no column {name!r}"
         )
     if y_name is not None and not lacks:
-        column = complete(frame[y_name], "--target")
-        if hasattr(model.estimator, "classes_"):
-            y = _classes(model, column)
-        elif model.kind == "survival":
-            y = times(numbers(column, "survival"), complete(frame[event_name], "--event"), y_name)
+        if model.kind == "survival":
+            y = times_of(frame, y_name, str(event_name), model.estimator.event_codes_)
         else:
-            y = numbers(column, model.kind)
+            y = _read(model, frame[y_name])
     return Outcomes(frame[model.names], y, y_name or "y", _name(event_name), lacks)
 
 
-def _classes(model: SavedModel, column: pd.Series[Any]) -> npt.NDArray[Any]:
-    """Labels of a column as the classes of the estimator."""
-    place = {label: at for at, label in enumerate(model.labels)}
-    strange = [value for value in column.tolist() if value not in place]
-    if strange:
-        raise WrongUse(
-            f"--target {column.name!r} must be one of {listed([*map(str, place)])}, as in fit, got "
-            f"{strange[0]!r}"
-        )
-    found: npt.NDArray[Any] = model.estimator.classes_[np.array([place[v] for v in column])]
+def _read(model: SavedModel, column: pd.Series[Any]) -> npt.NDArray[Any]:
+    """Labels or numbers of a column as the estimator has them."""
+    name = f"--target {column.name!r}"
+    with blamed():
+        if "labels" in model.notes:  # what a folder of version 0.2 calls the classes
+            values, known = target_column(name, column), np.array(model.labels)
+            column = model.estimator.classes_[places_of(values, known, name, "those of fit")]
+        found: npt.NDArray[Any] = read_by(model.estimator, column, name)
     return found
 
 

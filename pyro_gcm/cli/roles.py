@@ -96,8 +96,6 @@ def _check(column: pd.Series[Any], option: str, where: str, reading: Reading | N
             f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
             f"{kind}, such as {column.dropna().tolist()[0]!r}"
         )
-    if option in SIGNS and column.isna().all():
-        raise WrongUse(f"--{option} {name!r} must have a value in some row, and has none")
     if option == "free" and kind.startswith(("date", "other")):
         raise WrongUse(
             f"DATA {where}: column {name!r} has a type that no model reads, {kind}: "

@@ -18,19 +18,11 @@ from pyro_gcm.cli.columns import (
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table
+from pyro_gcm.estimators.kinds import KINDS, kind_of_class
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The kinds of model, by the names of their classes.
-KINDS = {
-    "estimators.GCMClassifier": "classifier",
-    "estimators.IGCMClassifier": "classifier",
-    "estimators.GCMOrdinal": "ordinal",
-    "estimators.GCMRegressor": "regressor",
-    "estimators.IGCMRegressor": "regressor",
-    "estimators.GCMSurvival": "survival",
-}
 #: Where the card of a folder has what only the command line knows.
 NOTES = "table"
 
@@ -59,7 +51,7 @@ class SavedModel:
 
     @property
     def labels(self) -> list[Any]:
-        """The classes or levels, as the target has them."""
+        """What `classes_` are called: in folders of version 0.2 the command line knew it alone."""
         found: list[Any] = self.notes.get("labels") or self.estimator.classes_.tolist()
         return found
 
@@ -68,7 +60,7 @@ class SavedModel:
         """What the one monotone prediction of a row is, in words."""
         target = self.notes.get("target", "the target")
         if self.kind == "classifier":
-            return f"probability that {target} is {self.labels[1]}"
+            return f"probability that {target} is {self.labels[self.estimator.event_column_]}"
         if self.kind == "ordinal":
             return f"mean place of {target}, from 0 to {len(self.labels) - 1}"
         if self.kind == "survival":
@@ -176,7 +168,8 @@ def open_card(folder: Path) -> dict[str, Any]:
 
     with blamed("MODEL"):
         card = read_card(folder)
-    if card["class"] not in KINDS:
+    known = [f"estimators.{name}" for kind in KINDS.values() for name in kind.classes]
+    if card["class"] not in known:
         raise WrongUse(f"MODEL must be an estimator of tables, and {folder} has {card['class']}")
     return card
 
@@ -184,4 +177,4 @@ def open_card(folder: Path) -> dict[str, Any]:
 def kind_of(card: dict[str, Any]) -> str:
     """The kind of the model of a card."""
     options = card["architecture"]["data"]["options"]
-    return "distribution" if options.get("response") == "distribution" else KINDS[card["class"]]
+    return kind_of_class(card["class"].removeprefix("estimators."), options.get("response"))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, as_tensor, same_rows
+from pyro_gcm._validation import ArrayLike, WrongCell, as_tensor, same_rows
 
 #: Width of an interval over its upper end from which on its ends stay apart on any scale of time.
 NARROWEST = 1e-12
@@ -22,6 +22,9 @@ class SurvivalTimes:
     after `upper`. So (t, t) is an exact time, (t, inf) a right-censored, (0, t) a left-censored and
     (a, b) an interval-censored one. A row with an `entry` is in the data only because its event
     came after that time (delayed entry, left truncation).
+
+    It is an array of rows, as tools that split rows take it: it has a length and a shape, and is
+    indexed by slices, masks and integers. It cannot be unpacked or iterated over.
 
     :param lower: [n], at least 0.
     :param upper: [n], at least `lower`; inf where the event was not seen to come.
@@ -48,18 +51,21 @@ class SurvivalTimes:
         """Times [n], exact where `event` [n] is true and right-censored where it is not."""
         lower, happened = _column("time", time), _column("event", event)
         same_rows(time=lower, event=happened)
-        if ((happened != 0) & (happened != 1)).any():
-            raise ValueError("event must be true or false, 1 or 0")
-        return cls(lower, torch.where(happened == 1, lower, math.inf), entry)
+        came = _true("event", happened)
+        at_zero = (
+            "time must be above 0 where the event came (for one that rounds to 0 a small time)"
+        )
+        _refuse(lower, ~(lower >= 0.0), "time must be at least 0")
+        _refuse(lower, lower.isinf(), "time must be finite")
+        _refuse(lower, (lower == 0.0) & came, at_zero)
+        return cls(lower, torch.where(came, lower, math.inf), entry)
 
     @classmethod
     def current_status(cls, time: ArrayLike, happened: ArrayLike) -> SurvivalTimes:
         """Whether the event had come, [n], when a row was looked at once, at a time [n]."""
         at, before = _column("time", time), _column("happened", happened)
         same_rows(time=at, happened=before)
-        if ((before != 0) & (before != 1)).any():
-            raise ValueError("happened must be true or false, 1 or 0")
-        came = before == 1
+        came = _true("happened", before)
         return cls(torch.where(came, 0.0, at), torch.where(came, at, math.inf))
 
     def columns(self) -> Tensor:
@@ -71,16 +77,33 @@ class SurvivalTimes:
         """Whether each time is known, [n]."""
         return self.lower == self.upper
 
+    @property
+    def shape(self) -> tuple[int]:
+        """(n,)."""
+        return (len(self.lower),)
+
+    @property
+    def ndim(self) -> int:
+        """1, as that of any array of rows."""
+        return 1
+
     def __len__(self) -> int:
         return len(self.lower)
+
+    def __iter__(self) -> Any:
+        raise TypeError("SurvivalTimes cannot be iterated over: it has lower, upper and entry")
 
     def __getitem__(self, rows: Any) -> SurvivalTimes:
         """Some of the rows, by a slice, a mask, indices or one index.
 
+        :raises IndexError: for rows that are not there, and for a mask of another length.
         :raises ValueError: for no rows.
         """
-        chosen = rows if isinstance(rows, slice) else torch.as_tensor(np.atleast_1d(rows))
-        if not len(self.lower[chosen]):
+        rows = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
+        chosen = torch.from_numpy(np.atleast_1d(np.arange(len(self))[rows]).copy())
+        if chosen.dim() > 1:
+            raise IndexError(f"rows must be chosen along one axis, got {chosen.dim()} of them")
+        if not len(chosen):
             raise ValueError(f"rows must choose one row or more of {len(self)}, got none")
         return SurvivalTimes(self.lower[chosen], self.upper[chosen], self.entry[chosen])
 
@@ -104,6 +127,18 @@ def _column(name: str, value: ArrayLike) -> Tensor:
     return tensor
 
 
+def _true(name: str, value: Tensor) -> Tensor:
+    """Which of the values are 1, where all others are 0."""
+    _refuse(value, (value != 0) & (value != 1), f"{name} must be true or false, 1 or 0")
+    return value == 1
+
+
+def _refuse(values: Tensor, wrong: Tensor, rule: str) -> None:
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise WrongCell(f"{rule}, got {values[row]:g}", row)
+
+
 def check_times(columns: Tensor) -> None:
     """Refuse impossible rows (lower, upper, entry) [n, 3].
 
@@ -124,7 +159,6 @@ def check_times(columns: Tensor) -> None:
     ):
         if wrong.any():
             row = int(wrong.nonzero()[0])
-            raise ValueError(
-                f"y must {rule}, got (lower, upper, entry) = {tuple(columns[row].tolist())} in "
-                f"row {row}"
+            raise WrongCell(
+                f"y must {rule}, got (lower, upper, entry) = {tuple(columns[row].tolist())}", row
             )

@@ -47,7 +47,7 @@ class Answers(MonotoneEstimator):
 
         :param X: a table of n rows; what it has in `feature` does not matter.
         :param feature: name or index of the column, whose direction is in `monotonic_cst`.
-        :param probability: of the second class, in (0, 1); for a regressor a mean of y.
+        :param probability: of the event, in (0, 1); for a regressor a mean of y.
         :param level: of the band, see `predict_bands`; it has no ends where there are no bands.
         :returns: a row for each of X: "required"; "lower" and "upper", the same asked of members or
             bootstrap models; and "beyond", whether it is beyond the training rows, of which a
@@ -155,7 +155,7 @@ class Answers(MonotoneEstimator):
         """The probability of the event that is explained, as a function of x and r."""
         if self.predicts_probability:
             if above is not None:
-                raise ValueError("above is for regressors; a classifier explains its second class")
+                raise ValueError("above is for regressors; a classifier explains its event")
             return self._of_rows
         if not isinstance(above, Real) or not abs(above) < np.inf:
             raise ValueError(f"above must be the number that y has to exceed, got {above!r}")

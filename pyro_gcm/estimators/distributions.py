@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from pyro_gcm._validation import as_tensor, one_of, positive_int, vector
 from pyro_gcm.estimators.bands import check_level
-from pyro_gcm.estimators.outcomes import RealOutcome, as_array, refuse_missing
+from pyro_gcm.estimators.outcomes import RealOutcome
+from pyro_gcm.estimators.targets import target_numbers
 from pyro_gcm.models.known_responses import RESPONSES
 
 if TYPE_CHECKING:
@@ -106,10 +107,9 @@ class DistributionOutcome(RealOutcome):
 
     def _with_outcomes(self, X: Any, y: Any) -> tuple[Tensor, Tensor, Array]:
         x, r = self._rows(X)
-        y = column_or_1d(as_array("y", y), warn=True)
+        y = target_numbers("y", y)
         check_consistent_length(x, y)
-        refuse_missing(y)
-        return x, r, np.asarray(y, dtype=np.float64)
+        return x, r, y
 
 
 def _numbers(values: Tensor) -> Array:

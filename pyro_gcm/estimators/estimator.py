@@ -18,6 +18,7 @@ from pyro_gcm._options import flag
 from pyro_gcm._table import Table, as_frame, read_table
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import positive_int
+from pyro_gcm._warn import warn_user
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
@@ -54,11 +55,12 @@ class MonotoneEstimator(BaseEstimator):
     training_: dict[str, float]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Every public method of a subclass runs on one thread of torch."""
+        """Every public method of a subclass runs on one thread, and `fit` with gradients."""
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                setattr(cls, name, one_thread()(method))
+                made = torch.inference_mode(False)(method) if name == "fit" else method
+                setattr(cls, name, one_thread()(made))
 
     def _recipe(
         self, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
@@ -106,6 +108,8 @@ class MonotoneEstimator(BaseEstimator):
             signs = directions(self.monotonic_cst, len(columns), columns.names)
             chosen = categories(self.categorical_features, columns, columns.names)
             encoding = TableEncoding.learn(columns, signs, chosen)
+            if empty := [column.label for column in columns if column.is_missing.all()]:
+                warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)

@@ -9,67 +9,118 @@ import numpy.typing as npt
 from torch import Tensor
 
 from pyro_gcm._table import as_frame
-from pyro_gcm._validation import kind
+from pyro_gcm._validation import WrongCell, kind
 from pyro_gcm.data.survival_times import SurvivalTimes
+from pyro_gcm.estimators.targets import Values, target_column
 
+#: The numbers that say that an event did not come, and that it did.
+Codes = tuple[int, int]
+#: 0 and 1; or 1 and 2, as in R.
+_CODES: tuple[Codes, ...] = ((0, 1), (1, 2))
+#: What messages call a column "event", which has the events whatever the other one has.
+_NAMED = "y['event']"
 _WANTED = (
-    "SurvivalTimes, a structured array or DataFrame with one boolean column (whether the event "
-    "came) and one of times, a pair (event, time) or (lower, upper), or (lower, upper, entry)"
+    "SurvivalTimes, a structured array or DataFrame with a column of events and one of times, a "
+    "pair (event, time) or (event, time, entry), or those as the columns of one array"
 )
 
 
-def event_times(y: Any) -> SurvivalTimes:
+def event_times(y: Any, codes: Codes | None = None) -> tuple[SurvivalTimes, Codes | None]:
     """The times of events, from any of the forms that `GCMSurvival.fit` takes.
 
-    :raises TypeError: for another form.
+    :param codes: how numbers say whether an event came, as they did in fit; None if not known.
+    :returns: the times, and how numbers say whether an event came; None where none do.
+    :raises TypeError: for another form, and dates, times and durations.
     :raises ValueError: for impossible times, naming the first row, and for columns that do not say
         what they are.
     """
     if isinstance(y, SurvivalTimes):
-        return y
-    if isinstance(y, np.ndarray) and y.dtype.names:
-        return _of_columns({name: y[name] for name in y.dtype.names})
+        return y, codes
+    columns = _columns(y)
+    both, entry = [*columns][:2], [*columns][2:]
+    read = {name: target_column(name, columns[name], finite=False) for name in both}
+    event = _event_among(read)
+    came, codes = came_of(event, read.pop(event), codes)
+    ((time, values),) = read.items()
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"{time} must have times, and has {_type(values)}")
+    late = [target_column(name, columns[name]) for name in entry]
+    return SurvivalTimes.right_censored(values, came, *late), codes
+
+
+def came_of(
+    name: str, events: Values, codes: Codes | None = None
+) -> tuple[npt.NDArray[np.bool_], Codes | None]:
+    """Whether events came, [n], and how numbers say so, as `event_times` returns it.
+
+    :param name: how messages call the column.
+    :param events: as `target_column` returns them.
+    :raises ValueError: for anything but booleans, and numbers of one of the codes.
+    """
+    if events.dtype.kind == "b":
+        return events, codes
+    found = codes or _codes_of(events)
+    wrong = np.array([event not in (found or _CODES[0]) for event in events.tolist()])
+    if wrong.any():
+        wanted = "2 (the event came) and 1" if codes == _CODES[1] else "1 (the event came) and 0"
+        row = int(wrong.argmax())
+        raise WrongCell(
+            f"{name} must have {wanted} (it did not), or true and false, got "
+            f"{events[row].item()!r}",
+            row,
+        )
+    return events == (found or _CODES[0])[1], found
+
+
+def _columns(y: Any) -> dict[str, Any]:
+    """Two columns of y, and perhaps the times of entry, by what messages call them."""
+    frame = as_frame(y, "y")  # of a structured array and a mapping too
+    if frame is not None:
+        if len(frame.columns) == 2:
+            return {f"y[{name!r}]": frame[name].to_native() for name in frame.columns}
+        raise ValueError(f"y must have a column of events and one of times, got {frame.columns}")
     if isinstance(y, tuple | list) and len(y) in (2, 3) and all(map(_is_column, y)):
-        return _of_parts([_array(part) for part in y])
-    if isinstance(y, np.ndarray | Tensor):
-        array = _array(y)
-        if array.ndim == 2 and array.shape[1] in (2, 3):
-            return _of_parts(list(array.T))
-        raise ValueError(f"y must be {_WANTED}, got an array of shape {array.shape}")
-    frame = as_frame(y, "y")
-    if frame is None:
+        return {f"y[{at}]": column for at, column in enumerate(y)}
+    if not isinstance(y, np.ndarray | Tensor):
         raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
-    return _of_columns({str(name): frame[name].to_numpy() for name in frame.columns})
+    if y.ndim != 2 or y.shape[1] not in (2, 3):
+        raise ValueError(f"y must be {_WANTED}, got an array of shape {tuple(y.shape)}")
+    return {f"y[:, {at}]": y[:, at] for at in range(y.shape[1])}
 
 
 def _is_column(part: Any) -> bool:
-    return np.ndim(part) == 1 and len(part) > 0 and not isinstance(part, str)
+    return not isinstance(part, str) and np.ndim(part) == 1 and len(part) > 0
 
 
-def _array(part: Any) -> npt.NDArray[Any]:
-    return part.detach().cpu().numpy() if isinstance(part, Tensor) else np.asarray(part)
-
-
-def _of_columns(columns: dict[str, npt.NDArray[Any]]) -> SurvivalTimes:
-    """Events and times of two columns, told apart by their types."""
-    events = [name for name, column in columns.items() if column.dtype == bool]
-    times = [name for name, column in columns.items() if column.dtype.kind in "iuf"]
-    if len(columns) != 2 or len(events) != 1 or len(times) != 1:
-        kinds = {name: str(column.dtype) for name, column in columns.items()}
+def _event_among(columns: dict[str, Values]) -> str:
+    """The one of two columns that has events: by its name, its type, or else by its values."""
+    if _NAMED in columns:
+        return _NAMED
+    events = [name for name, column in columns.items() if column.dtype.kind == "b"]
+    by_value = not events
+    if by_value:
+        events = [name for name, column in columns.items() if _codes_of(column)]
+        others = [column for name, column in columns.items() if name not in events]
+    if len(events) != 1 or (by_value and np.isin(others[0], (0, 1, 2)).all()):
+        kinds = ", ".join(f"{name} with {_type(column)}" for name, column in columns.items())
         raise ValueError(
-            f"y must have one boolean column, whether the event came, and one of times, got {kinds}"
+            "y must have one column of events, which are booleans, or 0 and 1 beside times that "
+            f"have other values, got {kinds}; bounds of times are data.SurvivalTimes(lower, upper)"
         )
-    return SurvivalTimes.right_censored(columns[times[0]], columns[events[0]])
+    return events[0]
 
 
-def _of_parts(parts: list[npt.NDArray[Any]]) -> SurvivalTimes:
-    """(event, time, entry) or (lower, upper, entry): the first two columns, or all three."""
-    first, second, *entry = parts
-    if first.dtype == bool:
-        return SurvivalTimes.right_censored(second, first, *entry)
-    if first.dtype.kind in "iu" and np.isin(first, (0, 1)).all() and (first == 1).any():
-        raise ValueError(
-            "y must say what its first column is: booleans are events, and decimal numbers are "
-            "lower bounds of the times; got whole numbers that are all 0 or 1"
-        )
-    return SurvivalTimes(first, second, *entry)
+def _codes_of(column: Values) -> Codes | None:
+    """The numbers by which a column may say whether events came."""
+    if column.dtype.kind not in "iuf":
+        return None
+    return next((codes for codes in _CODES if np.isin(column, codes).all()), None)
+
+
+def _type(column: Values) -> str:
+    if column.dtype.kind == "b":
+        return "booleans"
+    if column.dtype.kind not in "iuf":
+        return f"values such as {str(column[0])!r}"
+    seen = np.unique(column)
+    return f"the numbers {seen.tolist()}" if len(seen) < 4 else f"{len(seen)} different numbers"

@@ -174,7 +174,7 @@ class GCMRegressor(DistributionOutcome, GCMOptions):
 class GCMClassifier(BinaryOutcome, GCMOptions):
     """A classifier of two classes whose probability rises, or falls, in constrained columns.
 
-    The model is a `pyro_gcm.GCM`; the event is the second class in sorted order.
+    The model is a `pyro_gcm.GCM`; one of the classes is the event, see `positive`.
 
     Columns of X may be numbers, booleans, text and categories, with missing values, in a DataFrame
     of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and
@@ -190,6 +190,8 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
     :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
         fall, and 0 for the others: an array with an entry a column, or a mapping from names.
         Booleans and ordered categories may be constrained too.
+    :param positive: the class that is the event, whose probability has the directions; by default
+        the second in sorted order. `classes_` and the columns of `predict_proba` stay sorted.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
@@ -214,7 +216,7 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
     `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
-    that are text; `classes_`.
+    that are text; `classes_`; `event_column_`, the column of `predict_proba` with the event.
 
     >>> import pandas as pd
     >>> from pyro_gcm.estimators import GCMClassifier
@@ -228,6 +230,7 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
         self,
         *,
         monotonic_cst: Any = None,
+        positive: Any = None,
         categorical_features: Any = "from_dtype",
         prior: str = "members",
         members: int = 8,
@@ -267,4 +270,5 @@ class GCMClassifier(BinaryOutcome, GCMOptions):
             threads=threads,
             verbose=verbose,
         )
+        self.positive = positive
         self.class_weight = class_weight

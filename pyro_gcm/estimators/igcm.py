@@ -121,6 +121,8 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
     :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
         fall, and 0 for the others: an array with an entry a column, or a mapping from names.
         Booleans and ordered categories may be constrained too.
+    :param positive: the class that is the event, whose probability has the directions; by default
+        the second in sorted order. `classes_` and the columns of `predict_proba` stay sorted.
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param hidden: width of the hidden layers.
@@ -140,7 +142,7 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
 
     After `fit`: `model_`, an `IGCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
     `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
-    that are text; `classes_`.
+    that are text; `classes_`; `event_column_`, the column of `predict_proba` with the event.
 
     >>> import pandas as pd
     >>> from pyro_gcm.estimators import IGCMClassifier
@@ -154,6 +156,7 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
         self,
         *,
         monotonic_cst: Any = None,
+        positive: Any = None,
         categorical_features: Any = "from_dtype",
         hidden: int | None = None,
         alternatives: int | None = None,
@@ -187,4 +190,5 @@ class IGCMClassifier(BinaryOutcome, IGCMOptions):
             threads=threads,
             verbose=verbose,
         )
+        self.positive = positive
         self.class_weight = class_weight

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._validation import kind, shown
+from pyro_gcm._validation import WrongCell, kind, shown
 from pyro_gcm._warn import warn_user
+from pyro_gcm.estimators.targets import target_column
 
 Labels = npt.NDArray[Any]
 
@@ -32,20 +33,24 @@ def levels_in_order(y: Any, levels: Any) -> Labels | None:
     return found
 
 
-def places_of(labels: Labels, classes: Labels) -> npt.NDArray[np.intp]:
+def places_of(
+    labels: Labels, classes: Labels, name: str = "y", among: str = "levels"
+) -> npt.NDArray[np.intp]:
     """Where each label [n] stands among the classes.
 
+    :param name: how messages call the labels; `among`: and the classes.
     :raises ValueError: for a label that is not among them.
     """
     place = {label: at for at, label in enumerate(classes.tolist())}
     if classes.dtype.kind in "US":  # of labels of other types too, such as intervals of pandas
-        labels = np.array([str(label) for label in labels])
-    strange = sorted({repr(label) for label in labels.tolist() if label not in place})
-    if strange:
-        raise ValueError(
-            f"y must have labels among levels, {classes.tolist()}, got {', '.join(strange[:5])}"
-        )
-    return np.array([place[label] for label in labels.tolist()], dtype=np.intp)
+        labels = labels.astype(str)
+    known = labels.tolist()
+    for row, label in enumerate(known):
+        if label not in place:
+            raise WrongCell(
+                f"{name} must have labels among {among}, {classes.tolist()}, got {label!r}", row
+            )
+    return np.array([place[label] for label in known], dtype=np.intp)
 
 
 def _of_type(y: Any) -> Labels | None:
@@ -68,8 +73,8 @@ def _of_type(y: Any) -> Labels | None:
 
 def _as_labels(values: list[Any]) -> Labels:
     """An array of numbers or text."""
-    found = np.array(values)
-    return np.array([str(value) for value in values]) if found.dtype.kind == "O" else found
+    found = target_column("levels", values)
+    return found.astype(str) if found.dtype.kind == "O" else found
 
 
 def _warn_of_text(y: Any) -> None:

@@ -8,14 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_consistent_length
 
 from pyro_gcm._recipe import register
 from pyro_gcm._validation import shown
 from pyro_gcm.estimators.gcm import GCMOptions
 from pyro_gcm.estimators.levels import levels_in_order, places_of
-from pyro_gcm.estimators.outcomes import as_array, refuse_missing, row_weights
+from pyro_gcm.estimators.targets import check_labels, row_weights, target_column
 from pyro_gcm.estimators.thresholds import OfRows
 from pyro_gcm.models.ordinal import Ordinal
 
@@ -146,14 +145,13 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
         """
         columns = self._columns_to_fit(X)
         classes = levels_in_order(y, self.levels)
-        labels = column_or_1d(as_array("y", y), warn=True)
+        labels = target_column("y", y)
         check_consistent_length(columns[0].is_missing, labels)
-        refuse_missing(labels)
         if classes is None:
-            check_classification_targets(labels)
+            check_labels("y", labels)
             classes = np.unique(labels)
         at = places_of(labels, classes)
-        weight = row_weights(sample_weight, columns)
+        weight = row_weights(sample_weight, labels)
         there = np.unique(at if weight is None else at[weight > 0])
         if len(there) < 2:
             raise ValueError(
@@ -195,6 +193,11 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
         places = self.predict_proba(X).argmax(1)
         found: npt.NDArray[Any] = self.classes_[places]
         return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose level was predicted, [n] of y and weights as `fit` takes them."""
+        labels = target_column("y", y)
+        return float(super().score(X, labels, row_weights(sample_weight, labels)))
 
     def predict_median(self, X: Any) -> npt.NDArray[Any]:
         """The lowest level at or below which y lies with probability 1/2, [n]; it is monotone."""

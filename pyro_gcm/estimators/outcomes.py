@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,19 +10,21 @@ import numpy.typing as npt
 import torch
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    column_or_1d,
-)
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from pyro_gcm._table import Table
-from pyro_gcm._validation import as_tensor
+from pyro_gcm._validation import shown
+from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.targets import (
+    check_labels,
+    row_weights,
+    target_column,
+    target_numbers,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,12 +35,14 @@ _LARGEST = 1e100
 
 
 class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
-    """A classifier of two classes; the second one is the event whose probability is monotone."""
+    """A classifier of two classes; one of them is the event, whose probability is monotone."""
 
     response = "binary"
     predicts_probability = True
+    positive: Any
     class_weight: Any
     classes_: npt.NDArray[Any]
+    event_column_: int = 1
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -48,22 +53,21 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
         """Fit to a table X of n rows and two classes y.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
-        :param y: the classes, [n]; in sorted order the second is the event.
+        :param y: the classes, [n]: text, numbers or booleans.
         :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options, and other than two classes.
         """
         columns = self._columns_to_fit(X)
-        y = column_or_1d(as_array("y", y), warn=True)
+        y = target_column("y", y)
         check_consistent_length(columns[0].is_missing, y)
-        refuse_missing(y)
-        check_classification_targets(y)
+        check_labels("y", y)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind != "binary":
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}."
             )
-        weight = self._weighed(y, row_weights(sample_weight, columns))
+        weight = self._weighed(y, row_weights(sample_weight, y))
         classes, at = np.unique(y, return_inverse=True)
         there = np.unique(at if weight is None else at[weight > 0])
         if len(there) < 2:
@@ -71,14 +75,32 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
                 f"y must have two classes, got one class, {classes.tolist()[there[0]]!r}, in "
                 f"{len(y)} rows of positive weight"
             )
-        if self.warm_start and hasattr(self, "classes_") and list(classes) != list(self.classes_):
-            raise ValueError(
-                f"y must have the classes of the first fit, {self.classes_.tolist()}, in a warm "
-                f"start, got {classes.tolist()}"
-            )
-        self._learn(columns, torch.from_numpy(at.astype(np.float32)), weight)
-        self.classes_ = classes
+        event = self._event_among(classes.tolist())
+        if self.warm_start and hasattr(self, "classes_"):
+            if list(classes) != list(self.classes_):
+                raise ValueError(
+                    f"y must have the classes of the first fit, {self.classes_.tolist()}, in a "
+                    f"warm start, got {classes.tolist()}"
+                )
+            if event != self.event_column_:
+                raise ValueError(
+                    "positive must be that of the first fit, "
+                    f"{classes.tolist()[self.event_column_]!r}, in a warm start, got "
+                    f"{shown(self.positive)}"
+                )
+        self._learn(columns, torch.from_numpy((at == event).astype(np.float32)), weight)
+        self.classes_, self.event_column_ = classes, event
         return self
+
+    def _event_among(self, classes: list[Any]) -> int:
+        """Where the event stands among the two classes."""
+        if self.positive is None:
+            return 1
+        if not isinstance(self.positive, str | Real | np.generic) or self.positive not in classes:
+            raise ValueError(
+                f"positive must be one of the classes {classes}, got {shown(self.positive)}"
+            )
+        return classes.index(self.positive)
 
     def _weighed(self, y: npt.NDArray[Any], weight: Array | None) -> Array | None:
         """Weights of the rows with those of their classes, or None where all are equal."""
@@ -94,7 +116,8 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the two classes, [n, 2], in the order of `classes_`."""
         event = self._predict(X)
-        return np.stack([1.0 - event, event], 1)
+        both = [1.0 - event, event]
+        return np.stack(both if self.event_column_ else both[::-1], 1)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of `predict_proba`, [n, 2]; -inf for 0."""
@@ -103,9 +126,14 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The more probable class of each row, [n]."""
-        event = self._predict(X)
-        found: npt.NDArray[Any] = self.classes_[(event > 0.5).astype(int)]
+        happens = self._predict(X) > 0.5
+        found: npt.NDArray[Any] = self.classes_[(happens == bool(self.event_column_)).astype(int)]
         return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class was predicted, [n] of y and weights as `fit` takes them."""
+        labels = target_column("y", y)
+        return float(super().score(X, labels, row_weights(sample_weight, labels)))
 
 
 class RealOutcome(RegressorMixin, MonotoneEstimator):
@@ -123,22 +151,24 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         :raises ValueError: for wrong shapes, values or options.
         """
         columns = self._columns_to_fit(X)
-        y = column_or_1d(as_array("y", y), warn=True)
+        y = target_numbers("y", y)
         check_consistent_length(columns[0].is_missing, y)
-        refuse_missing(y)
-        try:
-            y = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"y must be numbers, got {y.dtype}: {error}") from error
         _check_size(y)
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
-        self._learn(columns, torch.tensor(y), row_weights(sample_weight, columns))
+        if (y == y[0]).all():
+            warn_user(f"y has the same value in all rows, {y[0]:g}: there is nothing to learn")
+        self._learn(columns, torch.tensor(y), row_weights(sample_weight, y))
         return self
 
     def predict(self, X: Any) -> Array:
         """The mean of y for each row, [n]."""
         return self._predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, with y and weights [n] as `fit` takes them."""
+        numbers = target_numbers("y", y)
+        return float(super().score(X, numbers, row_weights(sample_weight, numbers)))
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """The central interval of y itself, which holds a share `level` of the outcomes, [n, 2].
@@ -161,26 +191,6 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         return torch.stack(ends, 1).numpy()
 
 
-def as_array(name: str, value: Any) -> Any:
-    """A tensor as an array, since numpy does not read each type of one."""
-    return as_tensor(name, value).cpu().numpy() if isinstance(value, Tensor) else value
-
-
-def row_weights(sample_weight: Any, columns: Table) -> Array | None:
-    """Checked weights, [n]; None where all are equal."""
-    if sample_weight is None:
-        return None
-    given = _check_sample_weight(
-        as_array("sample_weight", sample_weight),
-        columns[0].is_missing,
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
-    if not (given > 0).any():
-        raise ValueError("sample_weight must have a positive weight, got only zeros")
-    return None if (given == given[0]).all() else given
-
-
 def _check_size(y: Array) -> None:
     """Refuse numbers whose squares, or those of their differences, are none."""
     largest, spread = np.abs(y).max(), float(np.ptp(y / 2.0))
@@ -188,18 +198,4 @@ def _check_size(y: Array) -> None:
         raise ValueError(
             f"y must have sizes and differences from {1 / _LARGEST:g} to {_LARGEST:g}: use "
             "another unit"
-        )
-
-
-def refuse_missing(y: npt.NDArray[Any]) -> None:
-    """Refuse labels or numbers of which some are missing or infinite."""
-    import pandas as pd
-
-    missing = np.flatnonzero(pd.isna(y))
-    if y.dtype.kind == "f" and np.isinf(y).any():
-        raise ValueError(f"Input y contains infinity, in row {np.flatnonzero(np.isinf(y))[0]}")
-    if len(missing):
-        raise ValueError(
-            f"Input y contains NaN: {len(missing)} values are missing, the first in row "
-            f"{missing[0]}"
         )

@@ -38,7 +38,7 @@ def predictions(
 ) -> Columns:
     """The columns of predictions, by name, for a table X of n rows.
 
-    - Of a classifier: `probability` (of its second class) and `class`.
+    - Of a classifier: `probability` (of the event) and `class`.
     - Of a regressor: `mean`, and `q0.1` and so on for the quantiles.
     - Of survival: `risk` (of an event by the horizon), the `median` time, and quantiles of it.
     - Of an ordinal estimator: `probability_` and each level, the most probable `level`, the
@@ -50,7 +50,8 @@ def predictions(
     if kind in ("classifier", "ordinal"):
         names = estimator.classes_ if labels is None else np.array(list(labels), dtype=object)
         if kind == "classifier":
-            return {"probability": one, "class": names[(one > 0.5).astype(int)]}
+            column = estimator.event_column_
+            return {"probability": one, "class": names[np.where(one > 0.5, column, 1 - column)]}
         shares = estimator.predict_proba(X)
         return {
             **{f"probability_{name}": shares[:, at] for at, name in enumerate(names)},

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from pyro_gcm.estimators.concordance import NoPairs
-from pyro_gcm.estimators.kinds import kind_of
+from pyro_gcm.estimators.kinds import kind_of, outcomes_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def scores(estimator: Any, X: pd.DataFrame, y: npt.NDArray[Any]) -> dict[str, float]:
+def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     """The scores of a kind of model, by name.
 
     AUC, log score (the mean log-probability of what came, in nats,
@@ -23,7 +22,7 @@ def scores(estimator: Any, X: pd.DataFrame, y: npt.NDArray[Any]) -> dict[str, fl
     survival model. What these rows do not have is left out: AUC with one class, R2 of a single row,
     concordance where no two rows can be compared.
     """
-    kind = kind_of(estimator)
+    kind, y = kind_of(estimator), outcomes_of(estimator, y)
     if kind == "survival":
         try:
             return {"concordance": float(estimator.score(X, y))}
@@ -38,12 +37,12 @@ def scores(estimator: Any, X: pd.DataFrame, y: npt.NDArray[Any]) -> dict[str, fl
             "log_score": float(np.log(np.maximum(of_rows, tiny)).mean()),
             "accuracy": float((estimator.predict(X) == y).mean()),
         }
-        event = y == estimator.classes_[1]
-        if kind == "ordinal" or event.all() or not event.any():
+        one = y == y[0]
+        if kind == "ordinal" or one.all():
             return found
         from sklearn.metrics import roc_auc_score
 
-        return {"auc": float(roc_auc_score(event, shares[:, 1])), **found}
+        return {"auc": float(roc_auc_score(y == estimator.classes_[1], shares[:, 1])), **found}
     errors = y - estimator.predict(X)
     found = {"rmse": float(np.sqrt((errors**2).mean()))}
     if len(y) > 1:

@@ -34,6 +34,10 @@ class Saved(MonotoneEstimator):
         }
         if hasattr(self, "classes_"):
             data["classes"] = [self.classes_.dtype.str, self.classes_.tolist()]
+        if hasattr(self, "event_column_"):
+            data["event_column"] = self.event_column_
+        if hasattr(self, "event_codes_"):
+            data["event_codes"] = self.event_codes_ and list(self.event_codes_)
         if hasattr(self, "unique_times_"):
             data["times"] = self.unique_times_.tolist()
         models = {"model": self.model_}
@@ -72,6 +76,10 @@ class Saved(MonotoneEstimator):
             made.classes_ = np.array(values, dtype=np.dtype(kind))
         if "times" in data:
             made.unique_times_ = np.array(data["times"])
+        if "event_column" in data:
+            made.event_column_ = data["event_column"]
+        if data.get("event_codes"):
+            made.event_codes_ = tuple(data["event_codes"])
         made.model_ = parts["model"]
         made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
         return made

@@ -11,12 +11,14 @@ from sklearn.utils.validation import check_consistent_length
 
 from pyro_gcm._options import flag
 from pyro_gcm._validation import ArrayLike, vector
+from pyro_gcm._warn import warn_user
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.concordance import harrell_concordance
 from pyro_gcm.estimators.estimator import MonotoneEstimator
-from pyro_gcm.estimators.event_times import event_times
-from pyro_gcm.estimators.outcomes import row_weights
+from pyro_gcm.estimators.event_times import Codes, event_times
+from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.estimators.step_free import curves
+from pyro_gcm.estimators.targets import row_weights
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,6 +34,7 @@ class TimeOutcome(MonotoneEstimator):
     response = "survival"
     predicts_probability = True
     unique_times_: Array
+    event_codes_: Codes | None = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -42,25 +45,33 @@ class TimeOutcome(MonotoneEstimator):
         """Fit to a table X of n rows and the times of their events.
 
         :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
-        :param y: what is known of the times, in one of these forms. Right-censored times: a
-            structured array, as scikit-survival has it, or a DataFrame, with one boolean column
-            (whether the event came) and one of times; or a pair of arrays (event, time), the first
-            of booleans. Any censoring: a `data.SurvivalTimes`, or a pair of arrays (lower, upper),
-            with a third one for delayed entry; or those as the columns of one array.
+        :param y: what is known of the times, [n]. Right-censored times are a column of events
+            (whether they came) and one of times: in a structured array, as scikit-survival has it,
+            or in a DataFrame, as a pair (event, time), with a third part for delayed entry, or as
+            the columns of one array. Events are booleans, 0 and 1, or 1 and 2 as in R, of which a
+            warning tells; they are found by these values, or by the name "event", in any order. Any
+            other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
         :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
         :raises TypeError: for columns that are neither numbers, text nor categories, and for y of
             another form.
         :raises ValueError: for wrong shapes, values or options, and impossible times.
         """
         columns = self._columns_to_fit(X)
-        times = event_times(y)
+        times, codes = event_times(y)
         check_consistent_length(columns[0].is_missing, times.lower)
-        weight = row_weights(sample_weight, columns)
+        weight = row_weights(sample_weight, times.lower.numpy())
         seen = torch.cat([times.lower, times.upper])
         seen = seen[(seen > 0.0) & seen.isfinite()]
         if not len(seen):
             raise ValueError("y must have a time above 0")
+        if codes == (1, 2):
+            warn_user("y has events of 1 and 2, and 2 is read as an event that came, as in R")
+        if times.upper.isinf().all():
+            warn_user("y has no event: all rows are censored, and tell little of when events come")
+        elif times.is_exact.all() and len(seen.unique()) == 1:
+            warn_user(f"y has the same time in all rows, {seen[0]:g}: there is nothing to learn")
         self._learn(columns, times.columns(), weight)
+        self.event_codes_ = codes
         self.unique_times_ = _spread(np.unique(seen.numpy()))
         return self
 
@@ -137,7 +148,7 @@ class TimeOutcome(MonotoneEstimator):
         :param seed: of the draws.
         """
         x, r = self._rows(X)
-        seen = None if y is None else event_times(y)
+        seen = None if y is None else outcomes_of(self, y)
         options: Any = {"num_samples": num_samples, "seed": seed, "progress": False}
         found: Array = self.model_.posterior(x, r, seen, **options)["t"].double().cpu().numpy()
         return found
@@ -147,9 +158,9 @@ class TimeOutcome(MonotoneEstimator):
 
         :raises ValueError: for times of other kinds, and if no two rows can be compared.
         """
-        risk, times = self.predict(X), event_times(y)
+        risk, times = self.predict(X), outcomes_of(self, y)
         check_consistent_length(risk, times.lower)
-        weight = row_weights(sample_weight, self._columns(X))
+        weight = row_weights(sample_weight, risk)
         _check_right_censored(times)
         event = times.is_exact.numpy()
         return harrell_concordance(times.lower.numpy(), event, risk, weight)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from pyro_gcm.diagnostics import kaplan_meier
-from pyro_gcm.estimators.event_times import event_times
 from pyro_gcm.plots import plot_survival
 from pyro_gcm.report.content import Block, Fact, Facts, Figure, Figures, Paragraph
 from pyro_gcm.report.figures import drawn
@@ -22,7 +21,7 @@ _GROUPS = ("low risk", "middle risk", "high risk")
 
 def of_times(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], str]:
     """Blocks on a survival model, and a sentence."""
-    words, times = subject.words, event_times(subject.y)
+    words, times = subject.words, subject.y
     seen, concordance = times.is_exact.numpy(), scores.get("concordance")
     facts = [
         Fact(
@@ -73,7 +72,7 @@ def of_times(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], s
 def _curves(subject: Subject) -> list[Figure]:
     """Predicted curves beside Kaplan and Meier's, for all rows and for groups of risk."""
     some, rows = subject.some(_ROWS), subject.named(_ROWS)
-    X, times = subject.X.iloc[some], event_times(subject.y)[some]
+    X, times = subject.X.iloc[some], subject.y[some]
     last = times.lower.numpy()
     end = float(np.quantile(last[last > 0.0], 0.95)) if (last > 0.0).any() else 1.0
     at = np.linspace(end / _POINTS, end, _POINTS)

@@ -16,9 +16,7 @@ from pyro_gcm._table import as_frame
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import kind, positive_int, shown
 from pyro_gcm.estimators.estimator import MonotoneEstimator
-from pyro_gcm.estimators.event_times import event_times
-from pyro_gcm.estimators.kinds import kind_of
-from pyro_gcm.estimators.outcomes import as_array
+from pyro_gcm.estimators.kinds import kind_of, outcomes_of
 from pyro_gcm.estimators.scores import scores as scores_of
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.report.audited import audit_of, audited
@@ -181,29 +179,11 @@ def _outcomes(estimator: Any, y: Any, rows: int) -> Any:
 
     :raises ValueError: for another number of them, and for those that the estimator cannot have.
     """
-    of = kind_of(estimator)
-    if of == "survival":
-        found: Any = event_times(y)
-        if not (found.is_exact | found.upper.isinf()).all():
-            raise ValueError(f"y must have exact and right-censored times for a report, got {y!r}")
-    else:
-        found = np.asarray(as_array("y", y))
-        if found.ndim != 1:
-            raise ValueError(f"y must have one entry for each row, got shape {found.shape}")
+    found = outcomes_of(estimator, y)
+    if kind_of(estimator) == "survival" and not (found.is_exact | found.upper.isinf()).all():
+        raise ValueError(f"y must have exact and right-censored times for a report, got {y!r}")
     if len(found) != rows:
         raise ValueError(f"y must have one entry for each of the {rows} rows, got {len(found)}")
-    if of in ("classifier", "ordinal"):
-        known = estimator.classes_.tolist()
-        strange = [label for label in found.tolist() if label not in known]
-        if strange:
-            raise ValueError(f"y must have the classes {known}, got {strange[0]!r}")
-    elif of != "survival":
-        try:
-            found = found.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"y must be numbers, got {shown(y)}") from error
-        if not np.isfinite(found).all():
-            raise ValueError(f"y must be finite, got {found[~np.isfinite(found)][0]}")
     return found
 
 
@@ -218,7 +198,10 @@ def _words(estimator: Any, target: str, labels: Any, event: str) -> Words:
             )
     horizon = getattr(estimator.model_.response, "reference", math.nan)
     names = [str(label) for label in (known if labels is None else labels)]
-    return Words(kind_of(estimator), target, names, event, float(horizon))
+    of = kind_of(estimator)
+    if of == "classifier" and not estimator.event_column_:
+        names.reverse()  # the event is the last one
+    return Words(of, target, names, event, float(horizon))
 
 
 def _rows_section(subject: Subject, source: str | None) -> Section:

@@ -24,7 +24,7 @@ class Subject:
     """An estimator, rows, and how the report speaks of them.
 
     :param X: a pandas DataFrame with the columns of the estimator, in their order.
-    :param y: the outcomes as `score` of the estimator takes them, or None.
+    :param y: the outcomes as `estimators.kinds.outcomes_of` returns them, or None.
     :param level: share of the members or bootstrap models in a band, at least.
     """
 

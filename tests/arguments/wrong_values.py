@@ -61,6 +61,7 @@ ACCEPTED: dict[str, Any] = {
     "ordered": ("an empty list",),
     "settings": ("None",),
     "categorical_features": ("None", "an empty list"),
+    "positive": ("None", "a bool"),
     "class_weight": ("an empty list", "a dict"),
     "monotonic_cst": ("None", "a dict"),
     "verbose": "all",

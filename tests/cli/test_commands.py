@@ -153,9 +153,10 @@ def test_the_positive_class_can_be_the_first_one() -> None:
     found = run("predict", "no", "two.csv").table
     assert set(found["class"]) <= {"no", "yes"}
     assert ((found["probability"] > 0.5) == (found["class"] == "no")).all()
-    assert "labels: ['yes', 'no']" in run("info", "no").out
-    expected = pyro_gcm.load("no").predict_proba(data[["debt"]])[:, 1]
-    assert (found["probability"] == expected).all()
+    assert "labels: ['no', 'yes']\npositive: no\n" in run("info", "no").out
+    model = pyro_gcm.load("no")
+    assert (found["probability"] == model.predict_proba(data[["debt"]])[:, 0]).all()
+    assert (found["class"] == model.predict(data[["debt"]])).all()
 
 
 def test_surface_moves_one_column_and_its_mean_is_the_response_curve(models: Models) -> None:

@@ -42,11 +42,11 @@ WRONG = {
         "ordered levels need --levels, such as --levels low,medium,high"
     ),
     f"{FIT} --target=grade --levels=low,high": (
-        "--levels must have all values of 'grade', and lacks medium"
+        "--target 'grade' must have labels among --levels, ['low', 'high'], got 'medium' in row "
     ),
     f"{DEFAULT} --kind=binary": "--kind must be one of classifier, regressor, distribution, ",
     f"{DEFAULT} --kind=classifier --levels=no,yes": "--levels is for --kind ordinal, and this one ",
-    f"{DEFAULT} --kind=regressor": "--target 'default' must have numbers for --kind regressor, and",
+    f"{DEFAULT} --kind=regressor": "--target 'default' must have numbers, and has text, such as ",
     f"{FIT} --target=time --kind=survival": "--kind survival needs --event, the column that says",
     f"{FIT} --target=time --event=debt": "--event 'debt' must have 1 (the event came) and 0 (it",
     f"{DEFAULT} --positive=maybe": "--positive must be 'no' or 'yes', got 'maybe'",
@@ -61,7 +61,7 @@ WRONG = {
         "--device must be auto, cpu, cuda or another device that torch finds, got 'tpu'"
     ),
     "fit data.csv --target=default --out=.": "--out: folder ",
-    "fit data.csv --target=default --out=data.csv/new": "--out must be in a folder, got data.csv/",
+    "fit data.csv --target=default --out=data.csv/new": "--out: data.csv/new could not be written",
     FIT: "Missing option '--target'; see pyro-gcm fit --help",
     f"{DEFAULT} --increase=debt": "No such option: --increase",
     "fitt data.csv": "No such command 'fitt'",
@@ -84,7 +84,7 @@ WRONG = {
     ),
     f"plot {ASK} --column=debt --out=curve.word": "--out must end in one of ",
     f"report {ASK} --out=report.pdf": "--out must end in .html, got report.pdf",
-    f"{REPORT} --target=grade": "--target 'grade' must be one of no, yes, as in fit, got ",
+    f"{REPORT} --target=grade": "--target 'grade' must have labels among those of fit, ['no', ",
     f"{REPORT} --event=event": "--event is for survival models, and this one is a classifier",
     "report MODEL few.csv --out=report.html": "DATA few.csv: X must have at least 10 rows, got 5",
     f"audit {ASK} --r=debt": "--r is for other predictors, and ",

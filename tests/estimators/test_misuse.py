@@ -174,6 +174,7 @@ def test_bootstrap_samples_are_of_rows_that_count():
         assert (drawn.weight == 1.0).all()
 
 
+@pytest.mark.filterwarnings("ignore:X has no value in column 'k'")
 def test_a_type_without_levels_has_no_required_one(numbers):
     X, y = numbers
     X = X.assign(k=pd.Categorical([None] * len(X), [], ordered=True))

@@ -1,12 +1,9 @@
-"""`GCMSurvival`: forms of y, monotone curves, quantiles, weights and Harrell's concordance."""
+"""`GCMSurvival`: monotone curves, quantiles, weights and Harrell's concordance."""
 
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
-import polars
 import pytest
-import torch
 from loans import loans
 
 from pyro_gcm import GCM
@@ -14,7 +11,6 @@ from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
 from pyro_gcm.estimators import GCMSurvival
 from pyro_gcm.estimators.concordance import harrell_concordance
-from pyro_gcm.estimators.event_times import event_times
 from pyro_gcm.members import best_epoch
 from pyro_gcm.models.member_settings import MemberSettings
 
@@ -36,42 +32,6 @@ def times(rows: int, seed: int = 0):
 def fitted():
     X, came, time = times(240)
     return GCMSurvival(**OPTIONS, horizon=50.0).fit(X, (came, time)), X, came, time
-
-
-def test_every_form_of_y_says_the_same():
-    _, came, time = times(50)
-    structured = np.array(list(zip(came, time, strict=True)), dtype=[("death", "?"), ("t", "<f8")])
-    forms = {
-        "pair": (came, time),
-        "structured": structured,
-        "fields in another order": structured[["t", "death"]].copy(),
-        "pandas": pd.DataFrame({"t": time, "death": came}),
-        "polars": polars.DataFrame({"death": came, "t": time}),
-        "SurvivalTimes": SurvivalTimes.right_censored(time, came),
-        "bounds": (time, np.where(came, time, np.inf)),
-        "tensors": (torch.tensor(came), torch.tensor(time)),
-        "columns": np.stack([time, np.where(came, time, np.inf), 0.0 * time], 1),
-    }
-    for name, y in forms.items():
-        columns = event_times(y).columns()
-        assert torch.equal(columns, SurvivalTimes.right_censored(time, came).columns()), name
-
-
-@pytest.mark.parametrize(
-    ("y", "message"),
-    [
-        ((np.array([0, 1, 1]), np.ones(3)), "y must say what its first column is"),
-        ((np.array([True, False, True]), np.array([1.0, -1.0, 2.0])), "row 1"),
-        (pd.DataFrame({"a": [1.0] * 3, "b": [2.0] * 3}), "one boolean column"),
-        (np.ones(3), "y must be SurvivalTimes"),
-        ((np.zeros(3, bool), np.zeros(3)), "y must have a time above 0"),
-    ],
-)
-def test_an_outcome_that_says_too_little_is_refused(y, message):
-    with pytest.raises(ValueError, match=message):
-        GCMSurvival(epochs=1).fit(np.arange(6.0).reshape(3, 2), y)
-    with pytest.raises(TypeError, match="y must be SurvivalTimes"):
-        GCMSurvival(epochs=1).fit(np.arange(6.0).reshape(3, 2), "times")
 
 
 def cured_times(rows):

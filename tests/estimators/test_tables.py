@@ -117,7 +117,9 @@ def wrong():
         "infinity in row 0 of column 'debt'": {"X": X.assign(debt=np.inf)},
         "Only binary classification is supported. The type": {"y": ["a", "b", "c"] * 20},
         "y must have two classes, got one class, 'no'": {"y": ["no"] * 60},
-        "Input y contains NaN": {"y": [None, *y[1:]]},
+        "y must have a value in every row, and 1 of 60 are missing, the first in row 0": {
+            "y": [None, *y[1:]]
+        },
         "inconsistent numbers of samples: [60, 3]": {"y": y[:3]},
         "'job' of X has text or categories, such as 'clerk'": {"categorical_features": None},
         "names columns that X does not have: ['incom']": {"monotonic_cst": {"incom": 1}},
@@ -159,11 +161,11 @@ def test_tables_that_cannot_be_predicted_are_refused_by_name(fitted):
 
 def test_a_regressor_refuses_text_and_single_rows():
     X, _ = loans(60)
-    with pytest.raises(ValueError, match="y must be numbers"):
+    with pytest.raises(ValueError, match="y must have numbers, and has text, such as 'a'"):
         GCMRegressor().fit(X, ["a"] * 60)
     with pytest.raises(ValueError, match="n_samples=1"):
         GCMRegressor().fit(X[:1], [1.0])
-    with pytest.raises(ValueError, match="Input y contains infinity, in row 3"):
+    with pytest.raises(ValueError, match="y must be finite, and is infinite in row 3"):
         GCMRegressor().fit(X, [0.0] * 3 + [np.inf] * 57)
     model = IGCMClassifier(epochs=1).fit(X, ["a", "b"] * 30)
     with pytest.raises(ValueError, match="bands need bootstrap="):

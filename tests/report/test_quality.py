@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.outcomes import outcomes_of
+from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.report import quality_of_times
 from pyro_gcm.report.calibration import fit_axes
 from pyro_gcm.report.content import Facts
@@ -23,7 +24,7 @@ from pyro_gcm.report.wording import Words
 def of_times(monkeypatch: pytest.MonkeyPatch, horizon: float, scores: dict[str, float]) -> Any:
     monkeypatch.setattr(quality_of_times, "_curves", lambda subject: [])
     words = Words("survival", "years", horizon=horizon)
-    y = np.array([True, False, True, False]), np.array([1.0, 2.0, 3.0, 7.0])
+    y = SurvivalTimes.right_censored([1.0, 2.0, 3.0, 7.0], [True, False, True, False])
     subject = Subject(None, pd.DataFrame({"a": np.zeros(4)}), y, words, 0.9, 0)
     subject.__dict__["predictions"] = np.full(4, 0.3)
     return quality_of_times.of_times(subject, scores)

@@ -138,7 +138,7 @@ def model() -> Any:
         (
             {"y": ["maybe"] * 60},
             ValueError,
-            r"y must have the classes \['no', 'yes'\], got 'maybe'",
+            r"y must have labels among those of fit, \['no', 'yes'\], got 'maybe'",
         ),
         ({"path": "report.pdf"}, ValueError, "path must end in .html, got report.pdf"),
         ({"target": 3}, TypeError, "target must be text"),

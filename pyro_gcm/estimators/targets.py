@@ -1,0 +1,142 @@
+"""A column of a target as booleans, numbers or text, whatever it came as; and weights of rows."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from torch import Tensor
+
+from pyro_gcm._table import OF_TIME, of_times, unmasked
+from pyro_gcm._validation import WrongCell, as_tensor, kind
+
+Array = npt.NDArray[np.float64]
+Values = npt.NDArray[Any]
+
+
+def target_column(name: str, value: Any, *, finite: bool = True) -> Values:
+    """The values of one column, [n], none of which is missing.
+
+    :param name: how messages call the column.
+    :param finite: whether infinite numbers are refused.
+    :returns: booleans, whole or decimal numbers, or text, as the values themselves are: True and
+        False in a column of objects are booleans. Other objects come back as they are.
+    :raises TypeError: for dates, times and durations.
+    :raises ValueError: for other shapes, values that are missing, and text mixed with numbers.
+    """
+    values = column_or_1d(_array(name, value), warn=True)
+    if values.dtype.kind in "OT":
+        values = _of_objects(name, values.astype(object))
+    if values.dtype.kind in "Mm":
+        raise TypeError(of_times(name, str(values.dtype)))
+    if values.dtype.kind not in "biufUSO":
+        raise TypeError(f"{name} must have numbers, booleans or text, got {values.dtype}")
+    if values.dtype.kind == "f":
+        _refuse_missing(name, np.isnan(values))
+        if finite and np.isinf(values).any():
+            row = int(np.isinf(values).argmax())
+            raise WrongCell(f"{name} must be finite, and is infinite", row)
+    return values
+
+
+def target_numbers(name: str, value: Any) -> Array:
+    """The values of a column of finite numbers, [n].
+
+    :raises TypeError: as `target_column` does; ValueError likewise, and for text.
+    """
+    values = target_column(name, value)
+    if values.dtype.kind in "US":
+        raise ValueError(f"{name} must have numbers, and has text, such as {str(values[0])!r}")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must have numbers: {error}") from error
+
+
+def check_labels(name: str, labels: Values) -> None:
+    """Refuse values of `target_column` that are no labels.
+
+    :raises ValueError: for continuous numbers, whole numbers beyond 64 bits, and other objects.
+    """
+    if labels.dtype.kind == "O":
+        raise ValueError(
+            f"{name} must have labels of text, booleans, or numbers of at most 64 bits, got "
+            f"{kind(labels[0])}, such as {max(labels, key=str)!r}: make them text"
+        )
+    check_classification_targets(labels)
+
+
+def row_weights(sample_weight: Any, target: Any) -> Array | None:
+    """Checked weights of the rows of a target, [n]; None where all are equal."""
+    if sample_weight is None:
+        return None
+    given = _check_sample_weight(
+        _array("sample_weight", sample_weight),
+        target,
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    if not (given > 0).any():
+        raise ValueError("sample_weight must have a positive weight, got only zeros")
+    return None if (given == given[0]).all() else given
+
+
+def _array(name: str, value: Any) -> Values:
+    """An array; what a masked one hides is missing."""
+    if isinstance(value, Tensor):  # numpy does not read each type of one
+        checked = as_tensor(name, value)
+        return (checked if value.is_floating_point() else value.detach()).cpu().numpy()
+    if isinstance(value, np.ma.MaskedArray):
+        return unmasked(value) if np.ma.is_masked(value) else value.data
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must have one value a row, got {kind(value)}: {error}") from error
+    if found.dtype.kind == "U" and isinstance(value, list | tuple):
+        return np.array(value, dtype=object)  # in which NaN and numbers are not text
+    return found
+
+
+def _of_objects(name: str, values: npt.NDArray[np.object_]) -> Values:
+    """Objects as an array of the one type that they have, if it is plain."""
+    import pandas as pd
+
+    missing = pd.isna(values)
+    given = values[~missing].tolist()
+    types = {type(value) for value in given}
+
+    def are(*wanted: type) -> bool:
+        return all(issubclass(each, wanted) for each in types)
+
+    for value in given:
+        if isinstance(value, (*OF_TIME, pd.Period)):
+            raise TypeError(of_times(name, f"{value}"))
+    _refuse_missing(name, missing)
+    if are(bool, np.bool_):
+        return values.astype(bool)
+    if are(Integral, np.bool_):
+        return np.array([int(value) for value in given])  # of objects beyond 64 bits
+    if are(Real, Decimal, np.bool_):
+        return values.astype(np.float64)
+    if are(str):
+        return values.astype(str)
+    others = [value for value in given if not isinstance(value, str)]
+    if len(others) < len(given):
+        raise ValueError(
+            f"{name} mixes text and {kind(others[0])}, such as {others[0]!r}: make it one"
+        )
+    return values
+
+
+def _refuse_missing(name: str, missing: npt.NDArray[np.bool_]) -> None:
+    if missing.any():
+        raise WrongCell(
+            f"{name} must have a value in every row, and {missing.sum()} of {len(missing)} are "
+            "missing, the first",
+            int(missing.argmax()),
+        )

@@ -1,0 +1,409 @@
+"""What comes as y: events, times, labels, levels, numbers of any type, and the positive class."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import warnings
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from sklearn.model_selection import cross_val_score, train_test_split
+
+import pyro_gcm
+from pyro_gcm.audit import audit_table
+from pyro_gcm.cli import main
+from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.estimators import (
+    GCMClassifier,
+    GCMOrdinal,
+    GCMRegressor,
+    GCMSurvival,
+    IGCMClassifier,
+)
+from pyro_gcm.estimators.event_times import event_times
+
+ROWS = 60
+_RNG = np.random.default_rng(0)
+X = pd.DataFrame({"debt": _RNG.uniform(0.0, 50.0, ROWS), "job": ["clerk", "smith"] * (ROWS // 2)})
+LATE = (X["debt"] + _RNG.normal(0.0, 12.0, ROWS) > 25.0).to_numpy()
+CAME, TIME = _RNG.random(ROWS) < 0.7, _RNG.exponential(5.0, ROWS) + 0.1
+QUICK: dict[str, Any] = {"epochs": 1, "hidden": 8}
+SMALL: dict[str, Any] = {**QUICK, "members": 2}
+TIMES = SurvivalTimes.right_censored(TIME, CAME)
+
+
+def masked(values: Any, row: int = 3) -> Any:
+    """An array that hides one value."""
+    return np.ma.MaskedArray(values, np.arange(len(values)) == row)
+
+
+def objects(values: Any) -> Any:
+    return np.array(list(values), dtype=object)
+
+
+def structured(event: Any) -> Any:
+    pairs = list(zip(event, TIME, strict=True))
+    return np.array(pairs, dtype=[("death", event.dtype), ("t", "<f8")])
+
+
+EVENTS = {
+    "a pair": (CAME, TIME),
+    "numbers": (CAME * 1, TIME),
+    "decimal numbers": (CAME * 1.0, TIME),
+    "a list": (CAME.tolist(), TIME.tolist()),
+    "the time first": [TIME, CAME * 1],
+    "1 and 2": (CAME + 1, TIME),
+    "objects": (objects(CAME), objects(TIME)),
+    "numbers as objects": (objects(CAME * 1), objects(map(Decimal, TIME.tolist()))),
+    "tensors": (torch.tensor(CAME), torch.tensor(TIME)),
+    "masked, and nothing hidden": (np.ma.MaskedArray(CAME), np.ma.MaskedArray(TIME)),
+    "a column stack": np.column_stack([CAME, TIME]),
+    "a column stack of 1 and 2": np.column_stack([CAME + 1, TIME]),
+    "a tensor": torch.tensor(np.column_stack([CAME, TIME])),
+    "entries": np.column_stack([CAME, TIME, np.zeros(ROWS)]),
+    "structured": structured(CAME),
+    "structured, decimal": structured(CAME * 1.0),
+    "fields in another order": structured(CAME)[["t", "death"]].copy(),
+    "pandas": pd.DataFrame({"t": TIME, "death": pd.array(CAME, dtype="boolean")}),
+    "polars": pl.DataFrame({"death": CAME * 1, "t": TIME}),
+    "a mapping": {"t": TIME, "death": torch.tensor(CAME)},
+    "Arrow": pa.table({"death": CAME, "t": TIME}),
+}
+
+
+@pytest.mark.parametrize("form", EVENTS)
+def test_events_are_read_alike_in_every_form(form: str) -> None:
+    assert torch.equal(event_times(EVENTS[form])[0].columns(), TIMES.columns())
+
+
+def test_the_codes_of_fit_tell_what_a_fold_means() -> None:
+    with pytest.warns(UserWarning, match="events of 1 and 2, and 2 is read as an event"):
+        model = GCMSurvival(**SMALL).fit(X, (CAME + 1, TIME))
+    assert model.score(X, (CAME + 1, TIME)) == model.score(X, (CAME, TIME))
+    with pytest.raises(ValueError, match="y must have a row whose event came before"):
+        model.score(X[~CAME], (CAME[~CAME] + 1, TIME[~CAME]))  # 1 alone is an event elsewhere
+    with pytest.raises(ValueError, match=r"must have 2 \(the event came\) and 1 .* got 0 in row"):
+        model.score(X, (CAME * 1, TIME))
+
+
+def test_a_column_named_event_has_the_events_whatever_the_times_are() -> None:
+    times = np.arange(ROWS) % 2 + 1.0
+    named = pd.DataFrame({"time": times, "event": CAME + 1})
+    wanted = SurvivalTimes.right_censored(times, CAME).columns()
+    assert torch.equal(event_times(named)[0].columns(), wanted)
+    with pytest.raises(ValueError, match="one column of events, which are booleans, or 0"):
+        event_times(named.rename(columns={"event": "died"}))
+
+
+#: What cannot be the times of events, and what is said.
+NO_EVENTS: dict[str, tuple[Any, str]] = {
+    "bounds": ((TIME, 2.0 * TIME), r"bounds of times are data.SurvivalTimes\(lower, upper\)"),
+    "bounds, censored": ((TIME, np.where(CAME, TIME, np.inf)), "bounds of times are data.Surv"),
+    "bounds as columns": (np.stack([TIME, 2.0 * TIME, 0.0 * TIME], 1), "bounds of times are"),
+    "either could be": ((CAME * 1, CAME + 1.0), "one column of events, which are booleans, or 0"),
+    "three causes": ((np.arange(ROWS) % 3, TIME), "one column of events"),
+    "text": ((np.where(CAME, "yes", "no"), TIME), "one column of events"),
+    "both booleans": ((CAME, CAME), "one column of events"),
+    "no event known": ((masked(CAME), TIME), r"y\[0\] must have a value .* first in row 3"),
+    "no time known": ((CAME, masked(TIME)), r"y\[1\] must have a value .* first in row 3"),
+    "a time of NaN": ((CAME, [math.nan, *TIME[1:]]), "first in row 0"),
+    "durations": ((CAME, pd.to_timedelta(TIME, unit="D")), r"y\[1\] has dates, times or durat"),
+    "a negative time": ((CAME, [-1.0, *TIME[1:]]), "time must be at least 0, got -1 in row 0"),
+    "time 0": (([True, *CAME[1:]], [0.0, *TIME[1:]]), "time must be above 0 where the event came"),
+    "an infinite time": ((CAME, [math.inf, *TIME[1:]]), "time must be finite, got inf in row 0"),
+    "one column": (TIME, "y must be SurvivalTimes"),
+    "three columns": (pd.DataFrame({"a": CAME, "b": TIME, "c": TIME}), "y must have a column of"),
+    "nothing above 0": ((np.zeros(ROWS, bool), np.zeros(ROWS)), "y must have a time above 0"),
+    "a word": ("times", "y must be SurvivalTimes"),
+}
+
+
+@pytest.mark.parametrize("case", NO_EVENTS)
+def test_what_does_not_say_when_events_came_is_refused(case: str) -> None:
+    y, message = NO_EVENTS[case]
+    with pytest.raises((TypeError, ValueError), match=message):
+        GCMSurvival(**SMALL).fit(X, y)
+
+
+def test_survival_times_are_an_array_of_rows() -> None:
+    lower = TIMES.lower
+    rows = {
+        "a slice": slice(3, 9),
+        "backwards": slice(None, None, -1),
+        "a mask": CAME,
+        "a mask of pandas": pd.Series(CAME),
+        "a mask of torch": torch.tensor(CAME),
+        "integers": [5, -1, 5],
+        "an integer": 7,
+        "with an ellipsis": (np.arange(4), ...),
+    }
+    for name, chosen in rows.items():
+        wanted = lower.numpy()[np.asarray(chosen) if name.startswith("a mask") else chosen]
+        assert TIMES[chosen].lower.tolist() == np.atleast_1d(wanted).tolist(), name
+    assert (len(TIMES), TIMES.shape, TIMES.ndim) == (ROWS, (ROWS,), 1)
+    for wrong in (ROWS, CAME[:-1], (slice(None), None)):
+        with pytest.raises(IndexError):
+            TIMES[wrong]
+    with pytest.raises(TypeError, match="cannot be iterated over"):
+        _, _ = TIMES
+
+
+def test_survival_times_are_split_and_cross_validated() -> None:
+    model = GCMSurvival(monotonic_cst={"debt": 1}, **SMALL)
+    X_train, _, y_train, y_test = train_test_split(X, TIMES, random_state=0)
+    assert (len(y_train), len(y_test)) == (45, 15)
+    assert torch.equal(
+        model.fit(X_train, y_train).model_.response.reference, y_train.lower.median()
+    )
+    ours = cross_val_score(model, X, TIMES, cv=3, error_score="raise")
+    of_arrays = cross_val_score(model, X, structured(CAME), cv=3, error_score="raise")
+    assert (ours == of_arrays).all()
+
+
+LABELS: dict[str, tuple[Any, list[Any]]] = {
+    "booleans as objects": (objects(LATE.tolist()), [False, True]),
+    "numbers as objects": (objects(LATE * 1), [0, 1]),
+    "a mix of numbers": (objects([1.0 if late else 0 for late in LATE]), [0.0, 1.0]),
+    "a column with a gap that is gone": (
+        pd.Series([None, *LATE], dtype=object).dropna(),
+        [False, True],
+    ),
+    "nullable": (pd.Series(LATE, dtype="boolean"), [False, True]),
+    "a tensor": (torch.tensor(LATE), [False, True]),
+    "whole numbers of a tensor": (torch.tensor(LATE * 1), [0, 1]),
+    "polars": (pl.Series(LATE.tolist()), [False, True]),
+    "Arrow": (pa.chunked_array([pa.array(np.where(LATE, "yes", "no"))]), ["no", "yes"]),
+    "a category": (pd.Categorical(np.where(LATE, "yes", "no"), ["yes", "no"]), ["no", "yes"]),
+    "masked, and nothing hidden": (np.ma.MaskedArray(LATE * 1), [0, 1]),
+}
+
+
+@pytest.mark.parametrize("form", LABELS)
+def test_labels_are_what_their_values_are(form: str) -> None:
+    y, classes = LABELS[form]
+    model = GCMClassifier(**SMALL).fit(X, y)
+    assert model.classes_.tolist() == classes
+    assert [type(label) for label in model.classes_.tolist()] == [type(label) for label in classes]
+    plain = np.array(classes)[LATE * 1]
+    assert model.score(X, y) == (model.predict(X) == plain).mean()
+    assert (model.predict_proba(X) == GCMClassifier(**SMALL).fit(X, plain).predict_proba(X)).all()
+
+
+DAYS = pd.to_timedelta(np.arange(ROWS), unit="D")
+#: What no y may have: the estimator, y, and what is said.
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "durations": (GCMRegressor, DAYS, "y has dates, times or durations"),
+    "dates": (GCMRegressor, pd.Timestamp("2020") + DAYS, "y has dates, times or durations"),
+    "dates as objects": (GCMClassifier, [datetime.date(2020, 1, 1)] * ROWS, "y has dates, times"),
+    "periods": (GCMOrdinal, pd.period_range("2020", periods=ROWS), "y has dates, times or"),
+    "durations of polars": (GCMRegressor, pl.Series(list(DAYS)), "y has dates, times or durations"),
+    "text": (GCMRegressor, ["1"] * ROWS, "y must have numbers, and has text, such as '1'"),
+    "a mix": (GCMClassifier, ["yes", 1] * (ROWS // 2), "y mixes text and int, such as 1"),
+    "NaN among text": (
+        GCMClassifier,
+        ["a", "b", math.nan] * 20,
+        "and 20 of 60 are missing, the fi",
+    ),
+    "hidden": (GCMRegressor, masked(TIME), "y must have a value in every row.* first in row 3"),
+    "hidden labels": (GCMClassifier, masked(LATE * 1), "1 of 60 are missing, the first in row 3"),
+    "hidden levels": (GCMOrdinal, masked(np.arange(ROWS) % 3), "missing, the first in row 3"),
+    "missing": (
+        GCMOrdinal,
+        pd.array([1, 2, None] * 20),
+        "20 of 60 are missing, the first in row 2",
+    ),
+    "infinite": (GCMRegressor, [math.inf, *TIME[1:]], "y must be finite, and is infinite in row 0"),
+    "sets": (GCMClassifier, objects([{1}] * ROWS), "y must have labels of text"),
+    "times": (GCMRegressor, TIMES, "y must have one value a row, got SurvivalTimes"),
+    "complex": (GCMRegressor, TIME + 1j, "Complex data not supported"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_no_model_is_fitted_to_is_refused_in_one_sentence(case: str) -> None:
+    kind, y, message = REFUSED[case]
+    with pytest.raises((TypeError, ValueError), match=message):
+        kind(**SMALL).fit(X, y)
+
+
+def test_what_a_masked_array_hides_is_missing_in_weights_and_times() -> None:
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        GCMRegressor(**SMALL).fit(X, TIME, sample_weight=masked(np.ones(ROWS)))
+    with pytest.raises(ValueError, match=r"y must have no NaN.* in row 3"):
+        SurvivalTimes(masked(TIME), TIME)
+
+
+def test_whole_numbers_of_any_size_stay_apart() -> None:
+    levels = [2**60, 2**60 + 1, 2**60 + 2]
+    y = pd.Series(levels * (ROWS // 3))
+    for given in (y, y.astype("Int64"), pl.Series(y.to_list()), torch.tensor(y.to_numpy())):
+        for options in ({}, {"levels": levels}):
+            model = GCMOrdinal(**SMALL, **options).fit(X, given)
+            assert model.classes_.tolist() == levels
+    with pytest.raises(ValueError, match=f"y must have labels among levels.* got {levels[1]}"):
+        GCMOrdinal(**SMALL, levels=levels[::2]).fit(X, y)
+
+
+WORDS = np.where(LATE, "yes", "no")
+
+
+@pytest.mark.parametrize("kind", [GCMClassifier, IGCMClassifier])
+def test_the_positive_class_is_the_event_everywhere(kind: Any, tmp_path: Path) -> None:
+    options = {**(SMALL if kind is GCMClassifier else QUICK), "monotonic_cst": {"debt": -1}}
+    model = kind(**{**options, "epochs": 5}, positive="no").fit(X, WORDS)
+    same = kind(**{**options, "epochs": 5}).fit(X, WORDS == "no")  # True is the event
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert (model.predict_proba(X) == same.predict_proba(X)[:, ::-1]).all()
+    assert ((model.predict(X) == "no") == same.predict(X)).all()
+    assert model.score(X, WORDS) == same.score(X, WORDS == "no")
+    loaded = pyro_gcm.load(pyro_gcm.save(model, tmp_path / "model"))
+    event = model.predict_proba(X)[:, model.event_column_]
+    for each in (model, loaded):
+        found = each.scorer()(X)
+        assert (found["probability"] == event).all()
+        assert (found["class"] == model.predict(X)).all()
+    # The metrics of scikit-learn take the columns in sorted order.
+    auc, other = (
+        cross_val_score(one, X, y, cv=2, scoring="roc_auc").mean()
+        for one, y in ((model, WORDS), (same, WORDS == "no"))
+    )
+    assert auc == pytest.approx(other)
+    if kind is GCMClassifier:
+        assert audit_table(model, X, pairs=300, progress=False).passed
+        assert (model.explain(X)["probability"].to_numpy() == event).all()
+    with pytest.raises(ValueError, match=r"positive must be one of the classes \['no', 'yes'\]"):
+        kind(**options, positive="maybe").fit(X, WORDS)
+    model.set_params(warm_start=True, positive="yes")
+    with pytest.raises(ValueError, match="positive must be that of the first fit, 'no', in a warm"):
+        model.fit(X, WORDS)
+
+
+#: Tables that say little: the estimator, X, y and the one warning.
+FLAT: dict[str, tuple[Any, Any, Any, str]] = {
+    "y": (GCMRegressor, X, np.full(ROWS, 3.0), "y has the same value in all rows, 3"),
+    "no event": (GCMSurvival, X, (CAME & False, TIME), "y has no event: all rows are censored"),
+    "times": (GCMSurvival, X, (CAME | True, TIME * 0 + 2), "y has the same time in all rows, 2"),
+    "a column": (GCMRegressor, X.assign(job=None), TIME, "X has no value in column 'job'"),
+    "a column with a direction": (
+        GCMRegressor,
+        X.assign(debt=np.nan),
+        TIME,
+        "X has no value in column 'debt'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FLAT)
+def test_what_says_little_gets_one_warning_and_a_model(case: str) -> None:
+    kind, table, y, message = FLAT[case]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = kind(**SMALL, monotonic_cst={"debt": 1}).fit(table, y)
+    assert [str(each.message)[: len(message)] for each in caught] == [message]
+    assert caught[0].filename == __file__
+    assert np.isfinite(model.predict(table)).all()
+
+
+# The command line
+
+
+def fit(table: pd.DataFrame, *options: str, capsys: Any) -> tuple[int, str]:
+    """Fit to a table in the working folder: the exit code, and what came on stderr."""
+    table.to_csv("data.csv", index=False)
+    quick = ("--increasing=debt", "--out=model", "--epochs=1", "--members=2", "--quiet")
+    code = main(["fit", "data.csv", *quick, *options])
+    return code, capsys.readouterr().err
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working folder."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+def test_a_column_that_has_no_value_gets_a_warning_and_a_model(capsys: Any) -> None:
+    code, said = fit(X.assign(debt=None, late=WORDS), "--target=late", capsys=capsys)
+    assert (code, said.count("\n")) == (0, 1)
+    assert "warning: X has no value in column 'debt'" in said
+    code, said = fit(X.assign(y=3), "--target=y", "--overwrite", capsys=capsys)
+    assert (code, "; --kind regressor fits any numbers" in said) == (2, True)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+@pytest.mark.parametrize("share", [[], ["--test-share=0.5"], ["--test-share=0.5", "--seed=5"]])
+def test_a_wrong_time_is_named_by_its_row_in_the_file(
+    value: float, share: list[str], capsys: Any
+) -> None:
+    table = X.assign(time=TIME, event=1)
+    table.loc[40, "time"] = value
+    code, said = fit(table, "--target=time", "--event=event", *share, capsys=capsys)
+    assert (code, said.count("\n")) == (2, 1)
+    assert f"--target 'time': time must be {'at least' if value else 'above'} 0" in said
+    assert said.endswith("in row 41\n")
+    assert not Path("model").exists()
+
+
+def test_levels_may_be_numbers_that_no_row_has(capsys: Any) -> None:
+    table = X.assign(rating=np.digitize(X["debt"], [10, 20, 30]) + 2**60)
+    levels = [2**60 + at for at in range(5)]
+    absent = table[table["rating"] != levels[2]]
+    written = f"--levels={','.join(map(str, levels))}"
+    assert fit(absent, "--target=rating", written, capsys=capsys)[0] == 0
+    assert pyro_gcm.load("model").classes_.tolist() == levels
+    again = ("--target=rating", "--overwrite")
+    for wrong in ("x", "nan"):
+        code, said = fit(table, *again, f"--levels=1,{wrong}", capsys=capsys)
+        assert (code, f"--levels must be values of 'rating', got '{wrong}'" in said) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "positive"), [(["no", "yes"], "no"), ([1, 2], "1"), ([False, True], "false")]
+)
+def test_a_positive_class_of_the_command_line_is_that_of_python(
+    values: list[Any], positive: str, capsys: Any
+) -> None:
+    table = X.assign(late=np.array(values)[LATE * 1])
+    code, said = fit(table, "--target=late", f"--positive={positive}", capsys=capsys)
+    assert code == 0, said
+    main(["predict", "model", "data.csv", "--quiet", "--out=found.parquet"])
+    model, found = pyro_gcm.load("model"), pd.read_parquet("found.parquet")
+    assert model.positive == values[0]
+    assert (
+        found["class"].tolist() == model.predict(X).tolist() == model.scorer()(X)["class"].tolist()
+    )
+    assert (found["probability"] == model.predict_proba(X)[:, 0]).all()
+    assert main(["report", "model", "data.csv", "--quiet", "--pairs=9", "--out=r.html"]) == 0
+    assert f"“late” is “{values[0]}”" in Path("r.html").read_text(encoding="utf-8")
+
+
+def test_the_codes_of_events_are_kept_with_the_model(capsys: Any) -> None:
+    table = X.assign(time=TIME, event=CAME + 1)
+    code, said = fit(table, "--target=time", "--event=event", capsys=capsys)
+    assert (code, "2 is read as an event that came" in said) == (0, True)
+    assert pyro_gcm.load("model").event_codes_ == (1, 2)
+    table.assign(event=CAME * 1).to_csv("other.csv", index=False)
+    assert main(["report", "model", "other.csv", "--quiet", "--out=r.html"]) == 2
+    assert "--event 'event' must have 2 (the event came) and 1 (it" in capsys.readouterr().err
+
+
+def test_labels_that_the_command_line_alone_knew_are_read_in_old_folders(capsys: Any) -> None:
+    model = GCMClassifier(monotonic_cst={"debt": -1}, **SMALL).fit(X, WORDS == "no")
+    notes = {"target": "late", "labels": ["yes", "no"]}
+    pyro_gcm.save(model, "model", metrics={"table": notes})
+    X.assign(late=WORDS).to_csv("data.csv", index=False)
+    main(["predict", "model", "data.csv", "--quiet", "--out=found.parquet"])
+    found = pd.read_parquet("found.parquet")
+    assert (found["class"] == np.where(model.predict(X), "no", "yes")).all()
+    assert main(["report", "model", "data.csv", "--quiet", "--pairs=9", "--out=r.html"]) == 0
+    assert "“late” is “no”" in Path("r.html").read_text(encoding="utf-8")
+    assert main(["info", "model"]) == 0
+    assert "labels: ['yes', 'no']\npositive: no\n" in capsys.readouterr().out

@@ -61,8 +61,14 @@ def in_training(model: Any) -> Iterator[None]:
     """For the time that a model is trained, which begins when no prediction of it is under way.
 
     :raises RuntimeError: if it is being trained already, by another thread or around a callback.
+    :raises ValueError: if its tensors were made in the inference mode of torch.
     """
     parts = {id(part) for part in model.modules()}
+    if any(tensor.is_inference() for tensor in (*model.parameters(), *model.buffers())):
+        raise ValueError(
+            f"model, a {type(model).__name__}, has tensors that were made in torch.inference_mode, "
+            "which torch cannot train: make the model outside of it"
+        )
     with shielded():
         with _changed:
             if any(not parts.isdisjoint(others) for others in _trained.values()):

@@ -16,19 +16,34 @@ LARGEST = 2.0**1000
 ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 
 
-class WrongRow(ValueError):
-    """A value that is refused, and its row.
+class WrongCell(ValueError):
+    """A value that is refused, and where it is.
 
     :param message: what is wrong, in words that "in row 3" can follow.
     :param row: counted from 0, as Python does; rows of a file are counted from 1.
+    :param column: of a matrix.
+    :param name: of the column, if it has one.
+    :param told: the message where this value alone is told of.
     """
 
-    def __init__(self, message: str, row: int) -> None:
+    def __init__(
+        self,
+        message: str,
+        row: int,
+        column: int | None = None,
+        name: str | None = None,
+        told: str = "",
+    ) -> None:
         super().__init__(message, row)
-        self.message, self.row = message, row
+        self.message, self.row, self.column, self.name = message, row, column, name
+        self.told = told or message
 
     def __str__(self) -> str:
-        return f"{self.message} in row {self.row}"
+        return f"{self.message} in {place(self.row, self.name or self.column)}"
+
+    def of_file(self) -> WrongCell:
+        """The same, with its row counted from 1."""
+        return WrongCell(self.message, self.row + 1, self.column, self.name)
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -41,6 +56,8 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
     """
     if isinstance(value, Tensor):
         tensor = value.detach()
+        if tensor.is_inference() and not torch.is_inference_mode_enabled():
+            tensor = tensor.clone()  # with which training can go on
     else:
         try:
             tensor = torch.as_tensor(_as_array(value))
@@ -85,7 +102,7 @@ def matrix(
         raise ValueError(
             f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
         )
-    _check_rows_and_finite(name, tensor, missing)
+    _check_rows_and_finite(name, tensor, missing, column_names(value))
     return tensor
 
 
@@ -104,20 +121,22 @@ def check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
         raise ValueError(f"{name} must have the columns of fit, {list(known)}, got {given}")
 
 
-def no_empty_column(name: str, tensor: Tensor) -> None:
+def no_empty_column(name: str, tensor: Tensor, names: Sequence[str] | None = None) -> None:
     """Check that every column of a matrix [rows, columns] has a value that is not missing (NaN)."""
     empty = torch.ones(tensor.shape[1], dtype=torch.bool, device=tensor.device)
     for rows in row_blocks(tensor):
         empty &= rows.isnan().all(0)
         if not empty.any():
             return
-    refuse_empty(name, empty)
+    refuse_empty(name, empty, names)
 
 
-def refuse_empty(name: str, empty: Tensor) -> None:
+def refuse_empty(name: str, empty: Tensor, names: Sequence[str] | None = None) -> None:
     """Raise ValueError for the first column of a matrix that is marked as empty, if one is."""
     if empty.any():
-        raise ValueError(f"{name} has no value in column {int(empty.nonzero()[0])}, only NaN")
+        first = int(empty.nonzero()[0])
+        column = names[first] if names else first
+        raise ValueError(f"{name} has no value in column {column!r}, only NaN")
 
 
 def vector(
@@ -250,7 +269,9 @@ def shown(value: Any) -> str:
     return text if 0 < len(text) <= 80 and "\n" not in text else kind(value)
 
 
-def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> None:
+def _check_rows_and_finite(
+    name: str, tensor: Tensor, missing: bool = False, names: Sequence[str] | None = None
+) -> None:
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
@@ -266,15 +287,18 @@ def _check_rows_and_finite(name: str, tensor: Tensor, missing: bool = False) -> 
             count += int(bad.sum())
         seen += len(rows)
     if first is not None:
-        where = f"row {first[0]}" + (f", column {first[1]}" if len(first) > 1 else "")
+        told, found = f"{name} must be finite, got", f"{count} NaN or infinite entries, the first"
         if math.isfinite(value):
-            raise ValueError(
-                f"{name} must have numbers of at most {LARGEST:.0e} in size, got {value:g} in "
-                f"{where}: use another unit"
-            )
-        raise ValueError(
-            f"{name} must be finite, got {count} NaN or infinite entries, the first in {where}"
-        )
+            limit = f"{LARGEST:.0e} in size (use another unit)"
+            told, found = f"{name} must have numbers of at most {limit}, got", f"{value:g}"
+        row, column = (*first, None)[:2]
+        of_column = names[column] if names and column is not None else None
+        raise WrongCell(f"{told} {found}", row, column, of_column, f"{told} {value:g}")
+
+
+def place(row: int, column: str | int | None) -> str:
+    """Where a value is, in words."""
+    return f"row {row}" if column is None else f"row {row}, column {column!r}"
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any]:

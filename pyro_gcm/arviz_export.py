@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def to_arviz(
     coords: dict[str, Any] = {
         "covariate": _names("x_names", x_names, x, model.x_dim, "x"),
         "revenue": _names("r_names", r_names, r, model.r_dim, "r"),
-        "datum": x.index if isinstance(x, pd.DataFrame) and x.index.nlevels == 1 else None,
+        "datum": _labels(x.index) if isinstance(x, pd.DataFrame) else None,
     }
     units = "data" if model.costs_have_units else "standard"
     options: Any = {
@@ -157,7 +158,20 @@ def _names(
         return [f"{letter}[{i}]" for i in range(count)]
     if len(names) != count:
         raise ValueError(f"{argument} must have {count} names, got {len(names)}")
-    return list(names)
+    return [str(name) for name in names]
+
+
+def _labels(index: pd.Index[Any]) -> Any:
+    """What a file can hold of an index: numbers, dates that are nanoseconds, or else text."""
+    if index.nlevels > 1:
+        return None
+    values = np.asarray(index)
+    with suppress(pd.errors.OutOfBoundsDatetime):
+        if values.dtype.kind in "biuf":
+            return values
+        if values.dtype.kind == "M":
+            return pd.DatetimeIndex(values).as_unit("ns").to_numpy()
+    return [str(value) for value in index]
 
 
 def _dataset(values: Mapping[str, Tensor], leading: tuple[str, ...], coords: dict[str, Any]) -> Any:

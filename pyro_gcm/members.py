@@ -95,6 +95,7 @@ def build_members(
 
 
 @one_thread()
+@torch.inference_mode(False)  # with gradients, whatever the caller has switched off
 def fit_members(
     x: ArrayLike,
     r: ArrayLike,

@@ -13,9 +13,10 @@ import pandas as pd
 
 from pyro_gcm.audit.adapters import ADAPTERS
 from pyro_gcm.audit.from_files import audit_named, record_of
-from pyro_gcm.files.writing import one_line, write_figure, write_file
+from pyro_gcm.files.writing import any_text, one_line, write_figure, write_file
 
 
+@any_text()
 def main(argv: Sequence[str] | None = None) -> int:
     """Audit a predictor on the rows of a CSV file and print a summary.
 

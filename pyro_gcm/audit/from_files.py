@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyro_gcm._lists import parts_of
 from pyro_gcm.audit.adapters import adapter_of
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
@@ -37,7 +38,7 @@ def audit_named(
     """
     from pandas.api.types import is_numeric_dtype
 
-    names = _names(r)
+    names = parts_of(r, [*frame.columns, *(f"-{name}" for name in frame.columns)])
     if not names:
         raise ValueError(f"--r must name at least one column, got {r!r}")
     r_names = [name if name in frame else name.removeprefix("-") for name in names]
@@ -45,7 +46,8 @@ def audit_named(
     predictor = _load(source)
     adapter = adapter_of(predictor) if adapter == "auto" else adapter
     features = [str(name) for name in getattr(predictor, "feature_names_in_", frame.columns)]
-    x_names = [n for n in features if n not in r_names] if x is None else _names(x)
+    x_names = [n for n in features if n not in r_names]
+    x_names = x_names if x is None else parts_of(x, [*frame.columns])
     used = (*r_names, *x_names)
     if missing := [name for name in used if name not in frame]:
         raise ValueError(f"{data} has no columns {missing}, it has {list(frame.columns)}")
@@ -70,10 +72,6 @@ def audit_named(
         columns=columns,
         **options,
     )
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _load(source: str) -> Any:

@@ -23,6 +23,7 @@ from pyro_gcm.training import (
 
 
 @one_thread()
+@torch.inference_mode(False)  # with gradients, whatever the caller has switched off
 def fit(
     model: Baseline,
     x: ArrayLike,

@@ -35,6 +35,7 @@ _TOGETHER = 50
 
 
 @one_thread()
+@torch.inference_mode(False)  # with gradients, whatever the caller has switched off
 def fit_many(
     models: Sequence[Baseline],
     x: Sequence[ArrayLike],

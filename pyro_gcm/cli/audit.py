@@ -152,7 +152,7 @@ def _of_predictor(
         raise WrongUse(f"--r must name the columns in which {source} should increase, as in --r a")
     if adapter is not None and adapter not in ADAPTERS:
         raise WrongUse(f"--adapter must be one of {listed(ADAPTERS)}, got {adapter!r}")
-    frame = read_table(data)
+    frame = read_table(data).frame
     with blamed("MODEL"):
         try:
             return audit_named(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from pyro_gcm._lists import parts_of
 from pyro_gcm.cli.errors import WrongUse, instead
 
 if TYPE_CHECKING:
@@ -24,13 +26,21 @@ def column_of(option: str, name: str, known: Sequence[str], where: str) -> str:
     return name
 
 
+def check_once(where: str, names: Iterable[str]) -> None:
+    """Refuse names that are there twice.
+
+    :param where: what has these columns.
+    """
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise WrongUse(f"{where} has more than one column {min(twice)!r}")
+
+
 def columns_of(option: str, text: str | None, known: Sequence[str], where: str) -> list[str]:
-    """The columns that a list with commas names; a column whose name has a comma stands alone."""
+    """The columns that a list names."""
     if text is None:
         return []
-    if text in known:
-        return [text]
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = parts_of(text, known)
     if not names:
         raise WrongUse(f"{option} must name columns, such as a,b, got {text!r}")
     return [column_of(option, name, known, where) for name in names]
@@ -85,14 +95,19 @@ def check_finite(frame: pd.DataFrame, where: str) -> None:
                 )
 
 
-def as_it_came(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Text as numbers, where these are written just as it is: "17" but not "017"."""
+def letters_in_order(values: pd.Series[Any], written: pd.Series[Any]) -> list[str]:
+    """The different fields of a column of numbers or booleans, in the order of their values.
+
+    :param written: the fields, as text where they are not written as Python writes the values.
+    :returns: none if they are, and where two fields have the same value.
+    """
     import pandas as pd
 
-    if not type_of(column).startswith("text"):
-        return column
-    numbers = pd.to_numeric(column, errors="coerce")
-    return numbers if (numbers.astype(str) == column).all() else column
+    if type_of(values).startswith("text") or not type_of(written).startswith("text"):
+        return []
+    pairs = pd.DataFrame({"value": values, "field": written}).dropna().drop_duplicates()
+    pairs = pairs.sort_values("value")
+    return [] if pairs["value"].duplicated().any() else pairs["field"].tolist()
 
 
 def text_columns(encodings: Sequence[Any], names: Sequence[str]) -> list[str]:

@@ -40,7 +40,7 @@ def blamed(on: str = "") -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
-        from pyro_gcm._validation import WrongRow
+        from pyro_gcm._validation import WrongCell
 
-        of_file = WrongRow(error.message, error.row + 1) if isinstance(error, WrongRow) else error
+        of_file = error.of_file() if isinstance(error, WrongCell) else error
         raise WrongUse(f"{on}: {one_line(of_file)}" if on else one_line(of_file)) from error

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm.cli.columns import check_finite, column_of, columns_of
+from pyro_gcm._lists import list_of, possible_parts
+from pyro_gcm.cli.columns import check_finite, column_of, columns_of, letters_in_order
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.numbers import real, share, whole
 from pyro_gcm.cli.options import Data, Json, Quiet
@@ -38,6 +39,19 @@ def fit(
             metavar="COLUMNS",
             help="Columns of a CSV file that are categories, such as codes written in digits.",
         ),
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Fields that are missing values, beside empty ones, such as ?,-."
+        ),
+    ] = None,
+    decimal: Annotated[
+        str, typer.Option(metavar="MARK", help="Mark of the fraction in a CSV file: . or a comma.")
+    ] = ".",
+    thousands: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", help="Mark of the thousands in a CSV file, such as a comma."),
     ] = None,
     kind: Annotated[
         str | None,
@@ -129,11 +143,14 @@ def fit(
     """Fit a model to a table and save it.
 
     The types of the columns are read from the table and shown, with the role of each. Text becomes
-    categories, and values may be missing. Nothing is written before the model is fitted.
+    categories, and values may be missing. Nothing is left behind before the model is fitted. In a
+    list of columns or values, quotes keep blanks and commas: --increasing 'a,"b, c"'.
 
     Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
     """
     from pyro_gcm.cli import fitting
+    from pyro_gcm.cli.forms import doubt_of
+    from pyro_gcm.cli.reading import Reading
     from pyro_gcm.cli.roles import roles_of
     from pyro_gcm.cli.tables import read_table
     from pyro_gcm.cli.target import target_of
@@ -144,13 +161,37 @@ def fit(
     if kind is not None and kind not in KINDS:
         raise WrongUse(f"--kind must be one of {listed([*KINDS])}, got {kind!r}")
     fitting.check_folder(out, overwrite)
-    if text is not None and data.suffix.lower() != ".csv":
-        raise WrongUse(f"--text is for CSV files, whose columns have no types, got {data}")
-    frame = read_table(data, [] if text is None else [text, *map(str.strip, text.split(","))])
-    columns_of("--text", text, [*frame.columns], str(data))
+    reading = Reading.of_options(missing, decimal, thousands)
+    is_csv = data.suffix.lower() == ".csv"
+    of_csv = {"--text": text, "--decimal": reading.decimal != ".", "--thousands": thousands}
+    for option, given in of_csv.items():
+        if given and not is_csv:
+            raise WrongUse(f"{option} is for CSV files, whose columns have no types, got {data}")
+    table = read_table(data, reading, possible_parts(text), [target])
+    frame = table.frame
+    for sentence in table.said:
+        warnings.warn(f"{data}: {sentence}", stacklevel=1)
     column_of("--target", target, [*frame.columns], str(data))
-    given = {"increasing": increasing, "decreasing": decreasing, "ignore": ignore}
-    roles = roles_of(frame, str(data), target=target, event=event, **given)
+    roles = roles_of(
+        frame,
+        str(data),
+        reading if is_csv else None,
+        columns_of("--text", text, [*frame.columns], str(data)),
+        target=target,
+        event=event,
+        increasing=increasing,
+        decreasing=decreasing,
+        ignore=ignore,
+    )
+    labels = []  # with the letters of the file, in the order of their values
+    if event is None and kind in (None, "classifier", "ordinal"):
+        labels = letters_in_order(frame[target], table.written[target])
+    if labels and (kind or levels or len(labels) == 2):
+        frame[target] = table.written[target].where(frame[target].notna())
+        if kind == "ordinal":
+            levels = levels or list_of(labels)
+        elif levels is None:
+            positive = positive or labels[-1]
     about = {"kind": kind, "event": event, "levels": levels, "positive": positive}
     found = target_of(frame, target, **about)
     check_finite(frame[roles.inputs], str(data))
@@ -160,10 +201,13 @@ def fit(
     columns = roles.described(frame)
     output = Output(as_json, quiet)
     output.table(
-        f"{data}: {len(frame)} rows, {found.kind}",
+        f"{data}: {len(frame)} rows, {found.kind}" + (f", {reading}" if reading.options else ""),
         ["column", "type", "role", "missing"],
         [[*map(str, column.values())] for column in columns],
     )
+    for name in roles.inputs:
+        if is_csv and (sentence := doubt_of(frame[name])):
+            output.note(f"column {name!r} {sentence}")
     if not roles.directions:
         warnings.warn("no column has a direction, see --increasing", stacklevel=1)
     for name in roles.directions:
@@ -185,23 +229,25 @@ def fit(
     X = frame[roles.inputs]
     with blamed(f"DATA {data}"):
         estimator.fit(X.iloc[train], found.y[train])
-    from pyro_gcm.estimators.scores import scores
-
-    reached = scores(estimator, X.iloc[test], found.y[test]) if len(test) else {}
     estimator.set_params(verbose=False)
     notes: dict[str, Any] = {
         "target": target,
         "columns": columns,
         "rows": len(train),
         "test_rows": len(test),
-        "scores": reached,
+        "scores": {},
     }
+    if reading.options:
+        notes["reading"] = reading.options
     if found.kind == "survival":
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
     fitting.save_model(estimator, out, notes, overwrite)
-    if reached:
-        rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
-        output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+    if len(test):
+        notes["scores"] = reached = fitting.scores_of(estimator, X.iloc[test], found.y[test])
+        if reached:
+            rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
+            output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
+        fitting.save_model(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
     made: dict[str, Any] = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
     if hasattr(estimator, "classes_"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,24 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm.cli.errors import WrongUse, blamed
+from pyro_gcm.cli.output import plain
 from pyro_gcm.cli.saved import NOTES
-from pyro_gcm.cli.tables import check_writable
 from pyro_gcm.cli.target import Target
 from pyro_gcm.estimators.kinds import KINDS
+from pyro_gcm.files.writing import one_line
 
 
 def check_folder(out: Path, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, or has what must not be lost."""
-    from pyro_gcm.files.folder import check_replaceable
+    from pyro_gcm.files.folder import check_place, check_replaceable
 
-    check_writable("--out", out)
-    try:
-        check_replaceable(Path(os.path.realpath(out)), overwrite)
-    except FileExistsError as error:
-        told = str(error).replace("pass overwrite=True", "pass --overwrite")
-        raise WrongUse(f"--out: {told}") from error
+    with blamed("--out"):
+        try:
+            check_replaceable(Path(os.path.realpath(out)), overwrite)
+        except FileExistsError as error:
+            told = str(error).replace("pass overwrite=True", "pass --overwrite")
+            raise FileExistsError(told) from error
+        check_place(out)
 
 
 def check_device(device: str) -> None:
@@ -92,4 +95,19 @@ def save_model(estimator: Any, out: Path, notes: Mapping[str, Any], overwrite: b
     import pyro_gcm
 
     with blamed("--out"):
-        pyro_gcm.save(estimator, out, metrics={NOTES: notes}, overwrite=overwrite)
+        pyro_gcm.save(estimator, out, metrics={NOTES: plain(notes)}, overwrite=overwrite)
+
+
+def scores_of(estimator: Any, X: Any, y: Any) -> dict[str, float]:
+    """Scores of rows that were held out, with a warning of those that there cannot be."""
+    from pyro_gcm.estimators.scores import scores
+
+    try:
+        found = scores(estimator, X, y)
+    except Exception as error:  # the model is there, whatever is wrong with these rows
+        warnings.warn(f"no score of the rows held out: {one_line(error)}", stacklevel=1)
+        return {}
+    for name, value in found.items():
+        if not math.isfinite(value):
+            warnings.warn(f"{name} of the rows held out is {value}", stacklevel=1)
+    return found

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Output:
             made.add_row(f"and {len(shown) - _ROWS:,} more")
         width = None if stream.isatty() else _WIDTH
         with _unbroken():
-            console = Console(file=stream, width=width, markup=False, highlight=False)
+            console = Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
             console.print(title, style="bold")
             console.print(made)
 
@@ -84,21 +85,32 @@ class Output:
         elif self.as_json:
             self.document({**document, "values": frame.to_dict("records")})
         else:
-            written(frame.to_csv(index=False).removesuffix("\n"))
+            text = frame.to_csv(index=False).removesuffix("\n")
+            encoding = sys.stdout.encoding or "utf-8"
+            try:
+                text.encode(encoding)
+            except UnicodeEncodeError:
+                warnings.warn(
+                    f"stdout has the encoding {encoding}, and characters that it lacks are written "
+                    "as escapes: --out writes a file in UTF-8",
+                    stacklevel=1,
+                )
+            written(text)
 
 
 def json_text(value: Any) -> str:
     """Strict JSON: a missing number is null, and an infinite one the text "inf" or "-inf"."""
-    return json.dumps(_plain(value), indent=2, allow_nan=False)
+    return json.dumps(plain(value), indent=2, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as strict JSON holds it."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "tolist"):  # numbers and arrays of numpy
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -43,11 +43,12 @@ def plot(
     check_figure("--out", out)
     check_output("--out", out, [data])
     saved = open_model(model).answering()
-    code = saved.estimator.encoding_.columns[saved.names.index(saved.constrained(column))]
+    at = saved.names.index(saved.constrained(column))
+    code = saved.estimator.encoding_.columns[at]
     grid = None if values is None else values_of(values, code)
     X, _ = saved.rows(data)
     with blamed("DATA"):
-        curve = saved.estimator.response_curve(X, column, grid, level=level)
+        curve = saved.estimator.response_curve(X, at, grid, level=level)
 
     from matplotlib.figure import Figure
 

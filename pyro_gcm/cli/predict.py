@@ -49,6 +49,8 @@ def predict(
     saved = open_model(model)
     asked = of.check_quantiles(saved, asked)
     X, kept = saved.rows(data, keep)
-    columns = of.in_blocks(saved, X, asked, level if bands else None, not quiet)
+    ends = level if bands else None
+    of.check_result(kept, of.in_blocks(saved, X.iloc[:1], asked, ends, progress=False))
+    columns = of.in_blocks(saved, X, asked, ends, not quiet)
     table = of.beside(kept, columns)
     Output(as_json, quiet).frame(table, out, command="predict", kind=saved.kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,15 +74,20 @@ def bands(model: SavedModel, X: pd.DataFrame, level: float) -> dict[str, npt.NDA
     return {"lower": found.lower, "upper": found.upper}
 
 
-def beside(kept: pd.DataFrame, columns: dict[str, Any], option: str = "--keep") -> pd.DataFrame:
-    """A table of the copied columns and then the new ones.
+def check_result(kept: pd.DataFrame, names: Collection[str], column: str | None = None) -> None:
+    """Refuse, before any work is done, columns that have the name of one of the result.
 
-    :raises WrongUse: for a copied column that has the name of a new one.
+    :param kept: columns that are copied.
+    :param names: of the result.
+    :param column: one of the model, which is in the result too.
     """
+    for option, name in [*(("--keep", name) for name in kept), ("--column", column)]:
+        if name in names or (option == "--keep" and name == column):
+            raise WrongUse(f"{option} {name!r} has the name of a column of the result: rename it")
+
+
+def beside(kept: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
+    """A table of the copied columns and then the new ones."""
     import pandas as pd
 
-    same = [name for name in columns if name in kept]
-    if same:
-        raise WrongUse(f"{option} {same[0]!r} has the name of a column of the result: rename it")
-    made = pd.DataFrame(columns)
-    return pd.concat([kept.reset_index(drop=True), made], axis=1)
+    return pd.concat([kept.reset_index(drop=True), pd.DataFrame(columns)], axis=1)

@@ -22,7 +22,7 @@ from pyro_gcm.cli.predict import predict
 from pyro_gcm.cli.report import report
 from pyro_gcm.cli.required import required
 from pyro_gcm.cli.surface import surface
-from pyro_gcm.files.writing import one_line
+from pyro_gcm.files.writing import any_text, one_line
 
 PROGRAM = "pyro-gcm"
 EXIT_CODES = (
@@ -61,6 +61,7 @@ for _command in _COMMANDS:
     app.command(epilog=EXIT_CODES)(_command)
 
 
+@any_text()
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 

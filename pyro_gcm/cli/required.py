@@ -44,7 +44,7 @@ def required(
     Example: pyro-gcm required model/ data.csv --column debt --probability 0.2 --below
     """
     from pyro_gcm.cli.errors import blamed
-    from pyro_gcm.cli.predictions import beside
+    from pyro_gcm.cli.predictions import beside, check_result
     from pyro_gcm.cli.saved import open_model
     from pyro_gcm.cli.tables import check_output, check_table_name
 
@@ -57,6 +57,7 @@ def required(
     if saved.estimator.predicts_probability:
         share("--probability", probability)
     X, kept = saved.rows(data, keep)
+    check_result(kept, ("required", "lower", "upper", "beyond"))
     with blamed("DATA"):
         found = saved.estimator.required(X, column, probability, below=below, level=level)
     columns = {str(name): found[name].to_numpy() for name in found}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyro_gcm._lists import possible_parts
 from pyro_gcm.cli.columns import (
-    as_it_came,
     check_finite,
     column_of,
     columns_of,
@@ -16,7 +16,8 @@ from pyro_gcm.cli.columns import (
     type_of,
 )
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.tables import read_table
+from pyro_gcm.cli.reading import Reading
+from pyro_gcm.cli.tables import Table, read_table
 from pyro_gcm.estimators.kinds import KINDS, kind_of_class
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ class SavedModel:
             )
         return self
 
+    @property
+    def reading(self) -> Reading:
+        """How `fit` read the fields of its file."""
+        noted = self.notes.get("reading", {})
+        return Reading(**{**noted, "missing": tuple(noted.get("missing", ()))})
+
     def table(self, data: Path, text: Collection[str] = ()) -> pd.DataFrame:
         """The table in a file, with the columns that the model reads, as they were in fit.
 
@@ -95,25 +102,28 @@ class SavedModel:
         :raises WrongUse: for a file that cannot be read, and a column that is missing or of another
             type than in fit.
         """
+        return self._read(data, text).frame
+
+    def _read(self, data: Path, text: Collection[str] = (), written: Collection[str] = ()) -> Table:
         of_model = text_columns(self.estimator.encoding_.columns, self.names)
-        frame = read_table(data, [*of_model, *text])
+        table = read_table(data, self.reading, [*of_model, *text], written)
+        frame = table.frame
         for name in self.names:
             column_of("DATA", name, list(frame.columns), str(data))
         for name, code in zip(self.names, self.estimator.encoding_.columns, strict=True):
             if code.kind == "number":
                 _check_numbers(frame[name], data)
         check_finite(frame[self.names], str(data))
-        return frame
+        return table
 
     def rows(self, data: Path, keep: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The columns that the model reads of a table, and those to be copied from it.
+        """The columns that the model reads of a table, and those to be copied, as they are written.
 
         :raises WrongUse: as `table`, and for columns that are not there.
         """
-        copied = [] if keep is None else [*{keep, *map(str.strip, keep.split(","))} - {*self.names}]
-        frame = self.table(data, copied)
-        kept = frame[columns_of("--keep", keep, list(frame.columns), str(data))]
-        return frame[self.names], kept.apply(as_it_came)
+        table = self._read(data, written=possible_parts(keep))
+        kept = columns_of("--keep", keep, list(table.frame.columns), str(data))
+        return table.frame[self.names], table.written[[*dict.fromkeys(kept)]]
 
 
 def _check_numbers(series: pd.Series[Any], data: Path) -> None:

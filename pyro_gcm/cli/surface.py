@@ -48,6 +48,7 @@ def surface(
     Example: pyro-gcm surface model/ data.csv --column debt --values 0:100:11 --out surface.parquet
     """
     from pyro_gcm.cli.errors import WrongUse, blamed
+    from pyro_gcm.cli.predictions import check_result
     from pyro_gcm.cli.saved import open_model
     from pyro_gcm.cli.tables import check_output, check_table_name
     from pyro_gcm.cli.values import values_of
@@ -66,6 +67,8 @@ def surface(
     if mean:
         saved.answering()
     X, kept = saved.rows(data, keep)
+    own = ["prediction"] if mean else ["row", "prediction"]
+    check_result(kept, [*own, "lower", "upper"] if mean or bands else own, column)
     if mean:
         with blamed("DATA"):
             table = saved.estimator.response_curve(X, column, grid, level=level)

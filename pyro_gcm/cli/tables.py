@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
-import warnings
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyro_gcm.cli.arrow_files import read_arrow
+from pyro_gcm.cli.csv_files import read_csv
 from pyro_gcm.cli.errors import WrongUse, blamed, instead
+from pyro_gcm.cli.reading import Reading
 from pyro_gcm.files.writing import write_file
 
 if TYPE_CHECKING:
@@ -55,10 +56,32 @@ def check_writable(option: str, path: Path) -> None:
         raise WrongUse(f"{option} {path}: the folder {place} cannot be written to")
 
 
-def read_table(path: Path, text: Collection[str] = (), option: str = "DATA") -> pd.DataFrame:
-    """The table in a file, with its columns by name.
+@dataclass(frozen=True)
+class Table:
+    """A table that was read.
 
+    :param frame: its columns by name, with their types.
+    :param written: those that were asked for with the letters of the file.
+    :param said: what was left out, in sentences that go on from the name of the file.
+    """
+
+    frame: pd.DataFrame
+    written: pd.DataFrame
+    said: Sequence[str]
+
+
+def read_table(
+    path: Path,
+    reading: Reading | None = None,
+    text: Collection[str] = (),
+    written: Collection[str] = (),
+    option: str = "DATA",
+) -> Table:
+    """The table in a file.
+
+    :param reading: how its fields are read.
     :param text: columns of a CSV file that are text even where all their values are digits.
+    :param written: columns that are also wanted with the letters of the file.
     :raises WrongUse: for a file that is not there or no such table, and for names that are there
         twice.
     """
@@ -69,74 +92,16 @@ def read_table(path: Path, text: Collection[str] = (), option: str = "DATA") -> 
         near = [f.name for f in path.parent.glob("*") if f.suffix.lower() in ENDINGS]
         hint = instead(path.name, sorted(near)) if path.parent.is_dir() else ""
         raise WrongUse(f"{option} must be a file, and there is no {path}{hint}")
-    with blamed(f"{option} {path} cannot be read"):
-        frame = (
-            _read_csv(path, text, option) if path.suffix.lower() == ".csv" else _read_arrow(path)
-        )
-    frame.columns = [str(name) for name in frame.columns]
-    _check_names(path, frame.columns, option)
-    if not len(frame):
-        raise WrongUse(f"{option} {path} has no rows")
-    return frame
-
-
-def _check_names(path: Path, names: Iterable[str], option: str) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise WrongUse(f"{option} {path} has more than one column {min(twice)!r}")
-
-
-def _read_csv(path: Path, text: Collection[str], option: str) -> pd.DataFrame:
-    import pandas as pd
-
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), [])
-        if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
-            raise WrongUse(
-                f"{option} {path} must have columns separated by commas, got {header[0]!r}"
-            )
-        _check_names(path, header, option)  # pandas would rename the second one
-        types = {name: str for name in text if name in header}
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(
-                path, dtype=types, encoding="utf-8-sig", low_memory=False, index_col=False
-            )
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"it must be text in UTF-8, and its byte {error.start + 1} is not "
-            f"(0x{error.object[error.start]:02x})"
-        ) from error
-    except pd.errors.EmptyDataError:
-        raise ValueError("it is empty") from None
-    except pd.errors.ParserWarning:
-        raise ValueError(
-            f"its rows have more fields than the header, which names {len(header)} columns"
-        ) from None
-    except pd.errors.ParserError as error:
-        message = str(error).removeprefix("Error tokenizing data. C error: ")
-        raise ValueError(message) from error
-
-
-def _read_arrow(path: Path) -> pd.DataFrame:
-    import pyarrow as pa
-
-    if path.suffix.lower() == ".parquet":
-        import pyarrow.parquet as pq
-
-        table = pq.read_table(path)
-    else:
-        with pa.memory_map(str(path)) as source:
-            try:
-                table = pa.ipc.open_file(source).read_all()
-            except pa.ArrowInvalid:
-                source.seek(0)
-                table = pa.ipc.open_stream(source).read_all()
-    if len(set(table.column_names)) < table.num_columns:
-        raise ValueError(f"its columns have the same name twice: {table.column_names}")
-    frame: pd.DataFrame = table.to_pandas()
-    return frame.reset_index() if frame.index.name in table.column_names else frame
+    reading, source = reading or Reading(), f"{option} {path}"
+    with blamed(f"{source} cannot be read"):
+        if path.suffix.lower() == ".csv":
+            table = Table(*read_csv(path, source, reading, text, written))
+        else:
+            frame, said = read_arrow(path, source, reading)
+            table = Table(frame, frame[[name for name in frame if name in written]], said)
+    if not len(table.frame):
+        raise WrongUse(f"{source} has no rows")
+    return table
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:

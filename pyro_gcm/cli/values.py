@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyro_gcm._lists import parts_of
 from pyro_gcm.cli.errors import WrongUse, listed
 from pyro_gcm.cli.numbers import numbers
 
@@ -19,8 +20,8 @@ def values_of(text: str, code: Any) -> list[Any]:
     :raises WrongUse: for values that the column cannot have.
     """
     if code.kind != "number":
-        of_text = {str(level): level for level in code.levels}
-        names = [name.strip() for name in text.split(",")]
+        of_text = {str(level).removesuffix(".0"): level for level in code.levels}
+        names = parts_of(text, of_text)
         unknown = [name for name in names if name not in of_text]
         if unknown:
             raise WrongUse(f"--values must be among {listed([*of_text])}, got {unknown[0]!r}")

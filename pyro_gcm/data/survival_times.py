@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, WrongRow, as_tensor, same_rows
+from pyro_gcm._validation import ArrayLike, WrongCell, as_tensor, same_rows
 
 #: Width of an interval over its upper end from which on its ends stay apart on any scale of time.
 NARROWEST = 1e-12
@@ -136,7 +136,7 @@ def _true(name: str, value: Tensor) -> Tensor:
 def _refuse(values: Tensor, wrong: Tensor, rule: str) -> None:
     if wrong.any():
         row = int(wrong.nonzero()[0])
-        raise WrongRow(f"{rule}, got {values[row]:g}", row)
+        raise WrongCell(f"{rule}, got {values[row]:g}", row)
 
 
 def check_times(columns: Tensor) -> None:
@@ -159,6 +159,6 @@ def check_times(columns: Tensor) -> None:
     ):
         if wrong.any():
             row = int(wrong.nonzero()[0])
-            raise WrongRow(
+            raise WrongCell(
                 f"y must {rule}, got (lower, upper, entry) = {tuple(columns[row].tolist())}", row
             )

@@ -55,11 +55,12 @@ class MonotoneEstimator(BaseEstimator):
     training_: dict[str, float]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Every public method of a subclass runs on one thread of torch."""
+        """Every public method of a subclass runs on one thread, and `fit` with gradients."""
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                setattr(cls, name, one_thread()(method))
+                made = torch.inference_mode(False)(method) if name == "fit" else method
+                setattr(cls, name, one_thread()(made))
 
     def _recipe(
         self, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]

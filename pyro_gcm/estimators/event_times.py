@@ -9,7 +9,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from pyro_gcm._table import as_frame
-from pyro_gcm._validation import WrongRow, kind
+from pyro_gcm._validation import WrongCell, kind
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.targets import Values, target_column
 
@@ -64,7 +64,7 @@ def came_of(
     if wrong.any():
         wanted = "2 (the event came) and 1" if codes == _CODES[1] else "1 (the event came) and 0"
         row = int(wrong.argmax())
-        raise WrongRow(
+        raise WrongCell(
             f"{name} must have {wanted} (it did not), or true and false, got "
             f"{events[row].item()!r}",
             row,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._validation import WrongRow, kind, shown
+from pyro_gcm._validation import WrongCell, kind, shown
 from pyro_gcm._warn import warn_user
 from pyro_gcm.estimators.targets import target_column
 
@@ -47,7 +47,7 @@ def places_of(
     known = labels.tolist()
     for row, label in enumerate(known):
         if label not in place:
-            raise WrongRow(
+            raise WrongCell(
                 f"{name} must have labels among {among}, {classes.tolist()}, got {label!r}", row
             )
     return np.array([place[label] for label in known], dtype=np.intp)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
 from pyro_gcm._table import OF_TIME, of_times, unmasked
-from pyro_gcm._validation import WrongRow, as_tensor, kind
+from pyro_gcm._validation import WrongCell, as_tensor, kind
 
 Array = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
@@ -40,7 +40,7 @@ def target_column(name: str, value: Any, *, finite: bool = True) -> Values:
         _refuse_missing(name, np.isnan(values))
         if finite and np.isinf(values).any():
             row = int(np.isinf(values).argmax())
-            raise WrongRow(f"{name} must be finite, and is infinite", row)
+            raise WrongCell(f"{name} must be finite, and is infinite", row)
     return values
 
 
@@ -135,7 +135,7 @@ def _of_objects(name: str, values: npt.NDArray[np.object_]) -> Values:
 
 def _refuse_missing(name: str, missing: npt.NDArray[np.bool_]) -> None:
     if missing.any():
-        raise WrongRow(
+        raise WrongCell(
             f"{name} must have a value in every row, and {missing.sum()} of {len(missing)} are "
             "missing, the first",
             int(missing.argmax()),

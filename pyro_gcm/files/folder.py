@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,13 @@ from pyro_gcm.files import manifest, strict_json
 from pyro_gcm.files.writing import sync_folder, told_of, write_synced
 
 MANIFEST = "manifest.json"
+#: What file managers, notebooks, disks and a save that was killed leave in a folder.
+_LEFT_BY_OTHERS = re.compile(
+    r"\.DS_Store|\._.*|\.localized|Thumbs\.db|[Dd]esktop\.ini|\.directory|\.ipynb_checkpoints"
+    r"|@eaDir|lost\+found|\.Trash-\d+|\.nfs[0-9a-f]+|\.fuse_hidden.*|\..*\.(partial|old)"
+)
+#: Bytes that `check_place` writes.
+_ROOM = 1 << 20
 
 
 class DamagedFolder(ValueError):
@@ -27,7 +35,10 @@ def is_file_name(name: str) -> bool:
 
 
 def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: bool) -> Path:
-    """Write files and their manifest into a folder beside it, and rename that.
+    """Write files and their manifest into a new folder, and move that to its place.
+
+    Where there is a folder already, it stays, with its permissions, and its files are exchanged: it
+    may be a mount point, the working folder, or in a folder that cannot be written to.
 
     :param files: contents by name.
     :param overwrite: whether a folder that was saved before may be replaced.
@@ -35,32 +46,71 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     :raises FileExistsError: if there is something else, or something saved without `overwrite`.
     :raises OSError: if it cannot be written; the folder is then as it was.
     """
-    target = Path(os.path.realpath(folder))
-    check_replaceable(target, overwrite)
-    beside = f".{target.name}.{secrets.token_hex(4)}"
-    new, old = target.with_name(f"{beside}.partial"), target.with_name(f"{beside}.old")
     with told_of(folder):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = Path(os.path.realpath(folder))
+    check_replaceable(target, overwrite)
+    with told_of(folder):
+        home = target if target.exists() else target.parent
+        home.mkdir(parents=True, exist_ok=True)
+        new = home / _beside(target, "partial")
         new.mkdir()
         try:
             for name, content in {**files, MANIFEST: manifest.manifest_of(files)}.items():
-                write_synced(new / name, content)
+                write_synced(new / name, content, like=target / name)
             sync_folder(new)
-            if target.exists():
-                target.rename(old)
-            new.rename(target)
+            if home == target:
+                _exchange(target, new, [*files, MANIFEST])
+            else:
+                new.rename(target)
         except BaseException:
-            if old.exists() and not target.exists():
-                old.rename(target)
             shutil.rmtree(new, ignore_errors=True)
             raise
     with suppress(OSError):  # the folder is there
-        sync_folder(target.parent)
-    if old.exists():
-        for name in _saved_names(old):
-            (old / name).unlink(missing_ok=True)
-        old.rmdir()  # it stays if another file came into it
+        sync_folder(home)
     return target
+
+
+def check_place(folder: str | Path) -> None:
+    """Write where `write_folder` would, and delete that again.
+
+    :raises OSError: if nothing, or not enough for a small model, can be written there.
+    """
+    with told_of(folder):
+        target = home = Path(os.path.realpath(folder))
+        while not home.exists():
+            home = home.parent
+        new = home / _beside(target, "partial")
+        new.mkdir()
+        try:
+            write_synced(new / MANIFEST, bytes(_ROOM))
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+
+
+def _beside(target: Path, ending: str) -> str:
+    """A name that nothing has."""
+    return f".{target.name}.{secrets.token_hex(4)}.{ending}"
+
+
+def _exchange(target: Path, new: Path, names: Sequence[str]) -> None:
+    """Move files up from a folder inside; those that were saved before go away, or come back."""
+    old = target / _beside(target, "old")
+    old.mkdir()
+    try:
+        for name in _names(target) & _saved_names(target):
+            (target / name).rename(old / name)
+        for name in names:
+            (new / name).rename(target / name)
+    except BaseException:
+        for name in names:
+            if not (new / name).exists():
+                (target / name).unlink(missing_ok=True)
+        for name in os.listdir(old):
+            (old / name).rename(target / name)
+        old.rmdir()
+        raise
+    for done in (new, old):
+        shutil.rmtree(done, ignore_errors=True)
 
 
 def check_replaceable(target: Path, overwrite: bool) -> None:
@@ -72,17 +122,22 @@ def check_replaceable(target: Path, overwrite: bool) -> None:
         return
     if not target.is_dir():
         raise FileExistsError(f"folder must be a folder, but {target} is a file")
-    present = set(os.listdir(target))
+    present = _names(target)
     foreign = sorted(present - _saved_names(target))
     if foreign:
         raise FileExistsError(
-            f"folder {target} has files that save did not write, which would be lost: "
+            f"folder {target} has files that save did not write, beside which nothing is saved: "
             f"{', '.join(foreign[:5])}"
         )
     if present and not overwrite:
         raise FileExistsError(
             f"folder {target} exists and is not empty: pass overwrite=True to replace it"
         )
+
+
+def _names(folder: Path) -> set[str]:
+    """What is in a folder, but for what others leave there."""
+    return {name for name in os.listdir(folder) if not _LEFT_BY_OTHERS.fullmatch(name)}
 
 
 def _saved_names(folder: Path) -> set[str]:
@@ -105,7 +160,7 @@ def read_folder(folder: str | Path) -> dict[str, bytes]:
     if not root.is_dir():
         raise FileNotFoundError(f"folder {root} does not exist, or is no folder")
     listed = _listed(root)
-    for name in sorted(os.listdir(root)):
+    for name in sorted(_names(root)):
         if name not in listed and name != MANIFEST:
             raise DamagedFolder(f"{root}: {name} is not in the manifest: it was not saved there")
     for name, entry in listed.items():

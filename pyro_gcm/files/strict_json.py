@@ -31,7 +31,9 @@ def plain(value: Any, where: str) -> Any:
         return int(value)
     if isinstance(value, Real):
         if not math.isfinite(value):
-            raise ValueError(f"{where} must be finite, got {value}: put it into a tensor")
+            raise ValueError(
+                f"{where} must be finite, got {value}: pass None, or the text {str(value)!r}"
+            )
         return float(value)
     if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
         return bool(value)

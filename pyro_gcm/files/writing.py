@@ -6,6 +6,8 @@ import io
 import os
 import re
 import secrets
+import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,17 +17,22 @@ from typing import Any
 def write_file(path: str | Path, content: bytes) -> None:
     """Write a file beside `path` and rename it, so that there is the old content or the new one.
 
-    The folder is made if there is none. A link is followed.
+    The folder is made if there is none. A link is followed, and a file that is replaced leaves its
+    permissions and its owner to the new one. A device or a pipe is written to.
 
     :raises OSError: of the type that fits the cause, with a message that names the file; nothing is
         left beside it.
     """
     with told_of(path):
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            with open(path, "wb") as device:
+                device.write(content)
+            return
         target = Path(os.path.realpath(path))
         partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            write_synced(partial, content)
+            write_synced(partial, content, like=target)
             os.replace(partial, target)
         except BaseException:
             with suppress(OSError):
@@ -49,6 +56,21 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
+def any_text() -> Iterator[None]:
+    """Inside, what a console cannot show is printed as an escape, such as "\\u50b5"."""
+    streams = [s for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    before = [stream.errors for stream in streams]
+    try:
+        for stream in streams:
+            stream.reconfigure(errors="backslashreplace")
+        yield
+    finally:
+        for stream, errors in zip(streams, before, strict=True):
+            with suppress(OSError, ValueError):  # closed, or nobody reads it any more
+                stream.reconfigure(errors=errors)
+
+
+@contextmanager
 def told_of(path: str | Path) -> Iterator[None]:
     """Inside, an error of the system becomes one that says which file could not be written, why."""
     try:
@@ -60,12 +82,25 @@ def told_of(path: str | Path) -> Iterator[None]:
         raise OSError(*known) from error
 
 
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a new file, and wait until the disk has it."""
-    with open(path, "xb") as file:
+def write_synced(path: Path, content: bytes, like: Path | None = None) -> None:
+    """Write a new file, and wait until the disk has it.
+
+    :param like: a file whose permissions, owner and group it gets, as far as the user may give
+        them; there need be none.
+    """
+    before = os.stat(like) if like is not None and like.exists() else None
+    # Nobody else can read it before it has its permissions.
+    mode = 0o666 if before is None else 0o600
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+    if before is not None:
+        with suppress(OSError, AttributeError):  # of another user; Windows has no owners
+            os.chown(path, -1, before.st_gid)
+            os.chown(path, before.st_uid, -1)
+        with suppress(OSError):
+            os.chmod(path, stat.S_IMODE(before.st_mode))
 
 
 def sync_folder(folder: Path) -> None:

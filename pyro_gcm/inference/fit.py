@@ -25,6 +25,7 @@ from pyro_gcm.training import FitResult, TrainingOptions, described, workers_of
 
 
 @one_thread()
+@torch.inference_mode(False)  # with gradients, whatever the caller has switched off
 def fit(
     model: Fittable,
     x: ArrayLike | None = None,

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._validation import (
     ArrayLike,
+    WrongCell,
     checked_data,
     column_names,
     kind,
@@ -118,7 +119,7 @@ class DataInMemory(TrainingData):
         self.weighted = self.weights is not None
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         for name in ("x", "r"):
-            no_empty_column(name, self.columns[name])
+            no_empty_column(name, self.columns[name], self.names[name])
         observed = self.columns.get("c", self.columns["y"])
         if self.columns["y"].isnan().all() and observed.isnan().all():
             raise ValueError("y and c have no value at all, only NaN")
@@ -195,6 +196,7 @@ class StreamedData(TrainingData):
         super().__init__(model, missing, validation)
         self.memory = positive_int("memory", memory, minimum=1 << 20)
         self.source = open_source(data, *names)
+        self.columns = dict(zip(_ALL, names, strict=True))
         self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
         self.found: Survey | None = None
         self._with_missing: set[str] = set()
@@ -217,15 +219,25 @@ class StreamedData(TrainingData):
             progress=options.progress,
         )
         for name, moments in (("x", self.found.x), ("r", self.found.r)):
-            refuse_empty(name, moments.count == 0.0)
+            refuse_empty(name, moments.count == 0.0, self.names[name])
 
     def _check(self, block: Block, first: int) -> None:
         try:
             checked = self._checked(block["x"], block["r"], block["y"])
             self.model.response.check_latent(self.model, checked["y"])
+        except WrongCell as error:
+            raise ValueError(f"{error.told} in {self._place(first, error)}") from error
         except ValueError as error:
-            raise ValueError(f"{error}; rows are counted from row {first} of data") from error
+            where = self.source.place(first)
+            raise ValueError(f"{error}; rows are counted from {where}") from error
         self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
+
+    def _place(self, first: int, error: WrongCell) -> str:
+        names = self.columns[error.told[0]]
+        if names is None:  # of batches
+            return self.source.place(first + error.row, error.column)
+        column = names if isinstance(names, str) else names[error.column or 0]
+        return self.source.place(first + error.row, column)
 
     @property
     def window_rows(self) -> int:

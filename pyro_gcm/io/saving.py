@@ -36,13 +36,15 @@ def save(
     """Save a model or an estimator into a folder, without pickle.
 
     The folder has `weights.safetensors`, `card.json` (what it is, with the arguments it was made
-    with, versions, how it was trained) and `manifest.json` (size and SHA-256 of the others). It is
-    written beside and then renamed, so that there is the old folder or the new one, never half.
+    with, versions, how it was trained) and `manifest.json` (size and SHA-256 of the others). After
+    an error or an interrupt there is what was there before. A folder that is there stays, with its
+    permissions, and so do files in it that file managers and notebooks leave.
 
     :param factories: functions without arguments for the parts that come from outside of the
         library, by the argument's name, such as `{"cost_family": make}`, or `"guide.q_z"` for one
         inside another. `load` needs the same; the weights of what they return are saved.
-    :param metrics: what is known of its quality, kept in the card.
+    :param metrics: what is known of its quality, kept in the card, as JSON has it: None, or text,
+        in the place of a number that is not finite.
     :param overwrite: replace what was saved in the folder before.
     :returns: the folder.
     :raises TypeError: for parts from outside without a factory, by their argument's name.

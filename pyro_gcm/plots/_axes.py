@@ -1,8 +1,9 @@
-"""Helpers of all figures: axes, distinguishable colours and checks of data frames."""
+"""Helpers of all figures: axes, names, distinguishable colours and checks of data frames."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from numbers import Integral
 from typing import Any
 
@@ -21,6 +22,10 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 GREY = "0.45"
 #: Perceptually uniform and colour-blind safe.
 COLORMAP = "cividis"
+#: How text is drawn as it is, whatever the settings: two "$" in a name do not make a formula of it.
+AS_IT_IS: dict[str, Any] = {"parse_math": False, "usetex": False}
+#: Characters of a line of text, at most.
+_LINE = 56
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
@@ -30,6 +35,22 @@ def axes_or_new(ax: Axes | None) -> Axes:
     if not isinstance(ax, Axes):
         raise ValueError(f"ax must be one matplotlib Axes, got {type(ax).__name__}")
     return ax
+
+
+def as_it_is(ax: Axes) -> Axes:
+    """The axes, with texts that are drawn as they are, long ones in lines."""
+    legend = ax.get_legend()
+    for text in (ax.xaxis.label, ax.yaxis.label, *ax.texts, *(legend.texts if legend else ())):
+        text.update(AS_IT_IS)
+        lines = [textwrap.wrap(line, _LINE) or [""] for line in text.get_text().splitlines()]
+        if any(len(line) > 1 for line in lines):
+            text.set_text("\n".join(part for line in lines for part in line))
+    return ax
+
+
+def legend_name(name: str | None) -> str | None:
+    """A name as a legend shows it: matplotlib leaves out one that begins with "_" or is empty."""
+    return f" {name}" if name is not None and name[:1] in ("", "_") else name
 
 
 def next_color(ax: Axes) -> str:

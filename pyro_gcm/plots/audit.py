@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from pyro_gcm._options import checks, text
 from pyro_gcm.audit import MonotonicityAudit
-from pyro_gcm.plots._axes import GREY, PALETTE
+from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is
 
 _KINDS = (("rounding", "within rounding", GREY), ("violations", "violation", PALETTE[1]))
 
@@ -105,3 +105,4 @@ def _witness(ax: Axes, audit: MonotonicityAudit, outcome_name: str) -> None:
     confirmed = "confirmed" if w.confirmed else "not confirmed"
     ax.set_title(f"worst pair: row {w.row}, {confirmed}", fontsize="medium", loc="left")
     ax.legend(fontsize="small")
+    as_it_is(ax)

@@ -11,9 +11,11 @@ from pyro_gcm._options import checks, text
 from pyro_gcm._validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     GREY,
+    as_it_is,
     axes_or_new,
     columns,
     legend_above,
+    legend_name,
     next_color,
     numbers,
     two_errors,
@@ -62,7 +64,7 @@ def plot_reliability(
     color = next_color(ax)
     if not any(line.get_gid() == "calibrated" for line in ax.lines):
         ax.plot([0, 1], [0, 1], color=GREY, linestyle="--", gid="calibrated", label="calibrated")
-    ax.errorbar(predicted, observed, errors, color=color, capsize=3, label=label)
+    ax.errorbar(predicted, observed, errors, color=color, capsize=3, label=legend_name(label))
     area = _AREA * count / count.max()
     ax.scatter(predicted, observed, area, color=color, alpha=0.6, linewidths=0, zorder=3)
     ax.set_xlabel("predicted probability")
@@ -70,7 +72,7 @@ def plot_reliability(
     ax.set_xlim(-0.03, 1.03)
     ax.set_ylim(-0.03, 1.03)  # error bars may exceed this range
     ax.legend(loc="upper left")
-    return ax
+    return as_it_is(ax)
 
 
 @checks(label=text)
@@ -128,7 +130,7 @@ def plot_ranks(
     ax.set_xlabel(f"rank of {label or 'the true value'} among {num_draws} posterior draws")
     ax.set_ylabel("number of simulations")
     legend_above(ax, bottom=0.0)
-    return ax
+    return as_it_is(ax)
 
 
 def _even_bins(values: int) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 from pyro_gcm._options import a_model, checks, share, text, texts
 from pyro_gcm._validation import ArrayLike, shown
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.plots._axes import PALETTE, Array, axes_or_new, legend_above, numbers
+from pyro_gcm.plots._axes import PALETTE, Array, as_it_is, axes_or_new, legend_above, numbers
 from pyro_gcm.plots._cost_inputs import (
     cost_index,
     cost_label,
@@ -99,7 +99,7 @@ def plot_cost_density(
     legend_above(ax, bottom=0.0)
     ax.set_xlabel(label or cost_label(model, index))
     ax.set_ylabel("probability density (per unit)")
-    return ax
+    return as_it_is(ax)
 
 
 @checks(model=a_model, labels=texts)
@@ -183,7 +183,7 @@ def plot_cost_pairs(
     ax.set_xlabel(labels[0] if labels else cost_label(model, indices[0]))
     ax.set_ylabel(labels[1] if labels else cost_label(model, indices[1]))
     legend_above(ax)
-    return ax
+    return as_it_is(ax)
 
 
 def _points(marginal: Marginal, limit: float | None, count: int) -> Tensor:

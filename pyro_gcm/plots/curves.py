@@ -13,7 +13,15 @@ from torch import Tensor
 from pyro_gcm._options import a_model, checks, flag, share, text, texts
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, vector
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, is_index, legend_above
+from pyro_gcm.plots._axes import (
+    GREY,
+    PALETTE,
+    as_it_is,
+    axes_or_new,
+    is_index,
+    legend_above,
+    legend_name,
+)
 
 
 @checks(
@@ -90,7 +98,7 @@ def plot_response_curves(
         own = revenues[:, row if revenues.shape[1] > 1 else 0]
         one = x[row : row + 1]
         line = model.surface(one, own, num_samples=num_samples)[0].double()
-        name = labels[row] if labels is not None else f"row {row}"
+        name = legend_name(labels[row]) if labels is not None else f"row {row}"
         ax.plot(points, line.cpu().numpy(), color=PALETTE[row], label=name)
         if band:
             draws = model.surface_draws(one, own, num_samples=num_samples)
@@ -113,7 +121,7 @@ def plot_response_curves(
     else:
         ax.set_ylabel(f"{response.predicts} of {outcome_name or 'y (units of the data)'}")
     legend_above(ax)
-    return ax
+    return as_it_is(ax)
 
 
 class _Probabilities(AutoLocator):

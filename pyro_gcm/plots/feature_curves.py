@@ -11,7 +11,15 @@ from matplotlib.ticker import PercentFormatter
 
 from pyro_gcm._options import checks, flag, number, text, text_or_none
 from pyro_gcm._validation import shown
-from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, columns
+from pyro_gcm.plots._axes import (
+    AS_IT_IS,
+    GREY,
+    PALETTE,
+    as_it_is,
+    axes_or_new,
+    columns,
+    legend_name,
+)
 
 #: Height of the histogram of the rows, as a share of the axes.
 _HISTOGRAM = 0.18
@@ -60,7 +68,8 @@ def plot_feature_curve(
     low, high = prediction, prediction
     if "lower" in curve:
         low, high = columns("curve", curve, ("lower", "upper"))
-        ax.fill_between(at, low, high, color=PALETTE[0], alpha=0.2, linewidth=0, label=band_name)
+        name = legend_name(band_name)
+        ax.fill_between(at, low, high, color=PALETTE[0], alpha=0.2, linewidth=0, label=name)
     if base_rate is not None:
         ax.axhline(base_rate, color=GREY, linestyle="--", linewidth=1, label="rate in these rows")
         low, high = np.append(low, base_rate), np.append(high, base_rate)
@@ -75,13 +84,13 @@ def plot_feature_curve(
         bottom, top = min(bottom, ax.get_ylim()[0]), max(top, ax.get_ylim()[1])
     ax.set_ylim(bottom, top)
     if levels:
-        ax.set_xticks(at, [str(value) for value in values])
+        ax.set_xticks(at, [str(value) for value in values], **AS_IT_IS)
     ax.set_xlabel(feature_name or feature)
     ax.set_ylabel(outcome_name or "prediction")
     if percent:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0))
     ax.legend(frameon=False, fontsize="small", loc="best")
-    return ax
+    return as_it_is(ax)
 
 
 def _histogram(ax: Axes, rows: Any, at: np.ndarray[Any, Any], levels: list[Any] | None) -> None:

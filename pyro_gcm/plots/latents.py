@@ -14,9 +14,11 @@ from pyro_gcm.plots._axes import (
     COLORMAP,
     PALETTE,
     Array,
+    as_it_is,
     axes_or_new,
     is_index,
     legend_above,
+    legend_name,
     numbers,
 )
 
@@ -87,7 +89,7 @@ def plot_latent(
             rows = outcome == value
             if not rows.any():
                 continue
-            color, label = PALETTE[value], f"{outcome_name} = {value}"
+            color, label = PALETTE[value], legend_name(f"{outcome_name} = {value}")
             _draws(ax, chosen[:, rows, first], chosen[:, rows, second], color=color)
             style = {"color": color, "marker": marker, "label": label}
             _means(ax, means[rows, first], means[rows, second], **style)
@@ -97,10 +99,10 @@ def plot_latent(
         repeated = np.tile(outcome, len(chosen))
         _draws(ax, chosen[..., first], chosen[..., second], c=repeated, **scale)
         points = _means(ax, means[:, first], means[:, second], c=outcome, **scale)
-        ax.figure.colorbar(points, ax=ax, label=outcome_name)
+        as_it_is(ax.figure.colorbar(points, ax=ax, label=outcome_name).ax)
     ax.set_xlabel(f"posterior mean of {latent_name}[{first}] (no unit)")
     ax.set_ylabel(f"posterior mean of {latent_name}[{second}] (no unit)")
-    return ax
+    return as_it_is(ax)
 
 
 def _means(ax: Axes, first: Array, second: Array, **style: Any) -> Any:

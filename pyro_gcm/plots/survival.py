@@ -15,7 +15,7 @@ from pyro_gcm._options import checks, flag, text
 from pyro_gcm._validation import ArrayLike, kind, shown
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
-from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, numbers
+from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is, axes_or_new, legend_name, numbers
 
 Array = npt.NDArray[np.float64]
 #: Height of a line of numbers at risk, and where the first one stands below the axis, in points.
@@ -72,7 +72,7 @@ def plot_survival(
         found = kaplan_meier(y[rows], level)
         steps = np.append(0.0, found["time"].to_numpy())
         shown = steps <= end
-        name = "" if groups is None else f"{label}: "
+        name = "" if groups is None else legend_name(f"{label}: ")
         smooth = np.append(1.0, curves[rows].mean(0))
         ax.plot(np.append(0.0, at), smooth, color=color, linewidth=2.0, label=f"{name}predicted")
         estimate = _to_end(steps[shown], found["survival"], end)
@@ -86,7 +86,7 @@ def plot_survival(
     ax.legend(fontsize="small")
     if at_risk:
         _number_at_risk(ax, y, labels, codes, groups is not None)
-    return ax
+    return as_it_is(ax)
 
 
 def _check(at: Array, curves: Array, y: SurvivalTimes) -> None:

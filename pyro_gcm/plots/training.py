@@ -7,7 +7,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from pyro_gcm.plots._axes import GREY, PALETTE, axes_or_new, columns, next_color, two_errors
+from pyro_gcm.plots._axes import (
+    GREY,
+    PALETTE,
+    as_it_is,
+    axes_or_new,
+    columns,
+    legend_name,
+    next_color,
+    two_errors,
+)
 from pyro_gcm.training import FitResult
 
 
@@ -47,7 +56,7 @@ def plot_history(
     ax.set_ylabel(loss_name)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend()
-    return ax
+    return as_it_is(ax)
 
 
 def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None = None) -> Axes:
@@ -84,7 +93,7 @@ def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None
         marker="o",
         markersize=4,
         capsize=3,
-        label=label,
+        label=legend_name(label),
     )
     ax.set_xscale("log", base=2)
     # Ticks of all curves on these axes.
@@ -96,4 +105,4 @@ def plot_bound(frame: pd.DataFrame, *, label: str | None = None, ax: Axes | None
     ax.set_ylabel("bound (nats per row, ± 2 standard errors)")
     if label is not None:
         ax.legend(loc="lower right")
-    return ax
+    return as_it_is(ax)

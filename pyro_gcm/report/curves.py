@@ -11,7 +11,7 @@ from pyro_gcm.plots import plot_feature_curve
 from pyro_gcm.report.content import Block, Figure, Figures, Paragraph, Section
 from pyro_gcm.report.figures import drawn
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import amount, counted, percent, quoted
+from pyro_gcm.report.wording import amount, counted, percent, quoted, shortened
 
 #: Rows over which curves are means, at most; columns that are drawn, at most.
 _ROWS, _MOST = 1_000, 24
@@ -93,7 +93,7 @@ def _curve(subject: Subject, X: pd.DataFrame, name: str, sign: int) -> Figure:
         plot_feature_curve(
             found,
             rows=X[name],
-            feature_name=name if len(name) <= 48 else f"{name[:47]}…",
+            feature_name=shortened(name, 48),
             outcome_name=words.on_axis,
             band_name=band,
             percent=words.is_share,

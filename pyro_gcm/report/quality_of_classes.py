@@ -12,7 +12,7 @@ from pyro_gcm.report.calibration import fit_axes
 from pyro_gcm.report.content import Block, Fact, Facts, Figure, Figures, Paragraph
 from pyro_gcm.report.figures import BLUE, GREY, ORANGE, drawn
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import amount, counted, percent, quoted
+from pyro_gcm.report.wording import amount, counted, percent, quoted, shortened
 
 _BINS = 10
 
@@ -99,7 +99,8 @@ def _distribution(subject: Subject, event: Any) -> Figure:
                 share = np.full(int(rows.sum()), 1.0 / rows.sum())
                 ax.hist(p[rows], edges, weights=share, color=color, alpha=0.25)
                 options = {"color": color, "linestyle": line, "histtype": "step"}
-                ax.hist(p[rows], edges, weights=share, label=f"outcome: {quoted(label)}", **options)
+                name = f"outcome: {quoted(shortened(label))}"
+                ax.hist(p[rows], edges, weights=share, label=name, **options)
         ax.xaxis.set_major_formatter("{x:.0%}" if np.ptp(edges) > 0.05 else "{x:.1%}")
         ax.yaxis.set_major_formatter("{x:.0%}")
         ax.set_xlabel("predicted probability")

@@ -12,7 +12,7 @@ from pyro_gcm.report.calibration import fit_axes
 from pyro_gcm.report.content import Block, Fact, Facts, Figure, Figures, Paragraph
 from pyro_gcm.report.figures import BLUE, ORANGE, drawn
 from pyro_gcm.report.subject import Subject
-from pyro_gcm.report.wording import amount, counted, listed, percent, quoted
+from pyro_gcm.report.wording import amount, counted, listed, percent, quoted, shortened
 
 #: Levels whose calibration is drawn, at most.
 _MOST = 4
@@ -65,7 +65,7 @@ def _shares(labels: Any, came: Any, predicted: Any) -> Figure:
         at = np.arange(len(labels))
         ax.bar(at - 0.2, came, 0.4, color=ORANGE, label="came")
         ax.bar(at + 0.2, predicted, 0.4, color=BLUE, hatch="///", edgecolor="w", label="predicted")
-        ax.set_xticks(at, labels, rotation=30 if len(labels) > 5 else 0)
+        ax.set_xticks(at, [*map(shortened, labels)], rotation=30 if len(labels) > 5 else 0)
         ax.yaxis.set_major_formatter("{x:.0%}")
         ax.set_ylabel("share of the rows")
         ax.legend(fontsize="small", frameon=False)
@@ -93,7 +93,7 @@ def _calibration(subject: Subject, places: Any) -> Figure:
 
     def draw(ax: Any) -> None:
         for level, curve in curves.items():
-            plot_reliability(curve, label=f"{quoted(labels[level])} or above", ax=ax)
+            plot_reliability(curve, label=f"{quoted(shortened(labels[level]))} or above", ax=ax)
         fit_axes(ax, [*curves.values()])
 
     caption = (

@@ -51,6 +51,11 @@ def quoted(name: object) -> str:
     return f"“{name}”"
 
 
+def shortened(name: str, most: int = 24) -> str:
+    """The beginning of a name, where a figure has no room for all of it."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 @dataclass(frozen=True)
 class Words:
     """How a report speaks of the prediction of a kind of model.
@@ -109,9 +114,9 @@ class Words:
     @property
     def on_axis(self) -> str:
         """What a prediction is, on the axis of a figure."""
-        of = self.target if len(self.target) <= 24 else f"{self.target[:23]}…"
+        of = shortened(self.target)
         if self.kind == "classifier":
-            of = f"“{self.labels[-1]}”"
+            of = quoted(shortened(self.labels[-1]))
         if self.kind == "survival":
             return f"risk by {amount(self.horizon)}"
         return f"{self.short} of {of}"

@@ -14,7 +14,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from pyro_gcm._validation import as_tensor, kind, same_rows, shown
+from pyro_gcm._validation import as_tensor, kind, place, same_rows, shown
 from pyro_gcm.streams.checksum import Checksum
 from pyro_gcm.streams.source import Block
 
@@ -70,6 +70,10 @@ class BatchSource:
                         f"got {_like(column)}"
                     )
             yield block
+
+    def place(self, row: int, column: str | int | None = None) -> str:
+        """Where a row, or a value of it, is, in words."""
+        return f"{place(row, column)} of data"
 
     def _check_first(self, block: Block) -> None:
         checksum = Checksum().add(block).value

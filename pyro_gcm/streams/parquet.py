@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pyro_gcm._validation import place
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 
@@ -35,20 +38,23 @@ class ParquetSource:
         from pyarrow.dataset import ParquetFileFragment
 
         types = {field.name: field.type for field in dataset.schema}
-        self._columns = Columns(x, r, y, types, _dtype_of)
         try:
             fragments = list(dataset.get_fragments())
         except ValueError as error:
             raise ValueError(f"data must be a dataset without a filter: {error}") from error
-        self._groups: list[Any] = []
-        counts: list[int] = []
-        described = 0
         for fragment in fragments:
             if not isinstance(fragment, ParquetFileFragment):
                 raise TypeError(
                     "data must be a dataset of Parquet files, a table or batches, got a dataset "
                     f"with a {type(fragment).__name__}: write it with pyarrow.dataset.write_dataset"
                 )
+            for field in fragment.physical_schema:  # which the first file, and so data, may lack
+                types.setdefault(field.name, field.type)
+        self._columns = Columns(x, r, y, types, _dtype_of)
+        self._groups: list[Any] = []
+        counts: list[int] = []
+        described = 0
+        for fragment in fragments:
             self._check_types(fragment)
             groups = [group for group in fragment.split_by_row_group() if group.row_groups]
             name = PurePosixPath(fragment.path).name
@@ -74,11 +80,10 @@ class ParquetSource:
 
     def read(self, shard: int) -> Iterator[Block]:
         """The rows of a row group, in blocks."""
-        from pyarrow.dataset import get_partition_keys
         from pyarrow.parquet import ParquetFile
 
         group = self._groups[shard]
-        given = get_partition_keys(group.partition_expression)
+        given = _given(group)
         every = [name for _, name in self._columns.each()]
         names = [n for n in every if n in group.physical_schema.names and n not in given]
         absent = {n: np.nan if given.get(n) is None else float(given[n]) for n in every}
@@ -96,6 +101,16 @@ class ParquetSource:
                 found = {name: _numbers(batch.column(name)) for name in names}
                 yield self._columns.block(len(batch), {**absent, **found})
 
+    def place(self, row: int, column: str | int | None = None) -> str:
+        """Where a row, or a value of it, is in its file, in words."""
+        starts = [0, *accumulate(group.row_groups[0].num_rows for group in self._groups)]
+        group = self._groups[bisect_right(starts, row) - 1]
+        first = next(s for s, g in zip(starts, self._groups, strict=False) if g.path == group.path)
+        found = f"{place(row - first, column)} of {group.path}"
+        if column is None or column in group.physical_schema.names or column in _given(group):
+            return found
+        return f"{found}, which has no such column"
+
     def _check_types(self, fragment: Any) -> None:
         for argument, name in self._columns.each():
             at = fragment.physical_schema.get_field_index(name)
@@ -104,6 +119,14 @@ class ParquetSource:
                     f"{argument} must name columns with numbers, got {name!r} with type "
                     f"{fragment.physical_schema.field(at).type} in {fragment.path}"
                 )
+
+
+def _given(group: Any) -> dict[str, Any]:
+    """What the names of folders say of a file."""
+    from pyarrow.dataset import get_partition_keys
+
+    found: dict[str, Any] = get_partition_keys(group.partition_expression)
+    return found
 
 
 def _dtype_of(kind: Any) -> torch.dtype | None:

@@ -31,3 +31,7 @@ class Source(Protocol):
     def read(self, shard: int) -> Iterator[Block]:
         """The rows of a shard, in blocks; shard 0 has all rows where `shards` is None."""
         ...
+
+    def place(self, row: int, column: str | int | None = None) -> str:
+        """Where a row, or a value of it, is, in words; rows are counted from 0."""
+        ...

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from pyro_gcm._table import numbers_of
+from pyro_gcm._validation import place
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 
@@ -42,6 +43,10 @@ class TableSource:
             rows = part[first : first + BLOCK_ROWS]
             values = {name: numbers_of(rows[name]) for _, name in self._columns.each()}
             yield self._columns.block(len(rows), values)
+
+    def place(self, row: int, column: str | int | None = None) -> str:
+        """Where a row, or a value of it, is, in words."""
+        return f"{place(row, column)} of data"
 
 
 def _dtype_of(kind: Any) -> torch.dtype | None:

@@ -29,8 +29,7 @@ WRONG = {
     "a space": (b"a,b,y \n" + ROWS, "has no column 'y'; did you mean 'y '?"),
     "decimal commas": (
         HEADER + b'"1,5",2,0\n"2,5",3,1\n' * 20,
-        "--increasing 'a' must have numbers, booleans or an ordered category, and has text, 2 "
-        "values, such as '1,5'",
+        "column 'a' has numbers, and fields that are not read as numbers, such as '1,5' in row 1",
     ),
     "one outcome": (
         HEADER + b"1,2,0\n2,3,0\n" * 20,

@@ -61,7 +61,7 @@ WRONG = {
         "--device must be auto, cpu, cuda or another device that torch finds, got 'tpu'"
     ),
     "fit data.csv --target=default --out=.": "--out: folder ",
-    "fit data.csv --target=default --out=data.csv/new": "--out must be in a folder, got data.csv/",
+    "fit data.csv --target=default --out=data.csv/new": "--out: data.csv/new could not be written",
     FIT: "Missing option '--target'; see pyro-gcm fit --help",
     f"{DEFAULT} --increase=debt": "No such option: --increase",
     "fitt data.csv": "No such command 'fitt'",

@@ -125,10 +125,10 @@ def _with(column: str, row: int, value: Any) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"data": _with("a", 123, float("inf"))}, r"x .*row 123.*; rows are counted from row 0"),
+        ({"data": _with("a", 123, float("inf"))}, r"x .*row 123, column 'a' of data"),
         ({"data": _with("price", 9, float("nan"))}, "r .*row 9"),
         ({"data": _with("sold", 200, 2.0)}, "y must be 0 or 1"),
-        ({"data": _with("b", slice(None), float("nan"))}, "x .*NaN.*row 0"),
+        ({"data": _with("b", slice(None), float("nan"))}, "x .*got nan in row 0, column 'b'"),
         ({"data": frame(), "validation": 1e-6}, "validation=1e-06 keeps none of 300 rows"),
         ({"x": ["a", "c"]}, r"'c'"),
         ({"y": None}, "y must name columns of data, got None"),

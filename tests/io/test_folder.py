@@ -70,18 +70,18 @@ def test_an_empty_folder_is_taken_and_parents_are_made(tmp_path: Path) -> None:
 
 def test_no_other_file_is_lost(saved: Path, tmp_path: Path) -> None:
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"would be lost: notes\.txt"):
+    with pytest.raises(FileExistsError, match=r"beside which nothing is saved: notes\.txt"):
         pyro_gcm.save(GCM(2, 1), saved, overwrite=True)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "data.csv").write_text("1")
-    with pytest.raises(FileExistsError, match=r"would be lost: data\.csv"):
+    with pytest.raises(FileExistsError, match=r"beside which nothing is saved: data\.csv"):
         pyro_gcm.save(GCM(2, 1), tmp_path / "own", overwrite=True)
     with pytest.raises(FileExistsError, match="is a file"):
         pyro_gcm.save(GCM(2, 1), tmp_path / "own" / "data.csv", overwrite=True)
     assert (tmp_path / "own" / "data.csv").read_text() == "1"
 
 
-@pytest.mark.parametrize("step", range(6))
+@pytest.mark.parametrize("step", range(10))
 def test_an_interruption_leaves_the_old_folder_whole(
     step: int, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +95,7 @@ def test_an_interruption_leaves_the_old_folder_whole(
 
         return may_stop
 
-    monkeypatch.setattr(os, "fsync", interrupted(os.fsync))  # 4 times
+    monkeypatch.setattr(os, "fsync", interrupted(os.fsync))  # 4 times; then 6 names
     monkeypatch.setattr(Path, "rename", interrupted(Path.rename))
     with pytest.raises((OSError, KeyboardInterrupt)):
         pyro_gcm.save(GCM(2, 1, seed=2), saved, overwrite=True)

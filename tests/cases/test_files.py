@@ -1,0 +1,400 @@
+"""Files are read as they are meant: the same rows give the same model, and the rest is said."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pyro_gcm import load
+from pyro_gcm._lists import list_of, parts_of
+from pyro_gcm.cli import main
+from pyro_gcm.cli.outcomes import outcomes_of
+from pyro_gcm.cli.reading import Reading
+from pyro_gcm.cli.saved import open_model
+from pyro_gcm.cli.tables import read_table
+
+QUICK = ("--epochs=1", "--members=2", "--out=model", "--overwrite")
+
+
+class Done(NamedTuple):
+    """What a command returned and printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """The table on stdout, with the letters that it has."""
+        text = pd.read_csv(io.StringIO(self.out), dtype=str, keep_default_na=False)
+        return text.to_dict("records")
+
+    @property
+    def types(self) -> dict[str, str]:
+        return {column["name"]: column["type"] for column in json.loads(self.out)["columns"]}
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*arguments: object) -> Done:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        return Done(code, *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table(count: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    debt = rng.uniform(0, 50, count).round(1)
+    late = debt + rng.normal(0, 10, count) > 25
+    job = rng.choice(["clerk", "farmer", "smith"], count)
+    return pd.DataFrame({"debt": debt, "job": job, "late": np.where(late, "yes", "no")})
+
+
+def column(*fields: str, **reading: Any) -> pd.Series:
+    """A column of a CSV file, as it is read."""
+    lines = [f'"{field}",1' for field in fields]
+    Path("column.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
+    return read_table(Path("column.csv"), Reading.of_options(**reading)).frame["a"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reading", "values"),
+    [
+        (("1", "2"), {}, [1, 2]),
+        (("1", "", "2.5"), {}, [1.0, None, 2.5]),
+        (("1", "NA", "nan", " NULL", "None"), {}, [1.0, *[None] * 4]),
+        (("1", " "), {"missing": '" "'}, [1.0, None]),
+        (("TRUE", "false", "NA"), {}, [True, False, None]),
+        (("x", "NA", "None", "null", "nan", ""), {}, ["x", "NA", "None", "null", "nan", None]),
+        (("x", "?", " ?", "-"), {"missing": "?"}, ["x", None, None, "-"]),
+        (("1", "?", "-"), {"missing": "?,-"}, [1.0, None, None]),
+        (("\u22125", "+7"), {}, [-5, 7]),
+        (("1,5", "-2", ",5e1"), {"decimal": ","}, [1.5, -2.0, 5.0]),
+        (("1,234,567", "12", "1,234.5"), {"thousands": ","}, [1234567.0, 12.0, 1234.5]),
+        (("1.234,5", "NA"), {"thousands": ".", "decimal": ","}, [1234.5, None]),
+        (("1\u202f234", "5 678"), {"thousands": " "}, [1234, 5678]),
+        (("12,34", "5"), {"thousands": ","}, ["12,34", "5"]),  # no groups of three
+        (("1_000", "2"), {}, ["1_000", "2"]),
+        (("\u0661\u0662", "2"), {}, ["\u0661\u0662", "2"]),
+        (("123456789012345678901234", "NA"), {}, [1.2345678901234568e23, None]),
+    ],
+)
+def test_a_column_has_the_type_of_all_its_fields(
+    fields: tuple[str, ...], reading: dict[str, Any], values: list[Any]
+) -> None:
+    found = column(*fields, **reading).tolist()
+    assert [None if value != value or value is None else value for value in found] == values
+    assert {type(value) for value in found if value == value} <= {type(v) for v in values}
+
+
+def test_numbers_beside_missing_ones_are_the_same_to_the_last_bit() -> None:
+    numbers = np.random.default_rng(0).lognormal(0, 20, 500)
+    alone = column(*map(repr, numbers.tolist()))
+    beside = column(*map(repr, numbers.tolist()), "NA")
+    assert (alone == numbers).all()
+    assert (beside[:-1] == numbers).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            ["1,234", "22,345", "333,456", "4,567"],
+            "'1,234' in row 1, '22,345' in row 2, '333,456' in row 3: --decimal , reads '1,234' as "
+            "1.234, or --thousands , reads '1,234' as 1234; --text debt makes",
+        ),
+        (["900", "1,234.5"], "'1,234.5' in row 2: --thousands , reads '1,234.5' as 1234.5;"),
+        (["1,5", "2"], "'1,5' in row 1: --decimal , reads '1,5' as 1.5;"),
+        (["1.234,5"], "--decimal , --thousands . reads '1.234,5' as 1234.5;"),
+        (["1 234"], "--thousands ' ' reads '1 234' as 1234;"),
+        (["$5", "7"], "'$5' in row 1: write plain numbers in one form, without signs of a"),
+        (["5 EUR"], "write plain numbers"),
+        (["5%"], "write plain numbers"),
+        (["(5)", "7"], "write plain numbers"),
+        ([*map(str, range(39)), "?"], "'?' in row 40: --missing '?' reads the others as missing"),
+        ([*map(str, range(39)), " "], "' ' in row 40: --missing '\" \"' reads the others as"),
+        (["1", ".", "-"], "'.' in row 2, '-' in row 3: --missing .,- reads the others as missing"),
+        ([*map(str, range(39)), "lots"], "'lots' in row 40: --missing lots reads the others"),
+        (["2020-01-31", "2020-02-01"], "has dates or times, such as '2020-01-31' in row 1"),
+        (["31.01.2020 12:30"], "has dates or times"),
+        (["Jan 3, 2020", "5 Feb 2020"], "has dates or times"),
+        (["12:30", "1:15"], "has dates or times"),
+    ],
+)
+def test_numbers_and_dates_in_other_forms_are_no_categories(
+    fields: list[str], message: str, run: Run
+) -> None:
+    data = table().assign(debt=np.resize(np.array(fields, dtype=object), 40), years=1.0)
+    data.to_csv("data.csv", index=False)
+    for role in ("--increasing=debt", "--increasing=years"):
+        done = run("fit", "data.csv", "--target=late", role, *QUICK)
+        assert (done.code, done.err.count("\n")) == (2, 1), done.err
+        assert "DATA data.csv: column 'debt' has " in done.err
+        assert message in done.err
+    # It is taken as text, or left out, where that is asked for; --test-share ends it untrained.
+    for option in ("--text=debt", "--ignore=debt"):
+        done = run("fit", "data.csv", "--target=late", role, option, "--test-share=0.99", *QUICK)
+        assert "--test-share must leave 2 or more rows" in done.err
+
+
+@pytest.mark.parametrize("levels", [["1", "2", "x"], ["18-25", "26-35"], ["A1", "B2"], ["?", "-"]])
+def test_other_text_makes_categories(levels: list[str], run: Run) -> None:
+    table().assign(job=np.resize(levels, 40)).to_csv("data.csv", index=False)
+    done = run("fit", "data.csv", "--target=late", "--increasing=debt", "--json", *QUICK)
+    assert done.types["job"] == f"text, {len(levels)} values"
+
+
+def test_a_model_reads_the_files_of_all_commands_as_in_fit(run: Run) -> None:
+    data = table().assign(income=np.arange(40) * 1234.5)
+    data.loc[3, ["debt", "job"]] = np.nan
+    data.to_csv("plain.csv", index=False)
+    other = data.assign(
+        income=[f"{n:,.1f}".translate(str.maketrans(".,", ",.")) for n in data["income"]],
+        debt=[str(n).replace(".", ",").replace("nan", "?") for n in data["debt"]],
+    )
+    other.fillna({"job": "?"}).to_csv("other.csv", index=False)
+    fit = "--target=late", "--increasing=debt,income", *QUICK
+    assert run("fit", "plain.csv", *fit).code == 0
+    expected = run("predict", "model", "plain.csv").out
+    options = "--missing=?", "--decimal=,", "--thousands=."
+    done = run("fit", "other.csv", *fit, *options)
+    assert done.code == 0, done.err
+    assert "classifier, --missing '?' --decimal , --thousands ." in done.out
+    assert run("predict", "model", "other.csv").out == expected
+    kept = run("predict", "model", "other.csv", "--keep=income,debt").rows
+    assert [row["debt"] for row in kept] == other["debt"].tolist()
+    ask = "--column=debt", "--values=0,50"
+    assert len(run("surface", "model", "other.csv", *ask).rows) == 80
+    assert run("required", "model", "other.csv", "--column=debt", "--probability=0.5").code == 0
+    assert run("audit", "model", "other.csv", "--pairs=9").code == 0
+    came = outcomes_of(open_model(Path("model")), Path("other.csv"), target=None, event=None)
+    assert came.X["income"].tolist() == data["income"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--decimal=;"], "--decimal must be . or , (a full stop or a comma), got ';'"),
+        (["--thousands=12"], "--thousands must be one sign that is no letter, digit, + or -"),
+        (["--thousands=."], "--thousands and --decimal must differ, and both are '.'"),
+    ],
+)
+def test_other_marks_are_refused(options: list[str], message: str, run: Run) -> None:
+    table().to_csv("data.csv", index=False)
+    done = run("fit", "data.csv", "--target=late", "--increasing=debt", *options, *QUICK)
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n \n{}", ""),
+        ("\ufeff{}", ""),
+        ("index", "column 1 has no name and is left out, as the index that pandas or R writes"),
+        ("comma", "column 4 has no name and no values, and is left out"),
+        ("unnamed", "column 'Unnamed: 0' has the name that pandas gives to an index without one"),
+    ],
+)
+def test_what_stands_around_the_table_is_no_input(text: str, said: str, run: Run) -> None:
+    lines = table().to_csv(index=False).splitlines()
+    made = {
+        "index": table().to_csv(),
+        "comma": "".join(f"{line},\n" for line in lines),
+        "unnamed": table().rename_axis("Unnamed: 0").to_csv(),
+    }
+    plain = "\n".join(lines)
+    Path("data.csv").write_text(made.get(text, text.format(plain)), encoding="utf-8")
+    done = run("fit", "data.csv", "--target=late", "--increasing=debt", "--text=debt,job", *QUICK)
+    assert "'debt' must have numbers" in done.err  # --text is read beside an empty line too
+    done = run("fit", "data.csv", "--target=late", "--increasing=debt", *QUICK)
+    assert done.code == 0, done.err
+    assert said in done.err
+    assert set(load("model").feature_names_in_) - {"Unnamed: 0"} == {"debt", "job"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("debt,late\n1,no\ndebt,late\n2,yes\n", "its row 2 is the header again: remove it"),
+        ("debt,,late\n1,5,no\n2,6,yes\n", "its column 2 must have a name, and has none"),
+        ("debt,late,debt\n1,no,2\n", "has more than one column 'debt'"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(text: str, message: str, run: Run) -> None:
+    Path("data.csv").write_text(text)
+    done = run("fit", "data.csv", "--target=late", "--increasing=debt", *QUICK)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_text_that_says_missing_is_a_level_in_every_format(run: Run) -> None:
+    data = table().assign(job=np.resize(["NA", "None", "nan", "DE"], 40))
+    data.loc[5, "job"] = None
+    data.to_parquet("data.parquet")
+    data.to_csv("data.csv", index=False)
+    found = {}
+    for ending in ("parquet", "csv"):
+        fit = "fit", f"data.{ending}", "--target=late", "--increasing=debt", *QUICK
+        done = run(*fit)
+        assert done.code == 0, done.err
+        for other in ("parquet", "csv"):
+            found[ending, other] = run("predict", "model", f"data.{other}", "--keep=job").out
+    assert len(set(found.values())) == 1
+    assert "column 'job' has the text NA, None, nan: --missing NA,None,nan if" in done.err
+    assert [row["job"] for row in run("predict", "model", "data.csv", "--keep=job").rows] == data[
+        "job"
+    ].fillna("").tolist()
+    assert run(*fit, "--missing=NA,nan", "--json").types["job"] == "text, 2 values"
+
+
+@pytest.mark.parametrize(
+    "labels", [["-1", "+1"], ["FALSE", "TRUE"], ["01", "02"], ["NA", "no"], ["0.50", "10"]]
+)
+def test_classes_have_the_letters_of_the_file(labels: list[str], run: Run) -> None:
+    text = table().assign(late=np.resize(labels, 40), id=np.resize(["007", "1.50", "NA"], 40))
+    text.to_csv("data.csv", index=False)
+    fit = "fit", "data.csv", "--target=late", "--increasing=debt", "--ignore=id", *QUICK
+    done = run(*fit)
+    assert done.code == 0, done.err
+    model = open_model(Path("model"))
+    assert set(model.labels) == set(labels)
+    assert model.prediction_name.endswith(f" is {labels[1]}")  # the higher value
+    rows = run("predict", "model", "data.csv", "--keep=id,late").rows
+    assert {row["class"] for row in rows} <= set(labels)
+    assert [row["late"] for row in rows] == text["late"].tolist()
+    assert [row["id"] for row in rows] == text["id"].tolist()
+    done = run(*fit, f"--positive={labels[0]}")
+    assert done.code == 0, done.err
+    model = open_model(Path("model"))
+    assert model.prediction_name.endswith(f" is {labels[0]}")
+    came = outcomes_of(model, Path("data.csv"), target=None, event=None)
+    assert came.y is not None
+    assert len(set(zip(came.y.tolist(), text["late"], strict=True))) == 2
+
+
+def test_levels_have_the_letters_and_the_order_of_numbers(run: Run) -> None:
+    table().assign(grade=np.resize(["10", "09", "+8"], 40)).to_csv("data.csv", index=False)
+    fit = "fit", "data.csv", "--target=grade", "--increasing=debt", "--ignore=late"
+    done = run(*fit, "--kind=ordinal", *QUICK)
+    assert done.code == 0, done.err
+    assert open_model(Path("model")).labels == ["+8", "09", "10"]
+    assert run(*fit, "--levels=10,09,+8", *QUICK).code == 0
+    assert open_model(Path("model")).labels == ["10", "09", "+8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "parts"),
+    [
+        ("a, b,,c", (), ["a", "b", "c"]),
+        (" debt, years", (" debt", " years"), [" debt", " years"]),
+        ('a,"b, c"," d"', (), ["a", "b, c", " d"]),
+        ("a,b", ("a,b",), ["a,b"]),
+        ('5" pipe,"say ""x"""', (), ['5" pipe', 'say "x"']),
+    ],
+)
+def test_lists_keep_blanks_and_commas(text: str, known: Any, parts: list[str]) -> None:
+    assert parts_of(text, known) == parts
+    assert parts_of(list_of(parts)) == parts
+
+
+def test_columns_with_blanks_and_commas_are_named_in_lists(run: Run) -> None:
+    names = {"debt": " debt", "job": "job, now", "late": " late "}
+    data = table().assign(years=range(40), **{"a,b": range(40)}).rename(columns=names)
+    data.to_csv("data.csv", index=False)
+    lists = '--increasing= debt,"a,b"', "--decreasing=years", '--text="job, now"'
+    done = run("fit", "data.csv", "--target= late ", *lists, *QUICK)
+    assert done.code == 0, done.err
+    assert load("model").monotonic_cst == {" debt": 1, "a,b": 1, "years": -1}
+    rows = run("predict", "model", "data.csv", '--keep= debt,"job, now"').rows
+    assert [row["job, now"] for row in rows] == data["job, now"].tolist()
+
+
+def test_levels_of_an_index_are_columns_of_parquet(run: Run) -> None:
+    data = table().assign(years=range(40))
+    data.set_index(["years", "job"]).to_parquet("data.parquet")
+    data.to_csv("data.csv", index=False)
+    found = []
+    for ending in ("parquet", "csv"):
+        fit = "fit", f"data.{ending}", "--target=late", "--increasing=debt", "--ignore=job"
+        assert run(*fit, *QUICK).code == 0
+        found.append(run("predict", "model", "data.csv").out)
+    assert set(load("model").feature_names_in_) == {"debt", "years"}
+    data.set_index(data["job"].rename(None)).to_parquet("data.parquet")
+    done = run("fit", "data.parquet", "--target=late", "--increasing=debt", *QUICK)
+    assert "its index has no name and is left out" in done.err
+    data[::2].to_parquet("data.parquet")  # rows that pandas numbers are no index of the user
+    assert "index" not in run("predict", "model", "data.parquet").err
+
+
+def test_categories_of_numbers_stay_categories(run: Run) -> None:
+    grade = pd.Categorical(np.resize([1, 2, 3], 40), [3, 2, 1], ordered=True)
+    region = pd.Categorical(np.resize([1, 2], 40))
+    data = table().assign(grade=grade, region=region)
+    data.to_parquet("data.parquet")
+    data.to_feather("data.feather")
+    fit = "--target=late", "--increasing=debt,grade", "--json", *QUICK
+    done = run("fit", "data.parquet", *fit)  # a file without the order
+    assert done.code == 2
+    assert "column 'grade' had categories with an order, which Parquet keeps of text" in done.err
+    assert "--increasing 'grade' must have numbers, booleans or an ordered category" in done.err
+    done = run("fit", "data.feather", *fit)
+    assert done.types["grade"] == "ordered category, 3 levels"
+    assert done.types["region"] == "category, 2 levels"
+    assert load("model").encoding_.columns[2].levels == [3.0, 2.0, 1.0]
+    expected = run("predict", "model", "data.feather").out
+    assert run("predict", "model", "data.parquet").out == expected
+    rows = run("surface", "model", "data.feather", "--column=grade", "--values=3,1").rows
+    assert len(rows) == 80
+    done = run("fit", "data.parquet", "--target=late", "--increasing=debt", "--json", *QUICK)
+    assert done.types["grade"] == "category, 3 levels"
+
+
+COMMANDS = {
+    "predict": ("probability", "class", "lower"),
+    "required": ("required", "upper", "beyond"),
+    "surface": ("row", "prediction", "debt", "lower"),
+}
+OPTIONS = {
+    "predict": ["--bands"],
+    "required": ["--column=debt", "--probability=0.5"],
+    "surface": ["--column=debt", "--values=0,50", "--bands"],
+}
+
+
+def test_a_result_never_overwrites_a_column(run: Run) -> None:
+    names = sorted({name for of_command in COMMANDS.values() for name in of_command} - {"debt"})
+    data = table().assign(**{name: range(40) for name in names})
+    data.to_csv("data.csv", index=False)
+    increasing = "--increasing=debt,row,prediction"
+    assert run("fit", "data.csv", "--target=late", increasing, *QUICK).code == 0
+    for command, columns in COMMANDS.items():
+        for name in columns:
+            done = run(command, "model", "data.csv", *OPTIONS[command], "--keep", name)
+            assert done.code == 2
+            assert f"--keep '{name}' has the name of a column of the result" in done.err
+    for name in ("row", "prediction"):
+        done = run("surface", "model", "data.csv", "--column", name, "--values=0,50")
+        assert done.code == 2
+        assert f"--column '{name}' has the name of a column of the result" in done.err
+    assert run("surface", "model", "data.csv", "--column=row", "--mean").code == 0
+    assert run("plot", "model", "data.csv", "--column=prediction", "--out=a.svg").code == 0
+    assert run("audit", "model", "data.csv", "--pairs=9").code == 0

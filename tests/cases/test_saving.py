@@ -1,0 +1,222 @@
+"""Nothing trained is lost: where models and files are written, with whose permissions, and when."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disks import content, full_disk
+from loan_table import table
+
+from pyro_gcm import GCM, load, save
+from pyro_gcm.cli import main
+from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.files.writing import write_file
+
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions, owners and pipes of POSIX")
+#: The other user of the test of owners.
+NOBODY = 65534
+
+
+def mode(path: Path) -> int:
+    """The permissions of a file or a folder."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(params=["empty", "saved"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder with nothing, or with a model, that stands on its own."""
+    place = tmp_path / "around" / "model"
+    place.mkdir(parents=True)
+    if request.param == "saved":
+        save(GCM(2, 1, seed=1), place)
+    return place
+
+
+def mounted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the system refuse to rename the folder, and to make anything beside it."""
+
+    def refused(call: Callable[..., Any]) -> Callable[..., Any]:
+        def stopped(path: Any, *args: Any, **options: Any) -> Any:
+            if Path(path).parent == folder.parent:
+                raise OSError(16, "Device or resource busy")
+            return call(path, *args, **options)
+
+        return stopped
+
+    for name in ("mkdir", "rename", "replace", "rmdir"):
+        monkeypatch.setattr(os, name, refused(getattr(os, name)))
+
+
+def test_a_folder_that_cannot_be_renamed_is_written_inside(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted(folder, monkeypatch)
+    save(GCM(2, 1, seed=7), folder, overwrite=True)
+    assert load(folder).seed == 7
+    assert len(os.listdir(folder)) == 3
+
+
+@posix
+def test_a_folder_in_one_that_is_read_only_is_written_inside(folder: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    folder.parent.chmod(0o555)
+    try:
+        save(GCM(2, 1, seed=7), folder, overwrite=True)
+    finally:
+        folder.parent.chmod(0o755)
+    assert load(folder).seed == 7
+
+
+def test_the_working_folder_stays_the_working_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    save(GCM(2, 1, seed=7), ".", overwrite=True)
+    assert Path.cwd().samefile(folder)
+    assert load(".").seed == 7
+
+
+@posix
+def test_what_is_replaced_leaves_its_permissions(tmp_path: Path) -> None:
+    place, file = save(GCM(2, 1), tmp_path / "model"), tmp_path / "scores.csv"
+    file.write_text("old")
+    closed = {place: 0o700, place / "card.json": 0o600, file: 0o640}
+    for path, permissions in closed.items():
+        path.chmod(permissions)
+    write_file(file, b"new")
+    save(GCM(2, 1, seed=2), place, overwrite=True)
+    assert {path: mode(path) for path in closed} == closed
+    fresh = tmp_path / "fresh"
+    fresh.touch()
+    assert mode(place / "weights.safetensors") == mode(fresh)
+
+
+@posix
+def test_what_is_replaced_leaves_its_owner(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root may give files to others")
+    place, file = save(GCM(2, 1), tmp_path / "model"), tmp_path / "scores.csv"
+    file.write_text("old")
+    for path in (place, place / "card.json", file):
+        os.chown(path, NOBODY, NOBODY)
+    write_file(file, b"new")
+    save(GCM(2, 1, seed=2), place, overwrite=True)
+    for path in (place, place / "card.json", file):
+        assert (path.stat().st_uid, path.stat().st_gid) == (NOBODY, NOBODY)
+
+
+@posix
+def test_a_pipe_is_written_to(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_file(tmp_path / "pipe", b"content")
+        assert os.read(reader, 100) == b"content"
+    finally:
+        os.close(reader)
+
+
+@pytest.mark.parametrize(
+    "name", [".DS_Store", "._card.json", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints/"]
+)
+def test_what_file_managers_leave_in_a_folder_stays_there(name: str, tmp_path: Path) -> None:
+    left = tmp_path / "model" / name
+    left.parent.mkdir(exist_ok=True)
+    left.mkdir() if name.endswith("/") else left.write_bytes(b"left")
+    for seed, overwrite in ((1, False), (2, True)):
+        save(GCM(2, 1, seed=seed), tmp_path / "model", overwrite=overwrite)
+        assert load(tmp_path / "model").seed == seed
+        assert left.exists()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_the_advice_for_a_metric_that_is_no_number_works(value: float, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"metrics\.auc must be finite, got .*: pass None") as told:
+        save(GCM(2, 1), tmp_path / "model", metrics={"auc": value})
+    assert f"or the text {str(value)!r}" in str(told.value)
+    for instead in (None, str(value)):
+        save(GCM(2, 1), tmp_path / "model", metrics={"auc": instead}, overwrite=True)
+
+
+# The command line
+
+
+@pytest.fixture
+def fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """A function that runs `pyro-gcm fit` with few epochs, and returns the exit code."""
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("data.csv", index=False)
+    columns = "--target=default", "--increasing=debt", "--ignore=id,loss,grade,time,event"
+    quick = "--epochs=1", "--members=2", "--quiet"
+    return lambda *more: main(["fit", "data.csv", *columns, *quick, *more])
+
+
+@pytest.mark.parametrize("kind", ["full disk", "under a file", "nothing may be made"])
+def test_a_place_that_cannot_be_written_is_found_out_before_the_training(
+    kind: str,
+    tmp_path: Path,
+    fit: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(MonotoneEstimator, "_learn", _unwanted)
+    before = content(tmp_path)
+    out = "data.csv/model" if kind == "under a file" else "model"
+    if kind == "nothing may be made":
+        mounted(tmp_path / "model", monkeypatch)
+    if kind == "full disk":
+        with full_disk():
+            code = fit("--out", out)
+    else:
+        code = fit("--out", out)
+    assert code == 2
+    assert f"error: --out: {out} could not be written: " in capsys.readouterr().err
+    assert content(tmp_path) == before
+
+
+def _unwanted(*_: Any) -> None:
+    raise AssertionError("trained")
+
+
+def test_a_model_is_saved_before_it_is_scored(
+    fit: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pyro_gcm.estimators.scores.scores", interrupted)
+    assert fit("--out=model", "--test-share=0.2") == 130
+    assert load("model").n_iter_ == 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), None])
+def test_scores_that_there_cannot_be_are_told_of(
+    value: float | None,
+    fit: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def scores(*_: Any) -> dict[str, float]:
+        if value is None:
+            raise ValueError("a label\nis unknown")
+        return {"auc": value, "accuracy": 0.5}
+
+    monkeypatch.setattr("pyro_gcm.estimators.scores.scores", scores)
+    assert fit("--out=model", "--test-share=0.2", "--json") == 0
+    out, err = capsys.readouterr()
+    if value is None:
+        told, kept = "no score of the rows held out: a label is unknown", {}
+    else:
+        told = f"auc of the rows held out is {value}"
+        kept = {"auc": None if value != value else "inf", "accuracy": 0.5}
+    assert f"warning: {told}" in err
+    assert json.loads(out)["scores"] == kept
+    assert main(["info", "model", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["scores"] == kept

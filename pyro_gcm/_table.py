@@ -135,7 +135,7 @@ def as_frame(table: Any, name: str = "X") -> Any:
 
     if isinstance(table, np.ndarray) and table.dtype.names:
         table = {field: table[field] for field in table.dtype.names}
-    if isinstance(table, Mapping):
+    if isinstance(table, Mapping) and not hasattr(table, "tocsr"):  # as sparse matrices may be
         table = _of_mapping(table, name)
     elif is_record_batch(table):
         import pyarrow as pa

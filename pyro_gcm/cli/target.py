@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._lists import parts_of
+from pyro_gcm._lists import as_argument, parts_of
 from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.data.survival_times import SurvivalTimes
@@ -154,7 +154,7 @@ def _levels(column: pd.Series[Any], values: npt.NDArray[Any], levels: str | None
 
     are_text = values.dtype.kind not in "biuf"
     if levels is not None:
-        order = [_as_written(name, values) for name in parts_of(levels, _texts(values))]
+        order = [_as_written(part, values) for part in parts_of(levels, _texts(values))]
         strange = [level for level in order if isinstance(level, str)]
         if strange and not are_text:
             raise WrongUse(f"--levels must be values of {column.name!r}, got {strange[0]!r}")
@@ -164,7 +164,7 @@ def _levels(column: pd.Series[Any], values: npt.NDArray[Any], levels: str | None
     if are_text:
         raise WrongUse(
             "--kind ordinal needs --levels for text, such as --levels "
-            f"{','.join(_texts(values))}, in the order from the lowest to the highest"
+            f"{as_argument(*_texts(values))}, in the order from the lowest to the highest"
         )
     found: list[Any] = np.unique(values).tolist()
     return found

@@ -63,9 +63,10 @@ class GCMSurvival(TimeOutcome, GCMOptions):
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `unique_times_`, the
-    times of survival functions by default, at most 256 of those in y; `bootstrap_models_`;
-    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
-    that are text.
+    times of survival functions by default, at most 256 of those in y; `event_codes_`, (0, 1) or
+    (1, 2) where events of y were numbers, as they are read again; `bootstrap_models_`; `n_iter_`,
+    the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names that are
+    text.
 
     >>> import numpy as np
     >>> import pandas as pd

@@ -359,6 +359,11 @@ def test_levels_may_be_numbers_that_no_row_has(capsys: Any) -> None:
     written = f"--levels={','.join(map(str, levels))}"
     assert fit(absent, "--target=rating", written, capsys=capsys)[0] == 0
     assert pyro_gcm.load("model").classes_.tolist() == levels
+    named = X.assign(rating=np.resize(["low, at first", " high"], ROWS))
+    quoted = '--levels="low, at first"," high",above'
+    code, said = fit(named, "--target=rating", quoted, "--overwrite", capsys=capsys)
+    assert code == 0, said
+    assert pyro_gcm.load("model").classes_.tolist() == ["low, at first", " high", "above"]
     again = ("--target=rating", "--overwrite")
     for wrong in ("x", "nan"):
         code, said = fit(table, *again, f"--levels=1,{wrong}", capsys=capsys)

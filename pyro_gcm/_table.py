@@ -1,4 +1,4 @@
-"""The one reader of tables: columns of numbers with NaN, or of labels with None.
+"""The one reader of tables: their columns, and names that are text.
 
 A table is a DataFrame (pandas, polars and what else narwhals reads), a table or record batch of
 Arrow, a mapping from names to columns, an array, or a list of rows. The names of its columns are
@@ -7,63 +7,16 @@ text: "0" for 0, and "('a', 'b')" for a name of a MultiIndex.
 
 from __future__ import annotations
 
-import datetime
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from pyro_gcm._columns import Column, column_of, columns_of, unmasked
 from pyro_gcm._validation import as_tensor, shown
 from pyro_gcm._warn import warn_user
-
-#: Types of columns that are told what to do about, by the name of their narwhals dtype.
-_TIMES = ("Datetime", "Date", "Time", "Duration")
-#: Types of single values that are told the same.
-OF_TIME = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-#: float64 holds every integer of this size.
-_EXACT = 2**53
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table.
-
-    :param label: how messages name it, such as "column 'age'" or "column 3".
-    :param numbers: its values, float64 [n], NaN where one is missing; None for labels.
-    :param labels: its values, text or numbers [n], None where one is missing; None for numbers,
-        but for integers that float64 does not hold.
-    :param categorical: whether its type says that it is a category: a categorical type or text.
-    :param levels: the levels of an ordered categorical type, in their order.
-    """
-
-    label: str
-    numbers: npt.NDArray[np.float64] | None = None
-    labels: npt.NDArray[np.object_] | None = None
-    categorical: bool = False
-    levels: tuple[str | float, ...] | None = None
-
-    def as_labels(self) -> npt.NDArray[np.object_]:
-        """The values as labels."""
-        if self.labels is not None:
-            return self.labels
-        assert self.numbers is not None
-        found = self.numbers.astype(object)
-        found[np.isnan(self.numbers)] = None
-        return found
-
-    @property
-    def is_missing(self) -> npt.NDArray[np.bool_]:
-        """Where there is no value, [n]."""
-        if self.numbers is not None:
-            return np.isnan(self.numbers)
-        assert self.labels is not None
-        return np.array([label is None for label in self.labels], dtype=bool)
 
 
 class Table(list[Column]):
@@ -114,7 +67,7 @@ def read_table(table: Any, estimator: Any = None) -> Table:
     if isinstance(table, Tensor):  # numpy has no bfloat16
         table = as_tensor("X", table).cpu().numpy()
     frame = as_frame(table)
-    found = _of_frame(frame) if frame is not None else Table(_of_array(table, estimator))
+    found = _of_frame(frame) if frame is not None else Table(columns_of(table, estimator))
     for column in found:
         if column.numbers is not None and np.isinf(column.numbers).any():
             row = int(np.flatnonzero(np.isinf(column.numbers))[0])
@@ -164,22 +117,6 @@ def is_record_batch(table: Any) -> bool:
     return type(table).__module__.startswith("pyarrow") and type(table).__name__ == "RecordBatch"
 
 
-def numbers_of(series: Any) -> npt.NDArray[Any]:
-    """The values [n] of a narwhals series of numbers or booleans, NaN where one is null."""
-    import narwhals as nw
-
-    kind, missing = series.dtype, series.is_null().to_numpy()
-    if missing.any():
-        series = series.fill_null(False if kind == nw.Boolean else 0)
-    if not (kind == nw.Boolean or kind.is_integer()):  # of which Arrow casts small ones alone
-        series = series.cast(nw.Float32 if kind == nw.Float32 else nw.Float64)
-    values: npt.NDArray[Any] = series.to_numpy()
-    if missing.any():
-        values = values.astype(np.result_type(values, np.float32))
-        values[missing] = np.nan
-    return values
-
-
 def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
     """A DataFrame of columns, whose indexes say nothing."""
     import narwhals as nw
@@ -203,16 +140,6 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
     return pd.DataFrame(found)
 
 
-def unmasked(array: Any) -> npt.NDArray[Any]:
-    """A masked array as one with NaN or None where it is masked."""
-    found: npt.NDArray[Any]
-    if array.dtype.kind in "biuf":
-        found = array.astype(np.float64).filled(np.nan)
-    else:
-        found = array.astype(object).filled(None)
-    return found
-
-
 def _other_names(names: Sequence[str], known: Sequence[str]) -> str:
     """What to say of names that are not those of fit, as scikit-learn says it."""
     found = "The feature names should match those that were passed during fit.\n"
@@ -233,144 +160,7 @@ def _of_frame(frame: Any) -> Table:
     if not rows or not count:
         raise ValueError(f"X must have at least one row and one column, got shape {frame.shape}")
     columns = [
-        _of_series(series, f"column {name!r}")
+        column_of(series, f"column {name!r}")
         for name, series in zip(frame.columns, frame.iter_columns(), strict=True)
     ]
     return Table(columns, frame.columns)
-
-
-def _of_series(series: Any, label: str) -> Column:
-    import narwhals as nw
-
-    kind = series.dtype
-    if kind == nw.Boolean or kind.is_numeric():
-        values = numbers_of(series)
-        large = kind.is_integer() and (np.abs(values.astype(np.float64)) > _EXACT).any()
-        return Column(
-            label,
-            values.astype(np.float64),
-            _labels(series.to_list(), label) if large else None,
-        )
-    if kind == nw.Enum:
-        levels = tuple(_label(level, label) for level in kind.categories)
-        labels = _labels(series.to_list(), label)
-        return Column(label, labels=labels, categorical=True, levels=levels)
-    if kind in (nw.String, nw.Unknown) and series.is_null().all():  # what it would have is unknown
-        return Column(label, np.full(len(series), np.nan))
-    if kind in (nw.Categorical, nw.String):
-        return Column(label, labels=_labels(series.to_list(), label), categorical=True)
-    if type(kind).__name__ in _TIMES:
-        raise TypeError(of_times(f"{label} of X", str(kind)))
-    if kind == nw.Object:
-        return _of_objects(series.to_list(), label)
-    if kind == nw.Unknown:
-        kind = getattr(series.to_native(), "dtype", kind)
-    raise TypeError(f"{label} of X must have numbers, text or categories, got {kind}")
-
-
-def of_times(where: str, kind: str) -> str:
-    """What to say of dates, times and durations."""
-    return (
-        f"{where} has dates, times or durations ({kind}): pass numbers in their place, such "
-        "as seconds, or the days since a date"
-    )
-
-
-def _of_array(table: Any, estimator: Any) -> list[Column]:
-    from sklearn.utils.validation import check_array
-
-    if isinstance(table, np.ma.MaskedArray):
-        table = unmasked(table)
-    elif isinstance(table, Sequence) and np.asarray(table).dtype.kind in "US":
-        table = np.array(table, dtype=object)  # numbers beside text stay numbers
-    array = check_array(
-        table, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X"
-    )
-    labels = [f"column {j}" for j in range(array.shape[1])]
-    if array.dtype.kind in "biuf":
-        numbers, found = array.astype(np.float64), []
-        for j, label in enumerate(labels):
-            large = array.dtype.kind in "iu" and (np.abs(numbers[:, j]) > _EXACT).any()
-            exact = _labels(array[:, j].tolist(), label) if large else None
-            found.append(Column(label, numbers[:, j], exact))
-        return found
-    if array.dtype.kind in "OUS":
-        objects = array.astype(object)
-        return [_of_objects(objects[:, j], label) for j, label in enumerate(labels)]
-    if array.dtype.kind in "mM":
-        raise TypeError(of_times(f"{labels[0]} of X", str(array.dtype)))
-    raise TypeError(f"X must have numbers or text, got an array of {array.dtype}")
-
-
-def _of_objects(values: Sequence[Any] | npt.NDArray[np.object_], label: str) -> Column:
-    """A column of Python objects: numbers, or text."""
-    given = [None if _is_missing(value) else value for value in values]
-    text = [row for row, value in enumerate(given) if isinstance(value, str | bytes)]
-    count = sum(value is not None for value in given)
-    if not text:
-        numbers = [np.nan if value is None else _number(value, label) for value in given]
-        return Column(label, np.array(numbers, dtype=np.float64))
-    if len(text) < count:
-        there = set(text)
-        rest = [row for row, v in enumerate(given) if v is not None and row not in there]
-        few, most = (text, rest) if len(text) <= len(rest) else (rest, text)
-        raise ValueError(
-            f"{label} of X mixes text and numbers: {given[few[0]]!r} in row {few[0]} beside "
-            f"{given[most[0]]!r} in row {most[0]}: make it one, or None where a value is missing"
-        )
-    return Column(label, labels=_labels(given, label), categorical=True)
-
-
-def _labels(values: Sequence[Any], label: str) -> npt.NDArray[np.object_]:
-    codes: dict[Any, str | float | None] = {}
-    found = np.empty(len(values), dtype=object)
-    for row, value in enumerate(values):
-        if _is_missing(value):
-            continue
-        if value not in codes:
-            codes[value] = _label(value, label)
-        found[row] = codes[value]
-    if len({isinstance(value, str) for value in codes.values()}) > 1:
-        raise ValueError(f"{label} of X mixes text and numbers in its categories: make them one")
-    return found
-
-
-def _label(value: Any, label: str) -> str | float:
-    """A level as text or as a number."""
-    if isinstance(value, str | bytes):
-        return _text(value, label)
-    if not isinstance(value, Real | np.bool_ | Decimal):
-        raise TypeError(
-            f"{label} of X has categories that are neither text nor numbers, such as {value!r}: "
-            "rename them, for example with X[...].cat.rename_categories(str), which keeps an order"
-        )
-    if isinstance(value, Integral) and not isinstance(value, bool):
-        return int(value)
-    return _number(value, label)
-
-
-def _number(value: Any, label: str) -> float:
-    if isinstance(value, OF_TIME):
-        raise TypeError(of_times(f"{label} of X", type(value).__name__))
-    if not isinstance(value, Real | np.bool_ | Decimal):
-        raise TypeError(
-            f"{label} of X: argument must be a string or a number, got {type(value).__name__}"
-        )
-    try:
-        return float(value)
-    except OverflowError as error:
-        raise ValueError(f"{label} of X has a number that is too large for float64") from error
-
-
-def _text(value: str | bytes, label: str) -> str:
-    try:
-        return value.decode() if isinstance(value, bytes) else str(value)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{label} of X has bytes that are no text in UTF-8: {error}") from error
-
-
-def _is_missing(value: Any) -> bool:
-    """None, NaN, or what pandas has in their place."""
-    import pandas as pd
-
-    return value is None or value is pd.NA or value is pd.NaT or (value != value) is True

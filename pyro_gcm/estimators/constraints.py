@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm._table import Column
+from pyro_gcm._columns import Column
 
 
 def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._table import Column
+from pyro_gcm._columns import Column
 from pyro_gcm._validation import as_tensor
 from pyro_gcm._warn import warn_user
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._table import Column
+from pyro_gcm._columns import Column
 from pyro_gcm._validation import shown
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.thresholds import OfColumn, OfRows

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pyro_gcm._table import numbers_of
+from pyro_gcm._columns import numbers_of
 from pyro_gcm._validation import place
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block

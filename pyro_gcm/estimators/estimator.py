@@ -189,7 +189,7 @@ class MonotoneEstimator(BaseEstimator):
         columns, frame = self._columns(X), as_frame(X)
         if frame is None or columns.names is None:
             return X
-        found: pd.DataFrame = frame.select(*columns.names).to_pandas()
+        found: pd.DataFrame = frame.to_pandas()[columns.names].copy()
         for name, column, code in zip(columns.names, columns, self.encoding_.columns, strict=True):
             if code.sign and code.kind == "number":
                 found[name] = code.numbers(column)

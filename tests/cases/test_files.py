@@ -6,19 +6,16 @@ import io
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from pyro_gcm import load
-from pyro_gcm._lists import list_of, parts_of
 from pyro_gcm.cli import main
 from pyro_gcm.cli.outcomes import outcomes_of
-from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.saved import open_model
-from pyro_gcm.cli.tables import read_table
 
 QUICK = ("--epochs=1", "--members=2", "--out=model", "--overwrite")
 
@@ -66,51 +63,6 @@ def table(count: int = 40) -> pd.DataFrame:
     late = debt + rng.normal(0, 10, count) > 25
     job = rng.choice(["clerk", "farmer", "smith"], count)
     return pd.DataFrame({"debt": debt, "job": job, "late": np.where(late, "yes", "no")})
-
-
-def column(*fields: str, **reading: Any) -> pd.Series:
-    """A column of a CSV file, as it is read."""
-    lines = [f'"{field}",1' for field in fields]
-    Path("column.csv").write_text("\n".join(["a,b", *lines]), encoding="utf-8")
-    return read_table(Path("column.csv"), Reading.of_options(**reading)).frame["a"]
-
-
-@pytest.mark.parametrize(
-    ("fields", "reading", "values"),
-    [
-        (("1", "2"), {}, [1, 2]),
-        (("1", "", "2.5"), {}, [1.0, None, 2.5]),
-        (("1", "NA", "nan", " NULL", "None"), {}, [1.0, *[None] * 4]),
-        (("1", " "), {"missing": '" "'}, [1.0, None]),
-        (("TRUE", "false", "NA"), {}, [True, False, None]),
-        (("x", "NA", "None", "null", "nan", ""), {}, ["x", "NA", "None", "null", "nan", None]),
-        (("x", "?", " ?", "-"), {"missing": "?"}, ["x", None, None, "-"]),
-        (("1", "?", "-"), {"missing": "?,-"}, [1.0, None, None]),
-        (("\u22125", "+7"), {}, [-5, 7]),
-        (("1,5", "-2", ",5e1"), {"decimal": ","}, [1.5, -2.0, 5.0]),
-        (("1,234,567", "12", "1,234.5"), {"thousands": ","}, [1234567.0, 12.0, 1234.5]),
-        (("1.234,5", "NA"), {"thousands": ".", "decimal": ","}, [1234.5, None]),
-        (("1\u202f234", "5 678"), {"thousands": " "}, [1234, 5678]),
-        (("12,34", "5"), {"thousands": ","}, ["12,34", "5"]),  # no groups of three
-        (("1_000", "2"), {}, ["1_000", "2"]),
-        (("\u0661\u0662", "2"), {}, ["\u0661\u0662", "2"]),
-        (("123456789012345678901234", "NA"), {}, [1.2345678901234568e23, None]),
-    ],
-)
-def test_a_column_has_the_type_of_all_its_fields(
-    fields: tuple[str, ...], reading: dict[str, Any], values: list[Any]
-) -> None:
-    found = column(*fields, **reading).tolist()
-    assert [None if value != value or value is None else value for value in found] == values
-    assert {type(value) for value in found if value == value} <= {type(v) for v in values}
-
-
-def test_numbers_beside_missing_ones_are_the_same_to_the_last_bit() -> None:
-    numbers = np.random.default_rng(0).lognormal(0, 20, 500)
-    alone = column(*map(repr, numbers.tolist()))
-    beside = column(*map(repr, numbers.tolist()), "NA")
-    assert (alone == numbers).all()
-    assert (beside[:-1] == numbers).all()
 
 
 @pytest.mark.parametrize(
@@ -299,21 +251,6 @@ def test_levels_have_the_letters_and_the_order_of_numbers(run: Run) -> None:
     assert open_model(Path("model")).labels == ["+8", "09", "10"]
     assert run(*fit, "--levels=10,09,+8", *QUICK).code == 0
     assert open_model(Path("model")).labels == ["10", "09", "+8"]
-
-
-@pytest.mark.parametrize(
-    ("text", "known", "parts"),
-    [
-        ("a, b,,c", (), ["a", "b", "c"]),
-        (" debt, years", (" debt", " years"), [" debt", " years"]),
-        ('a,"b, c"," d"', (), ["a", "b, c", " d"]),
-        ("a,b", ("a,b",), ["a,b"]),
-        ('5" pipe,"say ""x"""', (), ['5" pipe', 'say "x"']),
-    ],
-)
-def test_lists_keep_blanks_and_commas(text: str, known: Any, parts: list[str]) -> None:
-    assert parts_of(text, known) == parts
-    assert parts_of(list_of(parts)) == parts
 
 
 def test_columns_with_blanks_and_commas_are_named_in_lists(run: Run) -> None:

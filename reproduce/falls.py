@@ -104,7 +104,7 @@ def main(arguments: argparse.Namespace) -> None:
     """Run the searches that the table lacks, and say how many pairs fell."""
     path = arguments.output / "falls.csv"
     # Two threads each wait for the other where another process has a core.
-    quick = 2_000, ["members", "IGCM"], [1]
+    quick = 1_000, ["members", "IGCM"], [1]
     every = fits(*quick) if arguments.quick else fits(arguments.pairs, [*KINDS])
     table = run_fits(path, every, run, arguments)
     print(f"\n{report(table)}\n\nwritten: {path}")

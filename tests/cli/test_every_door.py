@@ -28,7 +28,7 @@ from pyro_gcm.streams.opening import open_source
 GRADES = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
 JOBS = ["clerk", "NA", "None", "007", "a,b", 'x"y', " padded ", "line\nbreak", "é中🙂", "nan"]
 INPUTS = ["amount", "count", "flag", "job", "grade"]
-CAPS = {"max_examples": 5, "deadline": None, "database": None, "phases": [Phase.generate]}
+CAPS = {"max_examples": 3, "deadline": None, "database": None, "phases": [Phase.generate]}
 
 
 def frame(rows: list[tuple[Any, ...]]) -> pd.DataFrame:
@@ -152,7 +152,7 @@ def streamed(table: Any) -> Any:
 
 
 @pytest.mark.long(keep=1)
-@pytest.mark.parametrize("block", range(100))
+@pytest.mark.parametrize("block", range(170))
 def test_a_table_is_the_same_through_every_door(
     block: int, place: Path, model: GCMClassifier, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 from types import FunctionType
 from typing import Any
 
@@ -23,10 +24,13 @@ from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
-from pyro_gcm.estimators.short_form import short_form
+from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
 
 Array = npt.NDArray[np.float64]
+_ARROWS = {1: "rises with it", -1: "falls with it"}
+#: Columns that are listed, at most.
+_MOST_LISTED = 20
 
 
 class MonotoneEstimator(BaseEstimator):
@@ -84,7 +88,7 @@ class MonotoneEstimator(BaseEstimator):
     def _repr_html_(self) -> Callable[[], str]:
         """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""
         diagram = super()._repr_html_  # refused where scikit-learn is set to show text
-        return lambda: diagram() + (short_form(self) if hasattr(self, "model_") else "")
+        return lambda: diagram() + (_short_form(self) if hasattr(self, "model_") else "")
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         bundle: dict[str, str] = super()._repr_mimebundle_(**options)
@@ -240,3 +244,29 @@ class MonotoneEstimator(BaseEstimator):
 
 def _numbers(values: Tensor) -> Array:
     return values.double().cpu().numpy()
+
+
+def _short_form(estimator: MonotoneEstimator) -> str:
+    """The kind, the columns with directions, the training rows and the loss, as HTML."""
+    codes = estimator.encoding_.columns
+    names = getattr(estimator, "feature_names_in_", range(len(codes)))
+    imposed = [(name, code) for name, code in zip(names, codes, strict=True) if code.sign]
+    rows = [("kind", kind_of(estimator))]
+    for name, code in imposed[:_MOST_LISTED]:
+        range_ = f", {code.low:g} to {code.high:g} in training" if code.kind == "number" else ""
+        rows.append((str(name), f"prediction {_ARROWS[code.sign]}{range_}"))
+    if len(imposed) > _MOST_LISTED:
+        rows.append(("further columns with a direction", str(len(imposed) - _MOST_LISTED)))
+    rows.append(("columns without a direction", str(len(codes) - len(imposed))))
+    training = estimator.training_
+    if "rows" in training:
+        rows.append(("training rows", f"{training['rows']:,}"))
+    rows.append(("epochs", f"{estimator.n_iter_:,}"))
+    if "loss" in training:
+        rows.append(("loss a row in the last epoch", f"{training['loss']:.4g}"))
+    left = ' style="text-align: left"'
+    cells = "".join(
+        f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(text)}</td></tr>"
+        for name, text in rows
+    )
+    return f"<table><caption{left}>{type(estimator).__name__}, fitted</caption>{cells}</table>"

@@ -4,8 +4,7 @@ from torch.nn import Identity
 
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm.nets.axis_map import AxisMap
-from pyro_gcm.nets.conditional import Conditional, with_missing_indicators
-from pyro_gcm.nets.constant_logits import ConstantLogits
+from pyro_gcm.nets.conditional import Conditional, ConstantLogits, with_missing_indicators
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
 from pyro_gcm.nets.flow import ConditionalFlow, FlowDistribution
 from pyro_gcm.nets.guides import AmortizedGuide, PosteriorGuide, RevenueGuide

@@ -1,7 +1,8 @@
-"""A file from which a training run can be resumed."""
+"""A file from which a training run can be resumed, and what it says of the run."""
 
 from __future__ import annotations
 
+import copy
 import zlib
 from pathlib import Path
 from typing import Any
@@ -90,3 +91,51 @@ def checksum(columns: list[Tensor]) -> int:
         for rows in column.split(_ROWS):
             total = zlib.crc32(rows.cpu().contiguous().view(torch.uint8).numpy(), total)
     return total
+
+
+def described(part: Any) -> str:
+    """The class and the scalar attributes of a bound or a model, to identify it in a checkpoint."""
+    options = {
+        name: value
+        for name, value in sorted(vars(part).items())
+        if isinstance(value, bool | int | float | str) and not name.startswith("_")
+    }
+    return f"{type(part).__name__}{options}"
+
+
+def same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
+    """Raise ValueError if a checkpoint with one identity is not of the run with the other."""
+    if theirs["learning_rate"] > mine["learning_rate"]:  # a run that diverged may go on so
+        theirs = {**theirs, "learning_rate": mine["learning_rate"]}
+    other = [
+        f"{name} is {theirs.get(name)} there, {mine.get(name)} here"
+        for name in {**mine, **theirs}
+        if theirs.get(name) != mine.get(name)
+    ]
+    if other:
+        raise ValueError("checkpoint is of another run: " + ", ".join(other[:5]))
+
+
+class EpochPart:
+    """The part of an epoch that is done.
+
+    :param rate: the learning rate at its start.
+    :param start: the state of the run at its start, or only that of the model where no file is
+        written. If the epoch fails, the model gets its weights back, and the file this state.
+    """
+
+    def __init__(self, rate: float, start: dict[str, Any]) -> None:
+        self.batches, self.seconds, self.rate = 0, 0.0, rate
+        self.start = copy.deepcopy(start)
+        self.total: Tensor | float = 0.0  # of the losses of the rows
+
+    def state(self) -> dict[str, Any]:
+        """Plain data and tensors."""
+        return dict(vars(self))
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> EpochPart:
+        """The part that has a state."""
+        part = cls.__new__(cls)
+        vars(part).update(state)
+        return part

@@ -15,11 +15,8 @@ from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
 from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import TrainingRows
-from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.clipping import clip_gradients
-from pyro_gcm.training.epoch_part import EpochPart
-from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite
-from pyro_gcm.training.identity import same_run
+from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, same_run
+from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite, clip_gradients
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
 from pyro_gcm.training.schedules import scale_rates

@@ -139,7 +139,7 @@ def columns_of(table: Any, estimator: Any = None) -> list[Column]:
             exact = _labels(array[:, j].tolist(), label) if large else None
             found.append(Column(label, numbers[:, j], exact))
         return found
-    if array.dtype.kind in "OUS":
+    if array.dtype.kind in "OUST":
         objects = array.astype(object)
         return [_of_objects(objects[:, j], label) for j, label in enumerate(labels)]
     if array.dtype.kind in "mM":

@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from pyro_gcm._columns import Column, column_of, columns_of, unmasked
-from pyro_gcm._validation import as_tensor, shown
+from pyro_gcm._validation import WrongCell, as_tensor, shown
 from pyro_gcm._warn import warn_user
 
 
@@ -71,9 +71,8 @@ def read_table(table: Any, estimator: Any = None) -> Table:
     for column in found:
         if column.numbers is not None and np.isinf(column.numbers).any():
             row = int(np.flatnonzero(np.isinf(column.numbers))[0])
-            raise ValueError(
-                f"X must be finite or missing, got infinity in row {row} of {column.label}"
-            )
+            told = f"{column.label} of X must be finite or missing, and is infinite"
+            raise WrongCell(told, row)
     return found
 
 
@@ -132,7 +131,13 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
             values = unmasked(values)
         series = nw.from_native(values, series_only=True, pass_through=True)
         if isinstance(series, nw.Series) and not isinstance(values, pd.Series):
+            kind: Any = series.dtype
             values = series.to_list()
+            if kind == nw.Enum:
+                values = pd.Categorical(values, list(kind.categories), ordered=True)
+            elif kind.is_integer():
+                unsigned = kind.is_unsigned_integer()
+                values = pd.Series(values, dtype="UInt64" if unsigned else "Int64")
         found[key] = pd.Series(values).reset_index(drop=True)
     if len(set(map(len, found.values()))) > 1:
         lengths = {key: len(values) for key, values in found.items()}

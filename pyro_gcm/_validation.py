@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -24,6 +25,7 @@ class WrongCell(ValueError):
     :param column: of a matrix.
     :param name: of the column, if it has one.
     :param told: the message where this value alone is told of.
+    :param argument: whose value it is; empty where messages name it alone.
     """
 
     def __init__(
@@ -33,17 +35,27 @@ class WrongCell(ValueError):
         column: int | None = None,
         name: str | None = None,
         told: str = "",
+        argument: str = "",
     ) -> None:
         super().__init__(message, row)
         self.message, self.row, self.column, self.name = message, row, column, name
-        self.told = told or message
+        self.told, self.argument = told or message, argument
 
     def __str__(self) -> str:
         return f"{self.message} in {place(self.row, self.name or self.column)}"
 
-    def of_file(self) -> WrongCell:
-        """The same, with its row counted from 1."""
-        return WrongCell(self.message, self.row + 1, self.column, self.name)
+    def after(self, rows: int) -> WrongCell:
+        """The same where so many rows come before those in which it was found."""
+        return WrongCell(self.message, self.row + rows, self.column, self.name)
+
+
+@contextmanager
+def rows_after(count: int) -> Iterator[None]:
+    """Inside, the row of a `WrongCell` is counted from so many rows before."""
+    try:
+        yield
+    except WrongCell as error:
+        raise error.after(count) from error
 
 
 def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
@@ -108,7 +120,7 @@ def matrix(
 
 def column_names(value: Any) -> list[str] | None:
     """The names of the columns of a DataFrame, if all are text."""
-    names = getattr(value, "columns", None)
+    names = getattr(value, "column_names", getattr(value, "columns", None))  # Arrow has both
     if names is None or isinstance(value, Tensor):
         return None
     return list(names) if all(isinstance(name, str) for name in names) else None
@@ -293,7 +305,7 @@ def _check_rows_and_finite(
             told, found = f"{name} must have numbers of at most {limit}, got", f"{value:g}"
         row, column = (*first, None)[:2]
         of_column = names[column] if names and column is not None else None
-        raise WrongCell(f"{told} {found}", row, column, of_column, f"{told} {value:g}")
+        raise WrongCell(f"{told} {found}", row, column, of_column, f"{told} {value:g}", name)
 
 
 def place(row: int, column: str | int | None) -> str:

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stderr, redirect_stdout
 
 #: Modules that run one after the other, each with the arguments of its command line.
@@ -29,8 +30,12 @@ def run_in_pairs(chains: Sequence[Chain]) -> list[str]:
     failed = []
     pool = ProcessPoolExecutor(2, multiprocessing.get_context("spawn"))
     try:
-        for done in as_completed([pool.submit(_run, chain) for chain in chains]):
-            printed, wrong = done.result()
+        running = {pool.submit(_run, chain): chain for chain in chains}
+        for done in as_completed(running):
+            try:
+                printed, wrong = done.result()
+            except BrokenProcessPool:  # a process was killed, and the pool with it
+                printed, wrong = "", [" ".join(running[done][0])]
             print(printed, end="", flush=True)
             failed += wrong
     finally:

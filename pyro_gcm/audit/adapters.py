@@ -55,6 +55,17 @@ def adapter_of(predictor: Any) -> str:
     return f"{name}(matrix)"
 
 
+def event_column(predictor: Any) -> int:
+    """The column of `predict_proba` that has the event.
+
+    It is the second one, but for a `GCMClassifier` with another positive class, by itself, at the
+    end of a Pipeline, or as the best one of a search.
+    """
+    steps = getattr(predictor, "steps", None)
+    inner = steps[-1][-1] if steps else getattr(predictor, "best_estimator_", None)
+    return int(getattr(predictor, "event_column_", 1)) if inner is None else event_column(inner)
+
+
 def of_x_and_r(
     predictor: Any,
     adapter: str,
@@ -99,7 +110,7 @@ def of_x_and_r(
                 f"predict_proba must return two columns, got shape {np.shape(values)}: pass a "
                 "function of (x, r) that selects the probability to be audited"
             )
-        return values[:, getattr(predictor, "event_column_", 1)]
+        return values[:, event_column(predictor)]
 
     return function
 

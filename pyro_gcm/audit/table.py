@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pyro_gcm._table import as_frame, read_table
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
+from pyro_gcm.audit.adapters import event_column
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
 
@@ -69,7 +70,7 @@ def _prediction(predictor: Any) -> Any:
             found = np.asarray(predictor.predict_proba(table))
             if found.ndim != 2 or found.shape[1] != 2:
                 raise ValueError(f"predict_proba must return two columns, got shape {found.shape}")
-            return found[:, getattr(predictor, "event_column_", 1)]
+            return found[:, event_column(predictor)]
 
         return probability
     if callable(getattr(predictor, "predict", None)):

@@ -93,8 +93,9 @@ def _fields(
         )
     others = [name for name in names if name not in letters and not _has_type(fields[name])]
     if others:
-        again = pd.read_csv(path, dtype=str, na_filter=False, usecols=others, **options)
-        fields = fields.assign(**again)
+        places = [names.index(name) for name in others]
+        again = pd.read_csv(path, dtype=str, na_filter=False, usecols=places, **options)
+        fields[others] = again[others]
     return fields
 
 

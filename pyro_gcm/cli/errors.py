@@ -42,5 +42,5 @@ def blamed(on: str = "") -> Iterator[None]:
     except (ValueError, TypeError, OSError, ImportError) as error:
         from pyro_gcm._validation import WrongCell
 
-        of_file = error.of_file() if isinstance(error, WrongCell) else error
+        of_file = error.after(1) if isinstance(error, WrongCell) else error
         raise WrongUse(f"{on}: {one_line(of_file)}" if on else one_line(of_file)) from error

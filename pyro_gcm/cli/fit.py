@@ -169,8 +169,6 @@ def fit(
             raise WrongUse(f"{option} is for CSV files, whose columns have no types, got {data}")
     table = read_table(data, reading, possible_parts(text), [target])
     frame = table.frame
-    for sentence in table.said:
-        warnings.warn(f"{data}: {sentence}", stacklevel=1)
     column_of("--target", target, [*frame.columns], str(data))
     roles = roles_of(
         frame,
@@ -240,6 +238,7 @@ def fit(
     if reading.options:
         notes["reading"] = reading.options
     if found.kind == "survival":
+        estimator.event_codes_ = found.codes
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
     fitting.save_model(estimator, out, notes, overwrite)
     if len(test):

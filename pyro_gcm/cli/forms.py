@@ -47,8 +47,9 @@ def strange_form(column: pd.Series[Any], reading: Reading) -> str:
     """
     counted = {str(field): int(count) for field, count in column.value_counts().items()}
     counts = {f: count for f, count in counted.items() if f.strip().lower() not in ABSENT}
-    numbers = {f for f in counts if _NUMBER.fullmatch(f) or reading.number(f) is not None}
-    dates = {f for f in counts if f not in numbers and _DATE.fullmatch(f)}
+    plain = {f: " ".join(f.split()) for f in counts}  # in which patterns find few blanks
+    numbers = {f for f in counts if _NUMBER.fullmatch(plain[f]) or reading.number(f) is not None}
+    dates = {f for f in counts if f not in numbers and _DATE.fullmatch(plain[f])}
     alike = sum(counts[f] for f in numbers | dates)
     words = sum(count for f, count in counts.items() if any(map(str.isalnum, f))) - alike
     if not alike or words * _TO_ONE > alike:

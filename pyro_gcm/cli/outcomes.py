@@ -72,7 +72,7 @@ def outcomes_of(
         )
     if y_name is not None and not lacks:
         if model.kind == "survival":
-            y = times_of(frame, y_name, str(event_name), model.estimator.event_codes_)
+            y, _ = times_of(frame, y_name, str(event_name), model.estimator.event_codes_)
         else:
             y = _read(model, frame[y_name])
     return Outcomes(frame[model.names], y, y_name or "y", _name(event_name), lacks)

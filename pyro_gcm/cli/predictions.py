@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._validation import rows_after
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.estimators import outputs
@@ -37,10 +38,15 @@ def check_quantiles(model: SavedModel, quantiles: Sequence[float] | None) -> Seq
     return QUANTILES if has and model.kind != "survival" else ()
 
 
-def predictions(model: SavedModel, X: pd.DataFrame, quantiles: Sequence[float]) -> outputs.Columns:
-    """The columns of predictions, by name."""
+def predictions(
+    model: SavedModel, X: pd.DataFrame, quantiles: Sequence[float], first: int
+) -> outputs.Columns:
+    """The columns of predictions, by name.
+
+    :param first: how many rows come before those of X.
+    """
     labels = model.labels if hasattr(model.estimator, "classes_") else None
-    with blamed("DATA"):
+    with blamed("DATA"), rows_after(first):
         return outputs.predictions(model.estimator, X, quantiles, labels)
 
 
@@ -61,7 +67,7 @@ def in_blocks(
     with tqdm(total=len(X), disable=not progress, delay=2, desc="predict", unit="row") as bar:
         for start in range(0, len(X), outputs.BLOCK):
             rows = X.iloc[start : start + outputs.BLOCK]
-            found = predictions(model, rows, quantiles)
+            found = predictions(model, rows, quantiles, start)
             parts.append(found if level is None else {**found, **bands(model, rows, level)})
             bar.update(len(rows))
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

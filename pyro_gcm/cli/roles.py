@@ -51,8 +51,8 @@ class Roles:
 def roles_of(
     frame: pd.DataFrame,
     where: str,
-    reading: Reading | None = None,
-    text: Collection[str] = (),
+    reading: Reading | None,
+    text: Collection[str],
     **named: str | None,
 ) -> Roles:
     """The roles that options give to the columns of a table; the others are free.

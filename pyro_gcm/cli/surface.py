@@ -95,12 +95,12 @@ def _of_rows(
     from pyro_gcm.cli.errors import blamed
     from pyro_gcm.estimators.kinds import monotone_prediction
 
-    dtype = X[column].dtype
+    code = saved.estimator.encoding_.columns[saved.names.index(column)]
     parts = []
     for value in tqdm(grid, disable=quiet, delay=2, desc="surface", unit="value"):
         there: Any = [value] * len(X)
-        if isinstance(dtype, pd.CategoricalDtype):
-            there = pd.Categorical(there, dtype=dtype)
+        if code.kind == "ordered":
+            there = pd.Categorical(there, code.levels, ordered=True)
         moved = X.copy()
         moved[column] = there
         with blamed("DATA"):

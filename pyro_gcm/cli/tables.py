@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Collection, Sequence
+import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,11 +43,6 @@ def check_output(option: str, path: Path | None, inputs: Collection[Path] = ()) 
         raise WrongUse(f"{option} must be a file, got the folder {path}")
     if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
         raise WrongUse(f"{option} must be another file than the one that is read, got {path}")
-    check_writable(option, path)
-
-
-def check_writable(option: str, path: Path) -> None:
-    """Refuse a place below a file, or in a folder that cannot be written to."""
     place = Path(os.path.abspath(path)).parent
     while not place.exists():
         place = place.parent
@@ -62,12 +58,10 @@ class Table:
 
     :param frame: its columns by name, with their types.
     :param written: those that were asked for with the letters of the file.
-    :param said: what was left out, in sentences that go on from the name of the file.
     """
 
     frame: pd.DataFrame
     written: pd.DataFrame
-    said: Sequence[str]
 
 
 def read_table(
@@ -75,9 +69,8 @@ def read_table(
     reading: Reading | None = None,
     text: Collection[str] = (),
     written: Collection[str] = (),
-    option: str = "DATA",
 ) -> Table:
-    """The table in a file.
+    """The table in a file, with a warning of what was left out.
 
     :param reading: how its fields are read.
     :param text: columns of a CSV file that are text even where all their values are digits.
@@ -85,23 +78,25 @@ def read_table(
     :raises WrongUse: for a file that is not there or no such table, and for names that are there
         twice.
     """
-    check_table_name(option, path)
+    check_table_name("DATA", path)
     if path.is_dir():
-        raise WrongUse(f"{option} must be a file, and {path} is a folder")
+        raise WrongUse(f"DATA must be a file, and {path} is a folder")
     if not path.is_file():
         near = [f.name for f in path.parent.glob("*") if f.suffix.lower() in ENDINGS]
         hint = instead(path.name, sorted(near)) if path.parent.is_dir() else ""
-        raise WrongUse(f"{option} must be a file, and there is no {path}{hint}")
-    reading, source = reading or Reading(), f"{option} {path}"
+        raise WrongUse(f"DATA must be a file, and there is no {path}{hint}")
+    reading, source = reading or Reading(), f"DATA {path}"
     with blamed(f"{source} cannot be read"):
         if path.suffix.lower() == ".csv":
-            table = Table(*read_csv(path, source, reading, text, written))
+            frame, letters, said = read_csv(path, source, reading, text, written)
         else:
             frame, said = read_arrow(path, source, reading)
-            table = Table(frame, frame[[name for name in frame if name in written]], said)
-    if not len(table.frame):
+            letters = frame[[name for name in frame if name in written]]
+    if not len(frame):
         raise WrongUse(f"{source} has no rows")
-    return table
+    for sentence in said:
+        warnings.warn(f"{path}: {sentence}", stacklevel=1)
+    return Table(frame, letters)
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:

@@ -28,11 +28,13 @@ class Target:
     :param kind: one of `estimators.kinds.KINDS`.
     :param y: as `fit` of the estimator takes it, [n].
     :param options: of the estimator: the levels in their order, or the positive class.
+    :param codes: how numbers said whether an event came, which y has as booleans.
     """
 
     kind: str
     y: Any
     options: dict[str, Any]
+    codes: Codes | None = None
 
 
 def target_of(
@@ -72,13 +74,14 @@ def target_of(
                 "--kind survival needs --event, the column that says whether the event came at the "
                 "time in --target (1) or not by then (0)"
             )
-        return Target(kind, times_of(frame, target, event), {})
+        y, codes = times_of(frame, target, event)
+        return Target(kind, y, {}, codes)
 
 
 def times_of(
     frame: pd.DataFrame, target: str, event: str, codes: Codes | None = None
-) -> npt.NDArray[Any]:
-    """Events and times, from two columns, as a structured array.
+) -> tuple[npt.NDArray[Any], Codes | None]:
+    """Events and times, from two columns, as a structured array; and what numbers say of events.
 
     :param codes: how numbers say whether an event came, as they did in fit; None if not known.
     :raises WrongUse: for impossible times and events.
@@ -86,13 +89,12 @@ def times_of(
     name = f"--event {event!r}"
     with blamed():
         time = target_numbers(f"--target {target!r}", frame[target])
-        events = target_column(name, frame[event])
-        came, _ = came_of(name, events, codes)
+        came, codes = came_of(name, target_column(name, frame[event]), codes)
     with blamed(f"--target {target!r}"):
         SurvivalTimes.right_censored(time, came)
-    found = np.empty(len(time), dtype=[("event", events.dtype), ("time", np.float64)])
-    found["event"], found["time"] = events, time
-    return found
+    found = np.empty(len(time), dtype=[("event", bool), ("time", np.float64)])
+    found["event"], found["time"] = came, time
+    return found, codes
 
 
 def _inferred(column: pd.Series[Any], event: str | None, levels: str | None) -> str:

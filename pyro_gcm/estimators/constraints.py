@@ -107,7 +107,13 @@ def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:
                 raise ValueError(
                     f"categorical_features has the index {entry}, and X has {count} columns"
                 )
-            found[int(entry)] = True
+            at = int(entry)
+            if names is not None and str(at) in names and names[at] != str(at):
+                raise ValueError(
+                    f"categorical_features has {at}, which is the index of {names[at]!r} and "
+                    f"the name of another column: pass {str(at)!r} for the name"
+                )
+            found[at] = True
         else:
             known = "no names" if names is None else f"the columns {list(names)}"
             raise ValueError(f"categorical_features has {entry!r}, and X has {known}")

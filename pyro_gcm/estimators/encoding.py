@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._columns import Column
-from pyro_gcm._validation import as_tensor
+from pyro_gcm._validation import WrongCell, as_tensor
 from pyro_gcm._warn import warn_user
 
 #: Levels of a category with fewer training rows than this share one level with unseen ones.
@@ -146,9 +146,10 @@ class ColumnEncoding:
                     return np.full(len(column.is_missing), np.nan)
                 had = "numbers" if self.low < self.high else "numbers, or no values,"
                 row = int(np.flatnonzero(~column.is_missing)[0])
-                raise ValueError(
+                raise WrongCell(
                     f"{self.label} of X had {had} in fit, got text or categories, such as "
-                    f"{column.as_labels()[row]!r} in row {row}"
+                    f"{column.as_labels()[row]!r}",
+                    row,
                 )
             return column.numbers
         place = {level: float(at) for at, level in enumerate(self.levels)}
@@ -194,7 +195,7 @@ class ColumnEncoding:
         for row, label in enumerate(labels if self.levels else []):
             if label is not None and isinstance(label, str) != text:
                 had = "text" if text else "numbers"
-                raise ValueError(f"{self.label} of X had {had} in fit, got {label!r} in row {row}")
+                raise WrongCell(f"{self.label} of X had {had} in fit, got {label!r}", row)
         return labels
 
     def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:

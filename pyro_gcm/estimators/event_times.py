@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pyro_gcm._table import as_frame
 from pyro_gcm._validation import WrongCell, kind
+from pyro_gcm._warn import warn_user
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.targets import Values, target_column
 
@@ -69,6 +70,8 @@ def came_of(
             f"{events[row].item()!r}",
             row,
         )
+    if found == _CODES[1] and codes is None:
+        warn_user(f"{name} has events of 1 and 2, and 2 is read as an event that came, as in R")
     return events == (found or _CODES[0])[1], found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._table import as_frame
 from pyro_gcm._validation import WrongCell, kind, shown
 from pyro_gcm._warn import warn_user
 from pyro_gcm.estimators.targets import target_column
@@ -23,7 +24,9 @@ def levels_in_order(y: Any, levels: Any) -> Labels | None:
     :raises ValueError: for fewer than two levels, and for one that is there twice.
     """
     if levels is None:
-        return _of_type(y)
+        frame = as_frame(y, "y")
+        one = frame is not None and len(frame.columns) == 1
+        return _of_type(frame[frame.columns[0]].to_native() if one else y)
     if isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray):
         raise TypeError(f"levels must be a list of labels in their order, got {kind(levels)}")
     plain = all(isinstance(level, str | Real | np.generic) for level in levels)

@@ -14,7 +14,7 @@ import numpy as np
 from pyro_gcm._options import share, texts
 from pyro_gcm._table import as_frame, is_record_batch
 from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import shown
+from pyro_gcm._validation import rows_after, shown
 from pyro_gcm.estimators.outputs import (
     BLOCK,
     Columns,
@@ -123,10 +123,12 @@ class Scorer:
         lacking = [name for name in (*self.names, *self.keep) if name not in frame.columns]
         if lacking:
             raise ValueError(f"batch lacks the columns {lacking}; it has {list(frame.columns)}")
-        parts = [
-            self._scored(frame[start : start + BLOCK].select(*self.names).to_native())
-            for start in range(0, len(frame), BLOCK)
-        ] or [self._example]
+        parts = []
+        for start in range(0, len(frame), BLOCK):
+            with rows_after(start):
+                block = frame[start : start + BLOCK].select(*self.names)
+                parts.append(self._scored(block.to_native()))
+        parts = parts or [self._example]
         columns = {name: np.concatenate([part[name] for part in parts]) for name in self._example}
         return _in_kind_of(batch, frame, self.keep, columns)
 

@@ -57,15 +57,14 @@ class TimeOutcome(MonotoneEstimator):
         :raises ValueError: for wrong shapes, values or options, and impossible times.
         """
         columns = self._columns_to_fit(X)
-        times, codes = event_times(y)
+        known = self.event_codes_ if self.warm_start and hasattr(self, "model_") else None
+        times, codes = event_times(y, known)
         check_consistent_length(columns[0].is_missing, times.lower)
         weight = row_weights(sample_weight, times.lower.numpy())
         seen = torch.cat([times.lower, times.upper])
         seen = seen[(seen > 0.0) & seen.isfinite()]
         if not len(seen):
             raise ValueError("y must have a time above 0")
-        if codes == (1, 2):
-            warn_user("y has events of 1 and 2, and 2 is read as an event that came, as in R")
         if times.upper.isinf().all():
             warn_user("y has no event: all rows are censored, and tell little of when events come")
         elif times.is_exact.all() and len(seen.unique()) == 1:

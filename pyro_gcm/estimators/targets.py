@@ -32,6 +32,8 @@ def target_column(name: str, value: Any, *, finite: bool = True) -> Values:
     values = column_or_1d(_array(name, value), warn=True)
     if values.dtype.kind in "OT":
         values = _of_objects(name, values.astype(object))
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
     if values.dtype.kind in "Mm":
         raise TypeError(of_times(name, str(values.dtype)))
     if values.dtype.kind not in "biufUSO":
@@ -75,12 +77,9 @@ def row_weights(sample_weight: Any, target: Any) -> Array | None:
     """Checked weights of the rows of a target, [n]; None where all are equal."""
     if sample_weight is None:
         return None
-    given = _check_sample_weight(
-        _array("sample_weight", sample_weight),
-        target,
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
+    if not isinstance(sample_weight, Real):
+        sample_weight = _array("sample_weight", sample_weight)
+    given = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
     if not (given > 0).any():
         raise ValueError("sample_weight must have a positive weight, got only zeros")
     return None if (given == given[0]).all() else given
@@ -120,7 +119,8 @@ def _of_objects(name: str, values: npt.NDArray[np.object_]) -> Values:
     if are(bool, np.bool_):
         return values.astype(bool)
     if are(Integral, np.bool_):
-        return np.array([int(value) for value in given])  # of objects beyond 64 bits
+        whole = np.array([int(value) for value in given])
+        return values if whole.dtype.kind == "f" else whole  # of objects beyond 64 bits
     if are(Real, Decimal, np.bool_):
         return values.astype(np.float64)
     if are(str):

@@ -196,7 +196,7 @@ class StreamedData(TrainingData):
         super().__init__(model, missing, validation)
         self.memory = positive_int("memory", memory, minimum=1 << 20)
         self.source = open_source(data, *names)
-        self.columns = dict(zip(_ALL, names, strict=True))
+        self.given_names = dict(zip(_ALL, names, strict=True))
         self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
         self.found: Survey | None = None
         self._with_missing: set[str] = set()
@@ -225,15 +225,15 @@ class StreamedData(TrainingData):
         try:
             checked = self._checked(block["x"], block["r"], block["y"])
             self.model.response.check_latent(self.model, checked["y"])
-        except WrongCell as error:
-            raise ValueError(f"{error.told} in {self._place(first, error)}") from error
         except ValueError as error:
+            if isinstance(error, WrongCell) and error.argument:
+                raise ValueError(f"{error.told} in {self._place(first, error)}") from error
             where = self.source.place(first)
             raise ValueError(f"{error}; rows are counted from {where}") from error
         self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
 
     def _place(self, first: int, error: WrongCell) -> str:
-        names = self.columns[error.told[0]]
+        names = self.given_names[error.argument]
         if names is None:  # of batches
             return self.source.place(first + error.row, error.column)
         column = names if isinstance(names, str) else names[error.column or 0]

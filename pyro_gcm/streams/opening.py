@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from pyro_gcm._table import as_frame, is_record_batch
 from pyro_gcm._validation import shown
 from pyro_gcm.streams.batches import BatchSource
 from pyro_gcm.streams.parquet import ParquetSource
@@ -80,4 +81,6 @@ def _reader_of_tables(data: Any) -> tuple[Any, Callable[..., Source]] | None:
             f"{_WANTED}, got a {type(data).__module__.partition('.')[0]} {type(data).__name__}, "
             "which has no rows yet: collect it, or write it to Parquet files"
         )
-    return (frame, TableSource) if isinstance(frame, nw.DataFrame) else None
+    if isinstance(frame, nw.DataFrame) or is_record_batch(data):
+        return as_frame(data, "data"), TableSource
+    return None

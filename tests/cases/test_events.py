@@ -46,6 +46,7 @@ EVENTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*events of 1 and 2")
 @pytest.mark.parametrize("form", EVENTS)
 def test_events_are_read_alike_in_every_form(form: str) -> None:
     assert torch.equal(event_times(EVENTS[form])[0].columns(), TIMES.columns())
@@ -61,6 +62,7 @@ def test_the_codes_of_fit_tell_what_a_fold_means() -> None:
         model.score(X, (CAME * 1, TIME))
 
 
+@pytest.mark.filterwarnings("ignore:.*events of 1 and 2")
 def test_a_column_named_event_has_the_events_whatever_the_times_are() -> None:
     times = np.arange(ROWS) % 2 + 1.0
     named = pd.DataFrame({"time": times, "event": CAME + 1})
@@ -133,3 +135,13 @@ def test_survival_times_are_split_and_cross_validated() -> None:
     ours = cross_val_score(model, X, TIMES, cv=3, error_score="raise")
     of_arrays = cross_val_score(model, X, structured(CAME), cv=3, error_score="raise")
     assert (ours == of_arrays).all()
+
+
+def test_a_warm_start_keeps_the_codes_of_the_first_fit() -> None:
+    codes = np.where(CAME, 2, 1)
+    model = GCMSurvival(**SMALL, warm_start=True)
+    with pytest.warns(UserWarning, match="events of 1 and 2"):
+        model.fit(X, (codes, TIME))
+    with pytest.warns(UserWarning, match="all rows are censored"):
+        model.fit(X, (np.ones_like(codes), TIME))
+    assert model.event_codes_ == (1, 2)

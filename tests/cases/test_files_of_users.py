@@ -162,6 +162,7 @@ def test_other_marks_are_refused(options: list[str], message: str, run: Run) -> 
         ("\n \n{}", ""),
         ("\ufeff{}", ""),
         ("index", "column 1 has no name and is left out, as the index that pandas or R writes"),
+        ("text index", "column 1 has no name and is left out"),
         ("comma", "column 4 has no name and no values, and is left out"),
         ("unnamed", "column 'Unnamed: 0' has the name that pandas gives to an index without one"),
     ],
@@ -170,6 +171,7 @@ def test_what_stands_around_the_table_is_no_input(text: str, said: str, run: Run
     lines = table().to_csv(index=False).splitlines()
     made = {
         "index": table().to_csv(),
+        "text index": table().set_axis([f"row {at}" for at in range(40)]).to_csv(),
         "comma": "".join(f"{line},\n" for line in lines),
         "unnamed": table().rename_axis("Unnamed: 0").to_csv(),
     }

@@ -194,3 +194,19 @@ def test_text_of_which_nothing_is_left_is_told() -> None:
     written = X.assign(income=[f"{value:,.0f}" for value in X["income"]])
     with pytest.warns(UserWarning, match="'income' of X has text .* nearly every value is rare"):
         GCMClassifier(monotonic_cst={"debt": 1}, **FAST).fit(written, y)
+
+
+def test_columns_of_polars_in_a_mapping_keep_their_types() -> None:
+    levels = ["low", "mid", "high"]
+    grade, large = read_table(
+        {"grade": pl.Series(levels, dtype=pl.Enum(levels)), "id": pl.Series([2**60 + 1, None, 3])}
+    )
+    assert grade.levels == tuple(levels)
+    assert large.as_labels().tolist() == [2**60 + 1, None, 3]
+
+
+def test_a_bad_cell_of_a_long_batch_has_its_row_there(model: GCMClassifier) -> None:
+    X = pd.concat([rows()[0]] * 110, ignore_index=True)  # 8,800 rows, more than are read at once
+    X.loc[8500, "debt"] = np.inf
+    with pytest.raises(ValueError, match="is infinite in row 8500"):
+        model.scorer()(X)

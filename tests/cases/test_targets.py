@@ -14,7 +14,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from sklearn.exceptions import DataConversionWarning
 from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import Pipeline
 from target_rows import CAME, LATE, QUICK, ROWS, SMALL, TIME, TIMES, X, masked, objects
 
 import pyro_gcm
@@ -273,3 +275,23 @@ def test_labels_that_the_command_line_alone_knew_are_read_in_old_folders(capsys:
     assert "“late” is “no”" in Path("r.html").read_text(encoding="utf-8")
     assert main(["info", "model"]) == 0
     assert "labels: ['yes', 'no']\npositive: no\n" in capsys.readouterr().out
+
+
+def test_a_pipeline_is_audited_for_its_event() -> None:
+    fitted = GCMClassifier(**SMALL, monotonic_cst={"debt": 1}, positive="no").fit(X, WORDS)
+    pipeline = Pipeline([("as it is", "passthrough"), ("model", fitted)])
+    for predictor in (fitted, pipeline):
+        assert audit_table(predictor, X, {"debt": 1}, pairs=60, progress=False).passed
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_levels_of_a_frame_of_one_column_keep_their_order(kind: str) -> None:
+    levels = ["low", "mid", "high"]
+    grades = np.resize(levels, ROWS).tolist()
+    form: Any = pd.DataFrame({"y": pd.Categorical(grades, levels, ordered=True)})
+    if kind == "polars":
+        form = pl.DataFrame({"y": pl.Series(grades, dtype=pl.Enum(levels))})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataConversionWarning)  # of a column in place of a vector
+        fitted = GCMOrdinal(**SMALL).fit(X, form)
+    assert fitted.classes_.tolist() == levels

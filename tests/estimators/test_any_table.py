@@ -32,9 +32,9 @@ KINDS = {
     "infinite": (st.sampled_from([1.0, np.inf]), ["float64"], True),
 }
 WRONG = {
-    "time": "dates or times",
-    "mixed": "mixes text and int",
-    "infinite": "infinity in row",
+    "time": "dates, times or durations",
+    "mixed": "mixes text and numbers",
+    "infinite": "is infinite in row",
 }
 
 

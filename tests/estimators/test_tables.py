@@ -115,7 +115,7 @@ def wrong():
             "X": X.assign(note=["x", 1] * 30)
         },
         "column 3 of X has text or categories": {"X": X.to_numpy(), "monotonic_cst": None},
-        "infinity in row 0 of column 'debt'": {"X": X.assign(debt=np.inf)},
+        "finite or missing, and is infinite in row 0": {"X": X.assign(debt=np.inf)},
         "Only binary classification is supported. The type": {"y": ["a", "b", "c"] * 20},
         "y must have two classes, got one class, 'no'": {"y": ["no"] * 60},
         "y must have a value in every row, and 1 of 60 are missing, the first in row 0": {

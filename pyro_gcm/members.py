@@ -12,19 +12,15 @@ from pyro_gcm._options import seed_of
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm.inference import FitResult, fit
+from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import GCM
 from pyro_gcm.models.build import seeded_weights
 from pyro_gcm.models.known_responses import RESPONSES
 from pyro_gcm.models.member_parts import member_map
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.member_settings import MemberSettings, searches_for
 from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
-
-#: Fewest and most rows for which the number of epochs is looked for on a part of them.
-SEARCHED_ROWS = range(100, 20_001)
-#: Share of the rows that is kept for that.
-VALIDATION = 0.15
 
 
 class FittedMembers(NamedTuple):
@@ -32,14 +28,12 @@ class FittedMembers(NamedTuple):
 
     :param model: predicts, and all else that a `GCM` does.
     :param settings: with which it was built and trained on all rows.
-    :param result: of that training.
-    :param search: of the training on a part of the rows that chose the number of epochs, or None.
+    :param result: of that training, with `searches` for the number of epochs.
     """
 
     model: GCM
     settings: MemberSettings
     result: FitResult
-    search: FitResult | None
 
 
 def build_members(
@@ -77,6 +71,7 @@ def build_members(
             knots=settings.knots,
             min_rows=settings.min_rows,
             flat=settings.flat,
+            seed=seed,
         )
         part: Any = response
         if response == "continuous" and not settings.equal_weights:
@@ -117,9 +112,10 @@ def fit_members(
     :param sample_weight: how much each row counts, [n], as in `fit`; rows of weight 0 are left out.
     :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
     :param settings: by default those of `MemberSettings.for_table`, and for times `for_times`.
-    :param early_stopping: whether a model is first trained on 85 % of the rows, so that the others
-        say how many epochs are best; then another is trained on all rows for as many. "auto" does
-        so for 100 to 20,000 rows: with more, the default number of epochs does not overfit.
+    :param early_stopping: whether the model is first trained on 85 % of the rows, so that the
+        others say how many epochs are best for its prediction, several times where rows are few;
+        then on all rows for as many. "auto" does so for 20 to 20,000 rows: with more, the default
+        number of epochs does not overfit. `settings` have the most epochs.
     :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
         "education=1", "education=2", ... (`nets.TabularFeatures`).
     :param threads: of torch, see `fit`.
@@ -135,7 +131,6 @@ def fit_members(
     if not isinstance(early_stopping, bool | str) or early_stopping not in (True, False, "auto"):
         got = shown(early_stopping)
         raise ValueError(f'early_stopping must be "auto", True or False, got {got}')
-    seed = seed_of(seed)
     if settings is not None and not isinstance(settings, MemberSettings):
         raise TypeError(f"settings must be MemberSettings, got {shown(settings)}")
     one_of("response", response, list(RESPONSES))
@@ -143,21 +138,23 @@ def fit_members(
     if sample_weight is not None:
         rows = int(checked_weights(sample_weight, rows).count_nonzero())
     of_table = MemberSettings.for_times if response == "survival" else MemberSettings.for_table
-    settings = settings or of_table(rows, x_dim, r_dim)
-    options: Any = {"seed": seed, "device": device, "progress": progress, "threads": threads}
-    parts: Any = {"response": response, "ordered": ordered, "seed": seed}
-
-    def train(settings: MemberSettings, **more: Any) -> tuple[GCM, FitResult]:
-        model = build_members(settings, x_dim, r_dim, **parts)
-        chosen = {**settings.training(model)._asdict(), "elbo": settings.bound, **options, **more}
-        return model, fit(model, x, r, y, sample_weight=sample_weight, **chosen)
-
-    search = None
-    if early_stopping is True or (early_stopping == "auto" and rows in SEARCHED_ROWS):
-        _, search = train(settings, validation=VALIDATION)
-        settings = replace(settings, epochs=best_epoch(search))
-    model, result = train(settings)
-    return FittedMembers(model, settings, result, search)
+    chosen = settings or of_table(rows, x_dim, r_dim)
+    searches = 0 if early_stopping is False else searches_for(rows)
+    if early_stopping is True:
+        searches = max(1, searches)
+    most = MOST if searches and settings is None else 1
+    model = build_members(
+        chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
+    )
+    options: dict[str, Any] = {
+        **chosen.training(model)._asdict(),
+        "epochs": most * chosen.epochs,
+        "elbo": chosen.bound,
+        "searches": searches,
+    }
+    same: Any = {"seed": seed, "device": device, "progress": progress, "threads": threads}
+    result = fit(model, x, r, y, sample_weight=sample_weight, **options, **same)
+    return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result)
 
 
 def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
@@ -165,13 +162,3 @@ def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:
     if len(shape) != 2 or 0 in shape:
         raise ValueError(f"{name} must be a matrix [rows, columns], got shape {shape}")
     return shape[0], shape[1]
-
-
-def best_epoch(*searches: FitResult) -> int:
-    """Where the mean of three neighbouring validation losses is lowest, over all searches."""
-    losses = [[row["validation_loss"] for row in search.rows] for search in searches]
-    loss = torch.tensor(losses).mean(0)
-    if len(loss) < 3:
-        return int(loss.argmin()) + 1
-    padded = torch.cat([loss[:1], loss, loss[-1:]])
-    return int(padded.unfold(0, 3, 1).mean(1).argmin()) + 1

@@ -56,7 +56,7 @@ def fit(
     with in_training(model), torch_threads(given.threads):
         model.to(given.target)
         parameters = dict(model.named_parameters())
-        identity = {"model": described(model)}
+        identity = {"model": described(model), "standardize": standardize}
         rows = rows_in_memory(
             *(data, parts, given.batch_size, order, given.target),
             is_compared=given.checkpoint is not None,
@@ -101,7 +101,7 @@ class _BaselineTrainer(Trainer):
         loss.backward()
         return loss.detach() * len(batch[0])
 
-    def held_out_loss(self, batch: list[Tensor]) -> float:
+    def loss(self, batch: list[Tensor]) -> float:
         # The loss of PWL differentiates the score.
         with torch.enable_grad():
             return self.model.standard_loss(*batch).item() * len(batch[0])

@@ -9,17 +9,15 @@ from typing import Any
 
 from pyro_gcm._validation import positive, positive_int, shown
 from pyro_gcm.estimators.training import Recipe
-from pyro_gcm.members import SEARCHED_ROWS, build_members
+from pyro_gcm.inference.epoch_search import MOST
+from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.member_settings import MemberSettings, searches_for
 
 #: Options of the training, whose names are those of `fit`.
 _OF_TRAINING = ("epochs", "batch_size", "learning_rate")
 #: Sizes of a model, whose names are those of `GCM` and `IGCM`.
 _OF_MODELS = ("hidden", "alternatives", "costs")
-#: Parts of the rows on which the epochs are looked for with fewer than `FEW_ROWS` event times: a
-#: share of so few says little.
-TIME_SEARCHES, FEW_ROWS = 3, 2000
 
 
 def gcm_recipe(
@@ -65,14 +63,23 @@ def gcm_recipe(
             settings, x_dim, r_dim, response=response, p0=p0, ordered=ordered, seed=seed
         )
 
-    def of_members(model: Any) -> dict[str, Any]:
-        return {**settings.training(model)._asdict(), "elbo": settings.bound}
+    searches, asked = searches_for(rows), options.early_stopping
+    if asked is not True and (asked is False or options.epochs is not None):
+        searches = 0  # a number of epochs that was asked for is not looked for
+    elif asked is True:
+        searches = max(1, searches)
+    most = MOST if searches and options.epochs is None else 1
 
-    stops = options.early_stopping
-    if stops == "auto":  # a number of epochs that was asked for is not looked for
-        stops = options.epochs is None and (rows in SEARCHED_ROWS or (of_times and rows > 20))
-    searches = TIME_SEARCHES if of_times and rows < FEW_ROWS else 1
-    return Recipe(members, of_members, searches if stops else 0)
+    def of_members(model: Any) -> dict[str, Any]:
+        found = settings.training(model)._asdict()
+        return {
+            **found,
+            "epochs": most * settings.epochs,
+            "searches": searches,
+            "elbo": settings.bound,
+        }
+
+    return Recipe(members, of_members)
 
 
 def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:
@@ -89,9 +96,10 @@ def _plain(build: Any, rows: int, training: dict[str, Any], early_stopping: Any)
     """A model that is trained with the defaults of `fit`, but for the options that are given."""
 
     def of_training(model: Any) -> dict[str, Any]:
-        return {**model.training_defaults(rows)._asdict(), **training}
+        searches = int(early_stopping is True)
+        return {**model.training_defaults(rows)._asdict(), **training, "searches": searches}
 
-    return Recipe(build, of_training, int(early_stopping is True))
+    return Recipe(build, of_training)
 
 
 def _training(options: Any) -> dict[str, Any]:

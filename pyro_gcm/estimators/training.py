@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.inference import FitResult, fit
-from pyro_gcm.members import VALIDATION, best_epoch
 
 
 class TrainingRows(NamedTuple):
@@ -22,15 +21,15 @@ class TrainingRows(NamedTuple):
     weight: Tensor | None
 
     def resampled(self, seed: int) -> TrainingRows:
-        """A bootstrap sample of the rows that count, in which no class of 0 and 1 gets lost."""
+        """A bootstrap sample of the rows that count, the first with both of two values of y."""
         generator = torch.Generator().manual_seed(seed)
         counts = torch.ones(len(self.y)) > 0 if self.weight is None else self.weight > 0
-        parts = [counts.nonzero()[:, 0]]
-        if self.y.dim() == 1 and ((self.y == 0) | (self.y == 1)).all():
-            parts = [((self.y == label) & counts).nonzero()[:, 0] for label in (0, 1)]
-        drawn = torch.cat(
-            [part[torch.randint(len(part), (len(part),), generator=generator)] for part in parts]
-        )
+        index = counts.nonzero()[:, 0]
+        values = min(2, len(self.y[index].unique(dim=0)))
+        while True:
+            drawn = index[torch.randint(len(index), (len(index),), generator=generator)]
+            if len(self.y[drawn].unique(dim=0)) >= values:
+                break
         weight = None if self.weight is None else self.weight[drawn]
         return TrainingRows(self.x[drawn], self.r[drawn], self.y[drawn], weight)
 
@@ -40,14 +39,12 @@ class Recipe:
     """A model and how it is trained.
 
     :param build: function seed -> untrained model.
-    :param options: function model -> options of `fit`.
-    :param searches: on how many parts of the rows, one after the other, the number of epochs is
-        looked for; 0 if it is not.
+    :param options: function model -> options of `fit`, `searches` for the number of epochs among
+        them.
     """
 
     build: Callable[[int], Any]
     options: Callable[[Any], Mapping[str, Any]]
-    searches: int
 
 
 def trained(
@@ -63,22 +60,12 @@ def trained(
 
     :param epochs: in place of those of the recipe, which are not looked for then.
     :param before: a trained model that is trained on, in its own units.
-    :param common: options of every `fit`.
+    :param common: options of `fit`.
     """
-    common = {**common, "seed": seed, "sample_weight": rows.weight}
-
-    def run(model: Any, **more: Any) -> FitResult:
-        options = {**recipe.options(model), **common, **more}
-        return fit(model, rows.x, rows.r, rows.y, **options)
-
-    if before is not None:
-        return before, run(before, standardize=False)
-    more = {} if epochs is None else {"epochs": epochs}
-    if recipe.searches and epochs is None:
-        searches = [
-            run(recipe.build(seed), validation=VALIDATION, seed=seed + part)
-            for part in range(recipe.searches)
-        ]
-        more = {"epochs": best_epoch(*searches)}
-    model = recipe.build(seed)
-    return model, run(model, **more)
+    model = recipe.build(seed) if before is None else before
+    options = {**recipe.options(model), "standardize": before is None}
+    if epochs is not None:
+        options |= {"epochs": epochs, "searches": 0}
+    columns = rows.x, rows.r, rows.y
+    result = fit(model, *columns, **options, sample_weight=rows.weight, seed=seed, **common)
+    return model, result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyro_gcm._options import flag
 from pyro_gcm._threads import one_thread, torch_threads
 from pyro_gcm._validation import ArrayLike, kind, one_of
 from pyro_gcm._warn import warn_user
+from pyro_gcm.inference.epoch_search import search_epochs
 from pyro_gcm.inference.fittable import Fittable
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
@@ -50,6 +52,7 @@ def fit(
     clip_norm: float | str | None = "default",
     validation: float | Sequence[ArrayLike | None] = 0.0,
     patience: int | None = None,
+    searches: int | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: bool = True,
@@ -102,6 +105,10 @@ def fit(
     :param standardize: learn the units of x, r and y from the training rows.
     :param epochs, batch_size: 100 and 256 by default, or what the model asks for
         (`training_defaults`), as it does with members.
+    :param searches: on how many parts of the rows, one after the other and each without 15 % of
+        them, the number of epochs is looked for that is best for the others; at most `epochs`.
+        Training on all rows follows. By default none, or for members in memory what the model asks
+        for, where neither epochs nor rows for validation are given.
     :param learning_rate: of the optimiser at the start; 0.01, or what the model asks for.
     :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default, or what
         the model asks for.
@@ -147,6 +154,7 @@ def fit(
     :raises WorkerLost: if another process has ended or does not answer.
     :raises OSError: if the checkpoint cannot be written.
     """
+    given = dict(locals())
     if isinstance(model, type) or not hasattr(model, "training_pair"):
         raise TypeError(
             f"model must be a GCM or an IGCM, got {kind(model)}; "
@@ -178,7 +186,7 @@ def fit(
     if rows.weighted:
         bound = weighable(bound)
 
-    def chosen() -> TrainingOptions:
+    def chosen(epochs: int | None = epochs) -> TrainingOptions:
         default = model.training_defaults(rows.rows or 1)
         return TrainingOptions(
             epochs=default.epochs if epochs is None else epochs,
@@ -202,6 +210,10 @@ def fit(
     options, workers = chosen(), workers_of(distributed)
     rows.look(options)
     options = chosen()  # now that the number of rows is known
+    model.adapt(rows.rows or 1)
+    search = search_epochs(fit, given, rows.rows or 1, workers)
+    if search.epochs is not None:
+        options = chosen(search.epochs)
     parameters = model.trained_parameters(objective)
     if is_dreg(bound) and {"x", "r"} & set(rows.incomplete()):
         raise ValueError(
@@ -223,6 +235,9 @@ def fit(
             "loss": described(bound),
             "particles": particles,
             "engine": engine,
+            "standardize": standardize,
+            "epochs": options.epochs,
+            "searches": search.count,
         }
         like, noise = next(iter(parameters.values())), None
         if particles == "qmc":
@@ -246,7 +261,7 @@ def fit(
                 rows.learn_units()
             model.objective = objective
             model.train()
-        result = trainer.run()
+        result = replace(trainer.run(), searches=search.results)
     model.training_summary = {
         "rows": trainer.training.rows,
         "validation_rows": trainer.validation.rows,

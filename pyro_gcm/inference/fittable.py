@@ -22,6 +22,7 @@ class Fittable(Protocol):
     response: Any
     objective: Any  # what it was trained for last
     training_summary: Any  # and how, in plain data
+    is_trained: bool
 
     @property
     def latent_dim(self) -> int:
@@ -39,6 +40,9 @@ class Fittable(Protocol):
 
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, for a number of rows."""
+
+    def adapt(self, rows: int) -> None:
+        """Choose what was left to the number of rows, before training."""
 
     def modules(self) -> Iterator[torch.nn.Module]:
         """As `nn.Module.modules`."""

@@ -13,8 +13,10 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from pyro_gcm.inference.log_weights import LogWeights
 from pyro_gcm.inference.noise import DrivenSites, Noise
 from pyro_gcm.inference.plain_step import BOUNDS, plain_loss
+from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.inference.row_weights import weighted_loss
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import unannounced
@@ -182,16 +184,36 @@ class ProgramTrainer(Trainer):
         super().load_state(state)
         self.engine, self.engine_reason = state["engine"]
 
+    def loss(self, batch: list[Tensor]) -> float:
+        """As `Trainer.loss`."""
+        return self._without_gradients(self.bound, batch)
+
     def held_out_loss(self, batch: list[Tensor]) -> float:
-        """As `Trainer.held_out_loss`."""
+        """As `Trainer.held_out_loss`; of the averaged prediction where z is a member.
+
+        A member is trained on its own likelihood, but it is the average that is used. It is best
+        much later than the mean of the members.
+        """
+        if not self.pair.averaged:
+            return self.loss(batch)
+        if self.engine == "plain":
+            assert self.pair.plain is not None
+            weights = LogWeights(self.bound, self.noise, len(batch[0]), self.pair.temperature)
+            x, r, y = batch[:3]
+            with pyro.validation_enabled(False):
+                p_y = self.pair.plain(weights, x, r, y)
+                losses = self.model.response.averaged_loss(p_y, weights.finite, y)
+            return float((losses * batch[-1]).sum() if self.weighted else losses.sum())
+        return self._without_gradients(PooledELBO(1.0), batch)
+
+    def _without_gradients(self, bound: Any, batch: list[Tensor]) -> float:
         self.noise.new_batch(len(batch[0]))
         if self.engine == "plain":
             return float(self._plain_loss(batch))
         with self._handled(check=False), unannounced():
             if self.weighted:
-                parts = self.bound, self.program, self.guide
-                return float(weighted_loss(*parts, batch[:-1], batch[-1]))
-            return float(self.bound.loss(self.program, self.guide, *batch))
+                return float(weighted_loss(bound, self.program, self.guide, batch[:-1], batch[-1]))
+            return float(bound.loss(self.program, self.guide, *batch))
 
 
 class _RowsOfSites(Messenger):

@@ -82,8 +82,9 @@ class GCM(WithMembers):
     :param members: number of members, with prior "members".
     :param member_weights: p(z) of the members: "uniform", or with objective "conditional" alone
         "learned" or "conditional" on x.
-    :param hidden: width of the two tanh layers of every network (16), or widths of any number of
-        layers; 64 for the layers of members.
+    :param hidden: width of the two tanh layers of every network, or widths of any number of layers.
+        "auto" is 16, and for the layers of members what suits the number of columns
+        (`MemberSettings.for_table`); None is 16, and 64 for members, as up to version 0.2.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its
         revenues. One, the default, is the paper's model, which cannot express that one revenue
         makes up for another; more can. Members have 3.
@@ -121,7 +122,7 @@ class GCM(WithMembers):
         z_dim: int = 4,
         members: int = 8,
         member_weights: str = "uniform",
-        hidden: int | Sequence[int] | None = None,
+        hidden: int | Sequence[int] | str | None = "auto",
         alternatives: int | None = None,
         costs: int | None = None,
         cost_family: str | type | nn.Module | None = None,
@@ -134,14 +135,15 @@ class GCM(WithMembers):
         name: str | None = None,
     ) -> None:
         with build.seeded_weights(seed_of(seed)):
-            encoder = member_parts.member_encoder(prior, x_dim, members, hidden)
+            encoder = member_parts.member_encoder(prior, x_dim, r_dim, members, hidden, seed)
             z_dim = z_dim if encoder is None else encoder.members
             prior = member_parts.weights_part(member_weights, x_dim, encoder) or prior
             super().__init__(x_dim, r_dim, z_dim, name)
             self.member_weights = member_weights
             response = member_parts.response_part(response, encoder)
             default = member_parts.defaults(self.r_dim, of_members=encoder is not None)
-            hidden = default.hidden if hidden is None else build.hidden_widths(hidden)
+            plain = hidden is None or hidden == "auto"
+            hidden = default.hidden if plain else build.hidden_widths(hidden)
             g = default.alternatives if alternatives is None else alternatives
             copies = response.copies if isinstance(response, Response) else 1
             k = copies * positive_int("costs", default.costs if costs is None else costs)
@@ -151,7 +153,7 @@ class GCM(WithMembers):
             self.add_costs(cost_shape, hidden, **parts, cost_family=family, p0=p0)
             map_shape = self.encoder.map_shape(cost_shape)
             self.response.check_parts(revenue_map, p0)
-            make = partial(member_parts.revenue_map, self, revenue_map)
+            make = partial(member_parts.revenue_map, self, revenue_map, int(seed))
             self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
             self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.encoder.out_dim
             drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden

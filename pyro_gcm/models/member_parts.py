@@ -8,6 +8,7 @@ from torch import nn
 
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.models import build
+from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.members import ConstantCategorical, MemberEncoder
@@ -30,25 +31,30 @@ def defaults(r_dim: int, *, of_members: bool) -> Defaults:
     return Defaults(64, 3, 3, "logistic") if of_members else Defaults(16, 1, r_dim, "normal")
 
 
-def default_map(response: Any, r_dim: int, map_shape: tuple[int, ...], members: int) -> Any:
+def default_map(
+    response: Any, r_dim: int, map_shape: tuple[int, ...], members: int, seed: int
+) -> Any:
     """The revenue map that is used when none is named."""
     if members:
-        return member_map(r_dim, map_shape, levels=not response.standardizes_revenue)
+        return member_map(r_dim, map_shape, levels=not response.standardizes_revenue, seed=seed)
     return response.revenue_map if map_shape == (r_dim,) else "positive_linear"
 
 
-def revenue_map(model: Any, given: Any, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+def revenue_map(model: Any, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
     """The map of so many revenues of a model that is named, or the default one.
 
     :param given: the argument of the constructor, or None.
+    :param seed: of the weights of the default one of members.
     """
     response = model.response
     if given is None:
-        given = default_map(response, r_dim, shape, model.encoder.members)
+        given = default_map(response, r_dim, shape, model.encoder.members, seed)
     return build.revenue_map_part(given, r_dim, shape, levels=not response.standardizes_revenue)
 
 
-def member_encoder(prior: Any, x_dim: int, members: int, hidden: Any) -> MemberEncoder | None:
+def member_encoder(
+    prior: Any, x_dim: int, r_dim: int, members: int, hidden: Any, seed: int
+) -> MemberEncoder | None:
     """The encoder of the members where `prior=` names or is one; None for other priors."""
     if isinstance(prior, MemberEncoder):
         if prior.x_dim != x_dim:
@@ -59,8 +65,14 @@ def member_encoder(prior: Any, x_dim: int, members: int, hidden: Any) -> MemberE
     positive_int("members", members)
     if not isinstance(prior, str) or prior != "members":
         return None
-    widths = defaults(0, of_members=True).hidden if hidden is None else build.hidden_widths(hidden)
-    return MemberEncoder(x_dim, members, widths)
+    with build.seeded_weights(seed):
+        if isinstance(hidden, str) and hidden == "auto":
+            known = MemberSettings.for_table(1, x_dim, r_dim)  # what does not depend on the rows
+            width, scaling = known.width, known.scaling
+            return MemberEncoder(x_dim, members, width, dropout=None, scaling=scaling)
+        plain = defaults(r_dim, of_members=True).hidden
+        widths = plain if hidden is None else build.hidden_widths(hidden)
+        return MemberEncoder(x_dim, members, widths, dropout=None)
 
 
 def response_part(response: Any, encoder: MemberEncoder | None) -> Any:
@@ -96,20 +108,23 @@ def member_map(
     knots: int = 24,
     min_rows: int = 20,
     flat: bool = False,
+    seed: int = 0,
 ) -> nn.Module:
     """The increasing maps of all members: squashed revenues and splines of a few ramps.
 
     :param levels: whether the revenue is a quantile level, whose probit the splines are of.
     :param knots, min_rows, flat: of `PiecewiseLinear`.
+    :param seed: of the initial weights, which are others than those of the encoder.
     """
-    splines = PiecewiseLinear(
-        r_dim,
-        map_shape,
-        knots=knots,
-        min_rows=min_rows,
-        flat=flat,
-        squash=not levels,
-        smallest_scale=0.05,
-        ramp_weight=0.02,
-    )
+    with build.seeded_weights(seed + 1):
+        splines = PiecewiseLinear(
+            r_dim,
+            map_shape,
+            knots=knots,
+            min_rows=min_rows,
+            flat=flat,
+            squash=not levels,
+            smallest_scale=0.05,
+            ramp_weight=0.02,
+        )
     return LearnsLast(Probit(), splines) if levels else splines

@@ -22,6 +22,9 @@ from pyro_gcm.training import AdamW, TrainingDefaults
 
 __all__ = ["MemberSettings"]
 
+#: Fewest and most rows for which the number of epochs is looked for on a part of them: with fewer
+#: none can be spared, and with more the default number does not overfit.
+SEARCHED_ROWS = range(20, 20_001)
 #: Covariates above which the members share the first product (`nets.batch_ensemble`).
 _MANY_COLUMNS = 200
 
@@ -119,6 +122,11 @@ class MemberSettings:
     def bound(self) -> PooledELBO | None:
         """What `fit` is to be given as `elbo`."""
         return PooledELBO(self.pooling) if self.pooling > 0.0 else None
+
+
+def searches_for(rows: int) -> int:
+    """By how many trainings on a part of the rows the number of epochs is looked for."""
+    return min(5, math.ceil(2000 / rows)) if rows in SEARCHED_ROWS else 0
 
 
 def grouped_adamw(model: Any, weight_decay: float, map_rate: float) -> Callable[..., Optimizer]:

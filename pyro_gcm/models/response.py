@@ -109,6 +109,16 @@ class Response(nn.Module):
         """
         return p_y
 
+    def averaged_loss(self, p_y: Any, log_p: Tensor, y: Tensor) -> Tensor:
+        """What the best number of epochs of members minimises, [B]: minus the log score.
+
+        It is a loss of their averaged prediction, which improves longer than the mean of theirs.
+
+        :param p_y: p(y | z, x, r) of every member, [K, B].
+        :param log_p: log p(z), [K, 1].
+        """
+        return -torch.logsumexp(log_p + p_y.log_prob(y), 0)
+
     def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
         """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""
         return None

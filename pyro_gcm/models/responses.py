@@ -174,6 +174,11 @@ class Continuous(_RealResponse):
         """N(mu_y, sigma_y^2) in the units of y."""
         return ThresholdNormal(event, *self._curve(x), equal_weights=self.equal_weights)
 
+    def averaged_loss(self, p_y: ThresholdNormal, log_p: Tensor, y: Tensor) -> Tensor:
+        """The squared error of the mean of the means, in squared standard deviations of y, [B]."""
+        mean = (log_p.exp() * p_y.mean).sum(0)
+        return ((mean - y) / self.standardizer.scale).square()
+
 
 @recorded("models.Quantile")
 class Quantile(_RealResponse):
@@ -220,3 +225,8 @@ class Quantile(_RealResponse):
         loc, spread = self._curve(x)
         level = r[..., 0].to(loc.dtype)
         return ThresholdQuantile(event, loc, spread, level, self.standardizer.scale)
+
+    def averaged_loss(self, p_y: ThresholdQuantile, log_p: Tensor, y: Tensor) -> Tensor:
+        """The pinball loss of the mean of the quantiles, but for a constant, [B]."""
+        mean = (log_p.exp() * p_y.loc).sum(0)
+        return -dist.AsymmetricLaplace(mean, p_y.scale[0], p_y.asymmetry[0]).log_prob(y)

@@ -7,7 +7,7 @@ from typing import Any
 import pyro
 from torch import Tensor
 
-from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.models.member_settings import MemberSettings, searches_for
 from pyro_gcm.models.time_predictions import TimePredictions
 from pyro_gcm.training import TrainingDefaults
 
@@ -28,10 +28,18 @@ class WithMembers(TimePredictions):
         """Options of `fit` where they are left out; those of members depend on the table."""
         if not self.encoder.members:
             return super().training_defaults(rows)
-        settings = (
-            MemberSettings.for_times if self.response.is_censored else MemberSettings.for_table
-        )
-        return settings(rows, self.x_dim, self.r_dim).training(self)
+        settings, searches = self._settings(rows), searches_for(rows)
+        return settings.training(self)._replace(searches=searches)
+
+    def adapt(self, rows: int) -> None:
+        """As `OrderEventModel.adapt`: the dropout of members, where none was named."""
+        if self.encoder.members:
+            self.encoder.choose_dropout(self._settings(rows).dropout)
+
+    def _settings(self, rows: int) -> MemberSettings:
+        censored = self.response.is_censored
+        settings = MemberSettings.for_times if censored else MemberSettings.for_table
+        return settings(rows, self.x_dim, self.r_dim)
 
     def response_model(self, name: str) -> Any:
         """This model with one of `models.several.Several` responses, for its predictions.

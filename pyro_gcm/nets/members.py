@@ -94,7 +94,8 @@ class MemberEncoder(nn.Module):
     :param x_dim: number of covariates.
     :param members: number K of members.
     :param hidden: width of two hidden layers, or the widths of any number of layers.
-    :param dropout: probability with which an activation is dropped in training.
+    :param dropout: probability with which an activation is dropped in training; None leaves the
+        choice to `fit`, which knows the number of rows.
     :param features: what the layers read; `TabularFeatures(x_dim)` by default.
     :param scaling: see `FirstLayer`.
     """
@@ -107,7 +108,7 @@ class MemberEncoder(nn.Module):
         members: int = 8,
         hidden: int | Sequence[int] = 64,
         *,
-        dropout: float = 0.0,
+        dropout: float | None = 0.0,
         features: TabularFeatures | None = None,
         scaling: str = "input",
     ) -> None:
@@ -118,7 +119,7 @@ class MemberEncoder(nn.Module):
         widths = [positive_int("hidden", width) for width in several]
         if not widths:
             raise ValueError("hidden must have at least one layer for members, got none")
-        if not 0.0 <= dropout < 1.0:
+        if dropout is not None and not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be a probability in [0, 1), got {dropout}")
         self.features = TabularFeatures(x_dim) if features is None else features
         if self.features.x_dim != x_dim:
@@ -129,7 +130,7 @@ class MemberEncoder(nn.Module):
         self.first.rescale(self.features.capacity, x_dim)
         pairs = itertools.pairwise(widths)
         self.layers = nn.ModuleList(NextLayer(a, b, self.members) for a, b in pairs)
-        self.dropout = nn.Dropout(dropout)
+        self.chooses_dropout, self.dropout = dropout is None, nn.Dropout(dropout or 0.0)
         #: Columns of what the rest of the program reads: z and e_z(x).
         self.out_dim = self.cost_dim = self.members + widths[-1]
 
@@ -150,6 +151,11 @@ class MemberEncoder(nn.Module):
         before = len(self.features.active)
         self.features.learn(x, units)
         self.first.rescale(before, max(1, len(self.features.active)))
+
+    def choose_dropout(self, dropout: float) -> None:
+        """Take this dropout where the constructor was given none."""
+        if self.chooses_dropout:
+            self.dropout.p = dropout
 
     def every(self, x: Tensor) -> Tensor:
         """e_z(x) for every member, [K, B, H], for standardised x [B, x_dim]."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import inspect
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
+from pyro_gcm._recipe import recipe_of
 from pyro_gcm.files import archive, strict_json
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.training.plain_state import plain, restored
@@ -101,6 +106,48 @@ def described(part: Any) -> str:
         if isinstance(value, bool | int | float | str) and not name.startswith("_")
     }
     return f"{type(part).__name__}{options}"
+
+
+def digest(part: Any) -> str:
+    """Of what a model is made of, to tell it from others whose tensors have the same shapes.
+
+    Learned numbers have no part in it, nor has the name in Pyro's store.
+    """
+    return hashlib.sha256(repr(_told(part)).encode()).hexdigest()[:16]
+
+
+def _told(part: Any) -> Any:
+    """A part as plain data: how it was made, or its class and options."""
+    if isinstance(part, list | tuple):
+        return [_told(value) for value in part]
+    if isinstance(part, Mapping):
+        return [(name, _told(value)) for name, value in part.items() if name != "name"]
+    if isinstance(part, bool | int | float | str | torch.dtype | None):
+        return part
+    if isinstance(part, Tensor):
+        return checksum([part.detach()[None]])
+    kind = part if isinstance(part, type) or inspect.isroutine(part) else type(part)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if kind is part:
+        return name
+    plain = {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float | str | type)}
+    changing = ("training", "objective", "is_trained")
+    plain = {k: v for k, v in plain.items() if k not in changing and not k.startswith("_")}
+    if not isinstance(part, nn.Module):
+        return name, _told(plain)
+    recipe, own = recipe_of(part), part.named_parameters(recurse=False)
+    arguments = None if recipe is None else recipe.arguments
+    weights = [(name, str(weight.dtype)) for name, weight in own]
+    return name, _told(plain), _told(arguments), _told(dict(part.named_children())), weights
+
+
+def told(optimizer: Optimizer, learning_rate: float) -> str:
+    """The class and the options of an optimiser, with rates as factors on that of the run."""
+    groups = []
+    for group in optimizer.param_groups:
+        options = {name: value for name, value in group.items() if name not in ("params", "lr")}
+        groups.append({**options, "rate": round(float(group["lr"]) / learning_rate, 9)})
+    return f"{type(optimizer).__name__}{groups}"
 
 
 def same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:

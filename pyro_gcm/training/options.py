@@ -19,7 +19,10 @@ from pyro_gcm.training.schedules import SCHEDULES
 
 
 class TrainingDefaults(NamedTuple):
-    """What `pyro_gcm.fit` takes where an option is left out; a model may have its own."""
+    """What `pyro_gcm.fit` takes where an option is left out; a model may have its own.
+
+    :param searches: by how many trainings on a part of the rows the number of epochs is looked for.
+    """
 
     epochs: int = 100
     batch_size: int = 256
@@ -27,6 +30,7 @@ class TrainingDefaults(NamedTuple):
     optimizer: Callable[..., Optimizer] | None = None
     schedule: str | None = "cosine"
     clip_norm: float | None = 10.0
+    searches: int = 0
 
 
 @dataclass

@@ -19,6 +19,8 @@ class FitResult:
     :param stopped_early: whether training stopped because `patience` was exceeded.
     :param engine: what made the steps: "plain", torch alone, or "pyro", the handlers of Pyro.
     :param engine_reason: why that engine.
+    :param searches: the results of the trainings that chose the number of epochs, if there were
+        any; not after a checkpoint.
     """
 
     rows: list[dict[str, float]] = field(repr=False)
@@ -26,6 +28,7 @@ class FitResult:
     stopped_early: bool
     engine: str = "plain"
     engine_reason: str = ""
+    searches: tuple[FitResult, ...] = field(default=(), repr=False)
 
     @cached_property
     def history(self) -> pd.DataFrame:

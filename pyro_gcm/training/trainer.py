@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._evaluating import evaluating
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
 from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import TrainingRows
-from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, same_run
+from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, digest, same_run, told
 from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite, clip_gradients
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
@@ -54,6 +55,7 @@ class Trainer(ABC):
         self.finite = FiniteSteps(parameters)
         total_steps = options.epochs * self.training.steps
         self.optimizer = options.make_optimizer(list(parameters.values()))
+        optimizer = told(self.optimizer, options.learning_rate)  # a scheduler changes its options
         self.scheduler = options.make_scheduler(self.optimizer, total_steps)
         self.identity = {
             **identity,
@@ -64,11 +66,13 @@ class Trainer(ABC):
             "seed": options.seed,
             "steps": total_steps,
             "learning_rate": options.learning_rate,
-            "optimizer": type(self.optimizer).__name__,
+            "optimizer": optimizer,
             "scheduler": type(self.scheduler).__name__,
             "clip_norm": options.clip_norm,
             "averaged weights": options.patience is not None,
             **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
+            "digest of the parts of the model": digest(model),
+            "digest of the names of what is trained": digest(list(parameters)),
         }
         workers.check(model, min(options.batch_size, self.training.rows))
         # The other processes have the first one's: there need not be a file where they are.
@@ -96,8 +100,12 @@ class Trainer(ABC):
         """Compute the gradients of the mean loss of a batch; return the sum over its rows."""
 
     @abstractmethod
+    def loss(self, batch: list[Tensor]) -> float:
+        """The loss that is trained, of a batch, summed over its rows."""
+
     def held_out_loss(self, batch: list[Tensor]) -> float:
-        """Loss of a batch of the validation part, summed over its rows."""
+        """What is validated, of a batch, summed over its rows: the loss in evaluation mode."""
+        return self.loss(batch)
 
     def run(self) -> FitResult:
         """Train all epochs, or until patience is exceeded, and keep the weights of the best epoch.
@@ -247,7 +255,7 @@ class Trainer(ABC):
     def _idle(self, batch: list[Tensor]) -> Tensor:
         """Where there are fewer rows than processes: what the others draw, and no gradient."""
         with torch.no_grad():
-            self.held_out_loss(batch)
+            self.loss(batch)
         return next(iter(self.parameters.values())).new_zeros(())
 
     def _add_up(self, loss: Tensor, share: float) -> None:
@@ -274,7 +282,8 @@ class Trainer(ABC):
     def _validation_loss(self) -> float:
         """Mean loss over the validation rows, with the same random numbers in every epoch."""
         total = 0.0
-        with Randomness(self.seed, self.options.target).in_use():
+        drawn = Randomness(self.seed, self.options.target)
+        with drawn.in_use(), evaluating(self.model):
             for batch in self.validation.epoch(self.epoch):
                 rows = len(batch[0])
                 if self.workers.counts(rows):  # all but the last batch, after which none is drawn

@@ -17,6 +17,7 @@ from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm.files import archive
+from pyro_gcm.training import Adam
 from pyro_gcm.training.checkpoint import Checkpoint
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
@@ -46,10 +47,12 @@ RUNS: dict[str, tuple[dict[str, Any], int, int]] = {
 def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
     case: str, toy: Rows, tmp_path: Path
 ) -> None:
-    (options, step, first), seeds = RUNS[case], iter((0, 0, 9))
+    (options, step, first), shifts = RUNS[case], iter((0.0, 0.0, 0.5))
 
     def run(**more: Any) -> tuple[GCM, FitResult]:
-        model = GCM(3, 2, seed=next(seeds))  # the weights of the resumed one are replaced
+        model, shift = GCM(3, 2), next(shifts)
+        for parameter in model.parameters():  # the weights of the resumed one are replaced
+            parameter.data.add_(shift)
         return model, fit(model, *toy, **OPTIONS, **options, **more)
 
     goes_on(run, tmp_path / "deep" / "run.pt", step, first)
@@ -70,6 +73,14 @@ OTHER_RUNS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "temperature": (
         {"guide": "posterior"}, {"temperature": 0.1}, "temperature is 1.0 there, 0.1 here"
+    ),
+    "seed of the model": ({"seed": 1}, {}, "digest of the parts of the model is"),
+    "costs": ({"cost_family": "logistic"}, {}, "digest of the parts of the model is"),
+    "prior": ({"prior": "laplace"}, {}, "digest of the parts of the model is"),
+    "units": ({}, {"standardize": False}, "standardize is True there, False here"),
+    "optimizer": (
+        {}, {"optimizer": lambda p, lr: Adam(p, lr=lr, weight_decay=0.1)},
+        r"'weight_decay': 0.0.*'weight_decay': 0.1"
     ),
     "model": ({"hidden": 5}, {}, r"shape of .* there, \[5, 3\] here"),
     "x": ({}, {}, "checksum of the rows"),

@@ -12,7 +12,6 @@ from pyro_gcm._options import seed_of
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm.inference import FitResult, fit
-from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import GCM
 from pyro_gcm.models.build import seeded_weights
@@ -139,19 +138,14 @@ def fit_members(
         rows = int(checked_weights(sample_weight, rows).count_nonzero())
     of_table = MemberSettings.for_times if response == "survival" else MemberSettings.for_table
     chosen = settings or of_table(rows, x_dim, r_dim)
-    searches = 0 if early_stopping is False else searches_for(rows)
-    if early_stopping is True:
-        searches = max(1, searches)
-    most = MOST if searches and settings is None else 1
+    searches = searches_for(rows, early_stopping)
     model = build_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )
-    options: dict[str, Any] = {
-        **chosen.training(model)._asdict(),
-        "epochs": most * chosen.epochs,
-        "elbo": chosen.bound,
-        "searches": searches,
-    }
+    options: dict[str, Any] = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
+    options["searches"] = searches
+    if searches and settings is None:
+        options["epochs"] = None  # those of the table are no bound
     same: Any = {"seed": seed, "device": device, "progress": progress, "threads": threads}
     result = fit(model, x, r, y, sample_weight=sample_weight, **options, **same)
     return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result)

@@ -124,9 +124,9 @@ class MonotoneEstimator(BaseEstimator):
         common["progress"] = bool(self.verbose)
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
         model, result = trained(recipe, rows, seed=seed, before=before[0], **common)
-        epochs, samples = len(result.rows), []
+        samples = []
         for number, earlier in enumerate(before[1:], 1):
-            drawn, own = rows.resampled(seed + number), {"seed": seed + number, "epochs": epochs}
+            drawn, own = rows.resampled(seed + number), {"seed": seed + number, "like": result}
             samples.append((trained(recipe, drawn, **own, before=earlier, **common)[0], drawn))
         if self.response == "binary":
             for fitted, seen in [(model, rows), *samples]:
@@ -134,7 +134,7 @@ class MonotoneEstimator(BaseEstimator):
         if not goes_on:
             self._keep_names(columns)
         self.bootstrap_models_ = [fitted for fitted, _ in samples]
-        self.encoding_, self.model_, self.n_iter_ = encoding, model, epochs
+        self.encoding_, self.model_, self.n_iter_ = encoding, model, len(result.rows)
         self.training_ = {"rows": len(y), "loss": float(result.rows[-1]["loss"])}
 
     def _check_warm_start(self, bootstrap: int) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from pyro_gcm._validation import positive, positive_int, shown
 from pyro_gcm.estimators.training import Recipe
-from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.member_settings import MemberSettings, searches_for
@@ -63,21 +62,14 @@ def gcm_recipe(
             settings, x_dim, r_dim, response=response, p0=p0, ordered=ordered, seed=seed
         )
 
-    searches, asked = searches_for(rows), options.early_stopping
-    if asked is not True and (asked is False or options.epochs is not None):
-        searches = 0  # a number of epochs that was asked for is not looked for
-    elif asked is True:
-        searches = max(1, searches)
-    most = MOST if searches and options.epochs is None else 1
+    stops = options.early_stopping
+    if stops == "auto" and options.epochs is not None:
+        stops = False  # a number of epochs that was asked for is not looked for
+    searches = searches_for(rows, stops)
+    looked_for = {"searches": searches, "epochs": options.epochs if searches else settings.epochs}
 
     def of_members(model: Any) -> dict[str, Any]:
-        found = settings.training(model)._asdict()
-        return {
-            **found,
-            "epochs": most * settings.epochs,
-            "searches": searches,
-            "elbo": settings.bound,
-        }
+        return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
 
     return Recipe(members, of_members)
 

@@ -52,20 +52,22 @@ def trained(
     rows: TrainingRows,
     *,
     seed: int,
-    epochs: int | None = None,
+    like: FitResult | None = None,
     before: Any = None,
     **common: Any,
 ) -> tuple[Any, FitResult]:
     """A trained model, and the result of its training.
 
-    :param epochs: in place of those of the recipe, which are not looked for then.
+    :param like: of an earlier training, whose epochs are taken in place of those of the recipe.
     :param before: a trained model that is trained on, in its own units.
     :param common: options of `fit`.
     """
     model = recipe.build(seed) if before is None else before
     options = {**recipe.options(model), "standardize": before is None}
-    if epochs is not None:
-        options |= {"epochs": epochs, "searches": 0}
+    if before is not None:
+        options["searches"] = 0
+    if like is not None:
+        options |= {"epochs": len(like.rows), "searches": like if like.searches else 0}
     columns = rows.x, rows.r, rows.y
     result = fit(model, *columns, **options, sample_weight=rows.weight, seed=seed, **common)
     return model, result

@@ -17,6 +17,8 @@ from pyro_gcm.training.workers import Alone
 VALIDATION = 0.15
 #: Epochs without a better score after which a search ends.
 PATIENCE = 8
+#: At a constant rate an epoch gives the same weights in a search as in the training that follows.
+SCHEDULE = "constant"
 #: How many times the epochs that suit a model most often a search goes through.
 MOST = 3
 
@@ -45,25 +47,26 @@ def search_epochs(
     :param rows: number of rows that count.
     :raises ValueError: for searches in rows that hold others out already, or are read anew.
     """
-    model, count = options["model"], options["searches"]
-    default = model.training_defaults(rows)
-    shares = isinstance(options["validation"], int | float) and options["validation"] == 0.0
-    free = shares and options["data"] is None
-    if count is not None and positive_int("searches", count, minimum=0) and not free:
+    model, asked = options["model"], options["searches"]
+    share = options["validation"]
+    free = options["data"] is None and isinstance(share, int | float) and share == 0.0
+    if isinstance(asked, FitResult):
+        return Search(len(asked.searches), len(asked.rows))
+    if asked is not None and positive_int("searches", asked, minimum=0) and not free:
         raise ValueError("searches must be 0 with data or validation, as they hold rows out")
-    by_default = count is None and free and options["epochs"] is None
+    by_default = asked is None and free and options["epochs"] is None
     with workers.used():
         saved = workers.from_first(Checkpoint(options["checkpoint"]).read)
     known = {} if saved is None else saved["identity"]
-    if (by_default or count) and known.get("searches"):
+    if (by_default or asked) and known.get("searches"):
         return Search(known["searches"], known["epochs"])
-    if by_default:  # a model that is trained already has seen all rows
-        count = 0 if model.is_trained else default.searches
-    if not count:
+    default = model.training_defaults(rows)
+    count = default.searches if by_default and not model.is_trained else asked
+    if not count:  # nor where a model that is trained already has seen all rows
         return Search()
     epochs = options["epochs"] or MOST * default.epochs
     own = {"epochs": epochs, "validation": VALIDATION, "patience": PATIENCE, "searches": 0}
-    own = {**options, **own, "checkpoint": None, "callback": None}
+    own = {**options, **own, "schedule": SCHEDULE, "checkpoint": None, "callback": None}
     before, is_trained = copy.deepcopy(model.state_dict()), model.is_trained
     results = []
     try:

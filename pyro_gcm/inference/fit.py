@@ -16,7 +16,7 @@ from pyro_gcm._options import flag
 from pyro_gcm._threads import one_thread, torch_threads
 from pyro_gcm._validation import ArrayLike, kind, one_of
 from pyro_gcm._warn import warn_user
-from pyro_gcm.inference.epoch_search import search_epochs
+from pyro_gcm.inference.epoch_search import SCHEDULE, Search, search_epochs
 from pyro_gcm.inference.fittable import Fittable
 from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
 from pyro_gcm.inference.program_trainer import ProgramTrainer, is_vectorized
@@ -52,7 +52,7 @@ def fit(
     clip_norm: float | str | None = "default",
     validation: float | Sequence[ArrayLike | None] = 0.0,
     patience: int | None = None,
-    searches: int | None = None,
+    searches: int | FitResult | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: bool = True,
@@ -106,9 +106,11 @@ def fit(
     :param epochs, batch_size: 100 and 256 by default, or what the model asks for
         (`training_defaults`), as it does with members.
     :param searches: on how many parts of the rows, one after the other and each without 15 % of
-        them, the number of epochs is looked for that is best for the others; at most `epochs`.
-        Training on all rows follows. By default none, or for members in memory what the model asks
-        for, where neither epochs nor rows for validation are given.
+        them, the number of epochs is looked for that is best for the others, at most `epochs`;
+        training on all rows follows. All of them have a constant learning rate and keep averages
+        of the weights as with `patience`. Or the result of another fit, whose number is taken. By
+        default none, or for members in memory what the model asks for, where neither epochs nor
+        rows for validation are given.
     :param learning_rate: of the optimiser at the start; 0.01, or what the model asks for.
     :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default, or what
         the model asks for.
@@ -186,14 +188,16 @@ def fit(
     if rows.weighted:
         bound = weighable(bound)
 
-    def chosen(epochs: int | None = epochs) -> TrainingOptions:
+    def chosen(search: Search) -> TrainingOptions:
         default = model.training_defaults(rows.rows or 1)
+        chosen_schedule = default.schedule if _is_default(schedule) else schedule
         return TrainingOptions(
-            epochs=default.epochs if epochs is None else epochs,
+            epochs=search.epochs or (default.epochs if epochs is None else epochs),
+            averages=search.epochs is not None,
             batch_size=default.batch_size if batch_size is None else batch_size,
             learning_rate=default.learning_rate if learning_rate is None else learning_rate,
             optimizer=default.optimizer if optimizer is None else optimizer,
-            schedule=default.schedule if _is_default(schedule) else schedule,
+            schedule=SCHEDULE if search.epochs else chosen_schedule,
             clip_norm=default.clip_norm if _is_default(clip_norm) else clip_norm,  # type: ignore[arg-type]
             validation=rows.share,
             held_out=rows.held_out,
@@ -207,13 +211,11 @@ def fit(
             threads=threads,
         )
 
-    options, workers = chosen(), workers_of(distributed)
+    options, workers = chosen(Search()), workers_of(distributed)
     rows.look(options)
-    options = chosen()  # now that the number of rows is known
     model.adapt(rows.rows or 1)
     search = search_epochs(fit, given, rows.rows or 1, workers)
-    if search.epochs is not None:
-        options = chosen(search.epochs)
+    options = chosen(search)  # now that the number of rows is known
     parameters = model.trained_parameters(objective)
     if is_dreg(bound) and {"x", "r"} & set(rows.incomplete()):
         raise ValueError(

@@ -124,9 +124,13 @@ class MemberSettings:
         return PooledELBO(self.pooling) if self.pooling > 0.0 else None
 
 
-def searches_for(rows: int) -> int:
-    """By how many trainings on a part of the rows the number of epochs is looked for."""
-    return min(5, math.ceil(2000 / rows)) if rows in SEARCHED_ROWS else 0
+def searches_for(rows: int, stops: bool | str = "auto") -> int:
+    """By how many trainings on a part of the rows the number of epochs is looked for.
+
+    :param stops: True for at least one, False for none, "auto" for what suits the number of rows.
+    """
+    count = min(5, math.ceil(2000 / rows)) if rows in SEARCHED_ROWS else 0
+    return 0 if stops is False else max(1, count) if stops is True else count
 
 
 def grouped_adamw(model: Any, weight_decay: float, map_rate: float) -> Callable[..., Optimizer]:

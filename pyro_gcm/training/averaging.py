@@ -33,11 +33,15 @@ class AveragedWeights:
         """Take in the weights after a step, which are counted from 1."""
         torch._foreach_lerp_(self.mean, self.parameters, 1.0 / min(step, self.steps))
 
+    def keep(self) -> None:
+        """Make the parameters the averages."""
+        self._set(self.mean)
+
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside, the parameters are the averages."""
         own = [parameter.detach().clone() for parameter in self.parameters]
-        self._set(self.mean)
+        self.keep()
         try:
             yield
         finally:

@@ -37,6 +37,8 @@ class TrainingDefaults(NamedTuple):
 class TrainingOptions:
     """The options that `pyro_gcm.fit` documents and `pyro_gcm.baselines.fit` shares.
 
+    :param averages: whether the weights that are kept are averages over the last steps, as they are
+        with patience.
     :param held_out: rows at the end of the data that are the validation part, in place of a share.
     :raises TypeError: if `optimizer` is not callable.
     :raises ValueError: for an invalid option; the message names it.
@@ -58,6 +60,7 @@ class TrainingOptions:
     callback: Callable[[int], None] | None = None
     held_out: int = 0
     threads: int = 1
+    averages: bool = False
 
     def __post_init__(self) -> None:
         """Check every option."""

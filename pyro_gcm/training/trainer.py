@@ -69,7 +69,7 @@ class Trainer(ABC):
             "optimizer": optimizer,
             "scheduler": type(self.scheduler).__name__,
             "clip_norm": options.clip_norm,
-            "averaged weights": options.patience is not None,
+            "averaged weights": options.patience is not None or options.averages,
             **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
             "digest of the parts of the model": digest(model),
             "digest of the names of what is trained": digest(list(parameters)),
@@ -85,9 +85,9 @@ class Trainer(ABC):
         self.rows: list[dict[str, float]] = []
         self.best_loss, self.best_epoch = math.inf, 0
         self.best_weights: dict[str, Tensor] | None = None
-        #: What is validated and kept with patience, in the place of the weights of one step.
+        #: What is validated and kept in the place of the weights of one step, if it is.
         self.average: AveragedWeights | None = None
-        if options.patience is not None:
+        if options.patience is not None or options.averages:
             self.average = AveragedWeights(parameters.values(), self.training.steps)
 
     #: Whether the rows are those that the user gave, so that errors can number them.
@@ -139,6 +139,8 @@ class Trainer(ABC):
             if self.best_weights is None:
                 raise Diverged("the loss of the validation rows is inf in every epoch")
             self.model.load_state_dict(self.best_weights)
+        elif self.average is not None:
+            self.average.keep()
         self.saved.remove()
         best_epoch, engine = self.best_epoch or self.epoch, (self.engine, self.engine_reason)
         return FitResult(self.rows, best_epoch, self._has_stopped, *engine)

@@ -11,7 +11,6 @@ from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
 from pyro_gcm.estimators import GCMSurvival
 from pyro_gcm.estimators.concordance import harrell_concordance
-from pyro_gcm.members import best_epoch
 from pyro_gcm.models.member_settings import MemberSettings
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
@@ -159,7 +158,7 @@ def test_epochs_are_looked_for_on_parts_of_the_rows(fitted):
     options = {**OPTIONS, "epochs": None}
     X, came, time = X[:40], came[:40], time[:40]
     model = GCMSurvival(**options).fit(X, (came, time))
-    assert 1 <= model.n_iter_ <= 30
+    assert 1 <= model.n_iter_ <= 90
     assert model.score(X, (came, time)) > 0.6
 
 
@@ -185,15 +184,3 @@ def test_members_of_few_event_times_are_cautious():
     assert (many.bins, many.epochs) == (16, MemberSettings.for_table(100_000, 8, 1).epochs)
     model = GCM(8, 1, response="survival", prior="members", members=2, hidden=4)
     assert model.training_defaults(400).learning_rate == few.learning_rate
-
-
-def test_the_best_epoch_is_that_of_all_searches():
-    def search(*losses):
-        return SimpleNamespace(rows=[{"validation_loss": loss} for loss in losses])
-
-    one, other = search(3.0, 1.0, 1.0, 1.0, 8.0), search(9.0, 9.0, 9.0, 2.0, 1.0)
-    assert best_epoch(one) == 3
-    assert best_epoch(other) == 5
-    assert best_epoch(one, one, other) == 3
-    assert best_epoch(one, other) == 5
-    assert best_epoch(search(2.0, 1.0)) == 2

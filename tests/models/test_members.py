@@ -41,7 +41,7 @@ def trained(response: str = "binary") -> GCM:
     """A model that no test changes."""
     model = untrained(response)
     zoo.quickly(model, zoo.Rows(*rows(response)), epochs=5)
-    return model
+    return model.eval()
 
 
 def by_hand(model: GCM, x: Tensor, r: Tensor) -> Tensor:
@@ -242,8 +242,8 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
         (lambda: GCM(3, 2, member_weights="equal"), "member_weights"),
         (lambda: MemberEncoder(3, features=TabularFeatures(5)), "x_dim=3"),
         (lambda: MemberEncoder(3, hidden=[8, -1]), "hidden"),
-        (lambda: GCM(3, 2, prior="members", response=Continuous(3)), "response must take 72"),
-        (lambda: GCM(3, 2, prior="members", p0=nn.Linear(3, 3)), "p0 must take 72"),
+        (lambda: GCM(3, 2, prior="members", response=Continuous(3)), "response must take 40"),
+        (lambda: GCM(3, 2, prior="members", p0=nn.Linear(3, 3)), "p0 must take 40"),
         (lambda: GCM(3, 2, prior=MemberEncoder(4)), "x_dim=3"),
         (lambda: PooledELBO(1.5), "pooling"),
         (lambda: MemberEncoder(3, dropout=1.0), "dropout"),

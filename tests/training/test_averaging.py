@@ -94,5 +94,5 @@ def test_mean_prediction_is_the_rate_on_five_data_sets(name: str) -> None:
 def test_members_predict_the_rate(name: str) -> None:
     rows = rows_of(name)
     fitted = fit_members(*rows, progress=False)
-    assert fitted.search is not None
+    assert fitted.result.searches
     assert abs(off_in_standard_errors(fitted.model, *rows)) < 2.0

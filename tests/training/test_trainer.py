@@ -42,7 +42,7 @@ class Mean(Trainer):
         loss.backward()
         return loss.detach() * len(batch[0])
 
-    def held_out_loss(self, batch: list[Tensor]) -> float:
+    def loss(self, batch: list[Tensor]) -> float:
         self.seen.append([-value for value in batch[0].tolist()])
         return 0.0
 

@@ -1,0 +1,166 @@
+"""How many epochs a model is trained for: chosen by the prediction that people get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from training_runs import same, stop_at, weights
+
+from pyro_gcm import GCM, IGCM, baselines, fit, fit_members
+from pyro_gcm.inference.epoch_search import best_epoch
+from pyro_gcm.models.ordinal import Ordinal
+
+SEED, QUICK = 3, {"progress": False, "device": "cpu"}
+
+
+def rows(count: int, response: str = "binary") -> list[Tensor]:
+    generator = torch.Generator().manual_seed(count)
+    x, r = torch.randn(count, 3, generator=generator), torch.randn(count, 2, generator=generator)
+    y = x[:, 0] + r.sum(1) + torch.randn(count, generator=generator)
+    if response == "quantile":
+        r = torch.rand(count, 1, generator=generator).clamp(0.01, 0.99)
+    elif response == "ordinal":
+        y = y.clamp(-1, 1).round() + 1
+    elif response == "binary":
+        y = (y > 0).float()
+    return [x.double(), r.double(), y.double()]
+
+
+def scores(model: Any, response: str, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+    """Of the averaged prediction of members, [B]."""
+    if response not in ("continuous", "quantile"):
+        return -model.log_prob(x, r, y)
+    unit = model.response.standardizer.scale
+    error = (y - model.predict(x, r)) / unit
+    if response == "continuous":
+        return error.square()
+    level = r[:, 0]
+    pinball = level * error.clamp(min=0) + (1 - level) * (-error).clamp(min=0)
+    return pinball - (level * (1 - level) / unit).log()  # of a density
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["alike", "weighted"])
+@pytest.mark.parametrize(
+    "response", ["binary", "ordinal", "distribution", "continuous", "quantile"]
+)
+def test_members_are_validated_by_their_averaged_prediction(response: str, weighted: bool) -> None:
+    columns = rows(120, response)
+    made: Any = Ordinal(3) if response == "ordinal" else response
+    model = GCM(3, columns[1].shape[1], response=made, prior="members", members=3, hidden=8)
+    weight = torch.linspace(0.5, 2.0, 120).double() if weighted else None
+    options: Any = {"epochs": 2, "validation": 0.3, "seed": SEED, "sample_weight": weight}
+    result = fit(model.double(), *columns, **options, **QUICK)
+    assert model.encoder.dropout.p > 0.0
+    kept = torch.randperm(120, generator=torch.Generator().manual_seed(SEED))[:36]
+    own = scores(model, response, *(column[kept] for column in columns))
+    wanted = own.mean() if weight is None else (own * weight[kept]).sum() / weight[kept].sum()
+    # The weights that were kept are those of the best epoch.
+    assert result.history["validation_loss"].min() == pytest.approx(float(wanted), rel=1e-6)
+
+
+class Mode(nn.Module):
+    """Notes in which mode it is called, beside a part of a model."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part, self.modes = part, list[tuple[bool, bool]]()
+
+    def forward(self, *args: Any) -> Any:
+        self.modes.append((torch.is_grad_enabled(), self.training))
+        return self.part(*args)
+
+
+@pytest.mark.parametrize("engine", ["auto", "pyro"])
+@pytest.mark.parametrize("make", [GCM, IGCM, baselines.MLP], ids=["GCM", "IGCM", "baseline"])
+def test_every_model_is_validated_in_evaluation_mode(make: Any, engine: str) -> None:
+    model = make(3, 2)
+    name = "cost_net" if hasattr(model, "cost_net") else list(dict(model.named_children()))[-1]
+    spy = Mode(getattr(model, name))
+    setattr(model, name, spy)
+    train: Any = baselines.fit if make is baselines.MLP else fit
+    options: Any = {} if make is baselines.MLP else {"engine": engine, "num_particles": 2}
+    columns = [column.float() for column in rows(60)]
+    train(model, *columns, epochs=2, validation=0.3, **options, **QUICK)
+    assert {training for gradients, training in spy.modes if gradients} >= {True}
+    if make is not baselines.MLP:  # whose loss may need gradients
+        assert {training for gradients, training in spy.modes if not gradients} == {False}
+    else:
+        assert False in {training for _, training in spy.modes}
+    assert model.training
+
+
+def test_fit_gives_members_what_fit_members_gives() -> None:
+    columns = [column.float() for column in rows(300)]
+    fitted, model = fit_members(*columns, seed=SEED, **QUICK), GCM(3, 2, prior="members", seed=SEED)
+    result = fit(model, *columns, seed=SEED, **QUICK)
+    assert len(result.searches) == len(fitted.result.searches) > 1
+    assert len(result.rows) == best_epoch(*result.searches) < len(result.searches[0].rows)
+    at = columns[:2]
+    assert torch.equal(model.predict(*at), fitted.model.predict(*at))
+    # Trained again it goes on, with the default number of epochs, since it has seen all rows.
+    again = fit(model, *columns, seed=SEED, **QUICK)
+    assert not again.searches
+    assert len(again.rows) == model.training_defaults(300).epochs
+
+
+def test_a_search_leaves_no_trace_and_does_not_begin_where_epochs_are_given() -> None:
+    columns, model = rows(60), GCM(3, 2).double()
+    options: Any = {**QUICK, "num_particles": 2, "seed": SEED, "learning_rate": 0.1}
+    searched = fit(model, *columns, searches=2, epochs=60, **options)
+    assert len(searched.searches) == 2
+    assert len(searched.rows) == best_epoch(*searched.searches)
+    like = GCM(3, 2).double()
+    fit(like, *columns, searches=searched, **options)
+    assert same(weights(model), weights(like))
+    members = GCM(3, 2, prior="members").double()
+    assert not fit(members, *columns, epochs=1, **QUICK).searches
+    for more in ({"validation": 0.2}, {"validation": [c[:9] for c in columns]}):
+        with pytest.raises(ValueError, match="searches must be 0 with data or validation"):
+            fit(members, *columns, searches=1, **more, **QUICK)
+
+
+def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns, path = [column.float() for column in rows(60)], tmp_path / "run"
+
+    def run(**more: Any) -> tuple[GCM, Any]:
+        model = GCM(3, 2, prior="members", members=2, hidden=4, seed=SEED)
+        return model, fit(model, *columns, seed=SEED, **QUICK, **more)
+
+    whole, wanted = run()
+    with pytest.raises(KeyboardInterrupt):
+        run(checkpoint=path, callback=stop_at(2))
+    resumed, result = run(checkpoint=path)
+    assert (len(wanted.searches), len(result.searches)) == (5, 0)
+    assert same(weights(whole), weights(resumed))
+    model = GCM(3, 2, prior="members", members=2, hidden=4, seed=SEED)
+    before = weights(model)
+
+    def interrupted(*args: Any) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(model, "load_state_dict", interrupted)  # after the first search
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, *columns, seed=SEED, **QUICK)
+    assert same(weights(model), before)
+    assert not model.is_trained
+
+
+def test_the_best_epoch_is_that_of_all_searches() -> None:
+    def search(*losses: float) -> Any:
+        return SimpleNamespace(rows=[{"validation_loss": loss} for loss in losses])
+
+    one, other = search(3.0, 1.0, 1.0, 1.0, 8.0), search(9.0, 9.0, 9.0, 2.0, 1.0)
+    assert best_epoch(one) == 3
+    assert best_epoch(other) == 5
+    assert best_epoch(one, one, other) == 3
+    assert best_epoch(one, other) == 5
+    assert best_epoch(search(2.0, 1.0)) == 2
+    assert best_epoch(search(3.0, 1.0, 1.0, 1.0, 9.0), search(3.0, 1.0, 1.0)) == 3

@@ -26,6 +26,7 @@ from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
+from pyro_gcm.inference import FitResult
 
 Array = npt.NDArray[np.float64]
 _ARROWS = {1: "rises with it", -1: "falls with it"}
@@ -123,17 +124,25 @@ class MonotoneEstimator(BaseEstimator):
         common: Any = {name: getattr(self, name) for name in ("device", "threads")}
         common["progress"] = bool(self.verbose)
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
-        model, result = trained(recipe, rows, seed=seed, before=before[0], **common)
+        widths = [code.width for code in encoding.columns if code.width] or [1]
+
+        def fitted(rows: TrainingRows, seed: int, **more: Any) -> tuple[Any, FitResult]:
+            if recipe.prior:
+                rows = rows.with_prior(widths, recipe.prior, seed)
+            return trained(recipe, rows, seed=seed, **more, **common)
+
+        model, result = fitted(rows, seed, before=before[0])
         samples = []
         for number, earlier in enumerate(before[1:], 1):
-            drawn, own = rows.resampled(seed + number), {"seed": seed + number, "like": result}
-            samples.append((trained(recipe, drawn, **own, before=earlier, **common)[0], drawn))
+            drawn = rows.resampled(seed + number)
+            made, _ = fitted(drawn, seed + number, like=result, before=earlier)
+            samples.append((made, drawn))
         if self.response == "binary":
-            for fitted, seen in [(model, rows), *samples]:
-                match_base_rate(fitted, seen)
+            for made, seen in [(model, rows), *samples]:
+                match_base_rate(made, seen)
         if not goes_on:
             self._keep_names(columns)
-        self.bootstrap_models_ = [fitted for fitted, _ in samples]
+        self.bootstrap_models_ = [made for made, _ in samples]
         self.encoding_, self.model_, self.n_iter_ = encoding, model, len(result.rows)
         self.training_ = {"rows": len(y), "loss": float(result.rows[-1]["loss"])}
 

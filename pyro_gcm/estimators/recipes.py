@@ -9,12 +9,15 @@ from typing import Any
 
 from pyro_gcm._validation import positive, positive_int, shown
 from pyro_gcm.estimators.training import Recipe
+from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.member_settings import MemberSettings, searches_for
 
 #: Options of the training, whose names are those of `fit`.
 _OF_TRAINING = ("epochs", "batch_size", "learning_rate")
+#: Weight of the prior of members, in rows, with fewer than `FEW_ROWS`; with more it says nothing.
+PRIOR, FEW_ROWS = 5.0, 1000
 #: Sizes of a model, whose names are those of `GCM` and `IGCM`.
 _OF_MODELS = ("hidden", "alternatives", "costs")
 
@@ -66,12 +69,13 @@ def gcm_recipe(
     if stops == "auto" and options.epochs is not None:
         stops = False  # a number of epochs that was asked for is not looked for
     searches = searches_for(rows, stops)
-    looked_for = {"searches": searches, "epochs": options.epochs if searches else settings.epochs}
+    most = MOST * settings.epochs if searches and options.epochs is None else settings.epochs
+    looked_for = {"searches": searches, "epochs": most}
 
     def of_members(model: Any) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
 
-    return Recipe(members, of_members)
+    return Recipe(members, of_members, settings.epochs, PRIOR if rows < FEW_ROWS else 0.0)
 
 
 def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:

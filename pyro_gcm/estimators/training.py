@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,9 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.inference import FitResult, fit
+
+#: Rows of a prior, at most.
+PRIOR_ROWS = 200
 
 
 class TrainingRows(NamedTuple):
@@ -33,6 +36,33 @@ class TrainingRows(NamedTuple):
         weight = None if self.weight is None else self.weight[drawn]
         return TrainingRows(self.x[drawn], self.r[drawn], self.y[drawn], weight)
 
+    def with_prior(self, widths: Sequence[int], weight: float, seed: int) -> TrainingRows:
+        """These rows, and others that keep predictions near the base rate where rows are few.
+
+        They are a catalytic prior (Huang et al., PNAS 2020): every column, and y, is that of
+        another row, so that nothing can be learned from them but how y is distributed.
+
+        :param widths: columns of x that stand for one of the table, one after the other.
+        :param weight: of all of them, as a number of rows.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        counts = torch.ones(len(self.y)) if self.weight is None else self.weight
+        index, known = counts.nonzero()[:, 0], counts[counts > 0].double()
+        others = min(len(index), PRIOR_ROWS)
+
+        def another() -> Tensor:
+            return index[torch.randint(len(index), (others,), generator=generator)]
+
+        x = torch.cat([block[another()] for block in self.x.split(list(widths), 1)], 1)
+        r = torch.stack([column[another()] for column in self.r.unbind(1)], 1)
+        own = torch.full((others,), float(known.mean()) * weight / others, dtype=torch.float64)
+        return TrainingRows(
+            torch.cat([self.x, x]),
+            torch.cat([self.r, r]),
+            torch.cat([self.y, self.y[another()]]),
+            torch.cat([counts.double(), own]),
+        )
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -41,10 +71,14 @@ class Recipe:
     :param build: function seed -> untrained model.
     :param options: function model -> options of `fit`, `searches` for the number of epochs among
         them.
+    :param again: epochs of a training that goes on; as many as in `options` by default.
+    :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
     """
 
     build: Callable[[int], Any]
     options: Callable[[Any], Mapping[str, Any]]
+    again: int | None = None
+    prior: float = 0.0
 
 
 def trained(
@@ -65,7 +99,7 @@ def trained(
     model = recipe.build(seed) if before is None else before
     options = {**recipe.options(model), "standardize": before is None}
     if before is not None:
-        options["searches"] = 0
+        options |= {"epochs": recipe.again or options["epochs"], "searches": 0}
     if like is not None:
         options |= {"epochs": len(like.rows), "searches": like if like.searches else 0}
     columns = rows.x, rows.r, rows.y

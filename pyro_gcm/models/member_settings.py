@@ -80,7 +80,8 @@ class MemberSettings:
         - Dropout: up to 0.2 where there are few rows for a column.
         - Batches: the power of 2 next to 5 sqrt(rows), or to an eighth of the rows if that is
           less, from 32 to 2,048.
-        - Epochs: 10 for 40,000 rows, and fewer the more there are, by their cube root.
+        - Epochs: 10 for 40,000 rows, and fewer the more there are, by their cube root; but a sixth
+          of the rows where that is less, since few rows are soon learned by heart.
         """
         columns = x_dim + r_dim
         return cls(
@@ -88,7 +89,7 @@ class MemberSettings:
             dropout=round(0.2 / (1.0 + (rows / (400.0 * columns)) ** 2), 3),
             scaling="output" if x_dim > _MANY_COLUMNS else "input",
             batch_size=_power_of_two(min(5.0 * math.sqrt(rows), rows / 8.0), 32, 2048),
-            epochs=min(60, max(4, round(340.0 * rows ** (-1.0 / 3.0)))),
+            epochs=_epochs(rows, 60),
         )
 
     @classmethod
@@ -104,7 +105,7 @@ class MemberSettings:
             bins=min(16, max(2, rows // 250)),
             steps=0.0,
             learning_rate=0.004,
-            epochs=min(30, max(4, round(340.0 * rows ** (-1.0 / 3.0)))),
+            epochs=_epochs(rows, 30),
         )
 
     def training(self, model: Any) -> TrainingDefaults:
@@ -163,6 +164,10 @@ def grouped_adamw(model: Any, weight_decay: float, map_rate: float) -> Callable[
         )
 
     return make
+
+
+def _epochs(rows: int, most: int) -> int:
+    return min(most, max(1, rows // 6), max(4, round(340.0 * rows ** (-1.0 / 3.0))))
 
 
 def _power_of_two(value: float, smallest: int, largest: int) -> int:

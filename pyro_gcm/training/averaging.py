@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 #: Steps over which weights are averaged, at least.
-_FEWEST = 20
+_FEWEST = 5
 
 
 class AveragedWeights:

@@ -16,8 +16,9 @@ from pyro_gcm.models.member_settings import MemberSettings, searches_for
 
 #: Options of the training, whose names are those of `fit`.
 _OF_TRAINING = ("epochs", "batch_size", "learning_rate")
-#: Weight of the prior of members, in rows, with fewer than `FEW_ROWS`; with more it says nothing.
-PRIOR, FEW_ROWS = 5.0, 1000
+#: Weight of the prior of members, in rows, for so many rows: it says nothing beside more, and fewer
+#: are trained on for an epoch or two.
+PRIOR, FEW_ROWS = 5.0, range(20, 1000)
 #: Sizes of a model, whose names are those of `GCM` and `IGCM`.
 _OF_MODELS = ("hidden", "alternatives", "costs")
 
@@ -75,7 +76,7 @@ def gcm_recipe(
     def of_members(model: Any) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
 
-    return Recipe(members, of_members, settings.epochs, PRIOR if rows < FEW_ROWS else 0.0)
+    return Recipe(members, of_members, settings.epochs, PRIOR if rows in FEW_ROWS else 0.0)
 
 
 def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:

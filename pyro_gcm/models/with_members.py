@@ -7,7 +7,8 @@ from typing import Any
 import pyro
 from torch import Tensor
 
-from pyro_gcm.models.member_settings import MemberSettings, searches_for
+from pyro_gcm._warn import warn_user
+from pyro_gcm.models.member_settings import SEARCHED_ROWS, MemberSettings, searches_for
 from pyro_gcm.models.time_predictions import TimePredictions
 from pyro_gcm.training import TrainingDefaults
 
@@ -34,6 +35,11 @@ class WithMembers(TimePredictions):
     def adapt(self, rows: int) -> None:
         """As `OrderEventModel.adapt`: the dropout of members, where none was named."""
         if self.encoder.members:
+            if rows < SEARCHED_ROWS.start:
+                warn_user(
+                    f"members need {SEARCHED_ROWS.start} rows or more to learn from, got {rows}: "
+                    "unless epochs says otherwise, predictions stay near the mean of y"
+                )
             self.encoder.choose_dropout(self._settings(rows).dropout)
 
     def _settings(self, rows: int) -> MemberSettings:

@@ -27,8 +27,8 @@ class Standardizer(nn.Module):
     """The map (value - loc) / scale of each column, with loc and scale as buffers.
 
     It is the identity until `learn` is called. The scale is positive, so the order of revenues is
-    preserved. Values in float64 are standardised before they are rounded to the dtype of the
-    model, so that a column far from 0 does not lose precision.
+    preserved. Values are standardised in float64 before they are rounded to the dtype of the model,
+    so that a column far from 0 does not lose precision, and a number is the same in every type.
 
     `loc` and `scale` have the dtype of the model, and float64 where that one cannot hold what was
     learned from rows in float64: where a column lies more than 1,024 spreads from 0, or its spread
@@ -68,7 +68,7 @@ class Standardizer(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Standardised values [..., dim], in the dtype of the model."""
-        standard = (values - self.loc) / self.scale
+        standard = (values.double() - self.loc.double()) / self.scale.double()
         return standard.clamp(-_LARGEST, _LARGEST).to(self.dtype)
 
     def inverse(self, standard: Tensor) -> Tensor:

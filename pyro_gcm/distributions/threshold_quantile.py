@@ -62,6 +62,11 @@ class ThresholdQuantile(AsymmetricLaplace):
         new.event = self.event
         return super().expand(batch_shape, _instance=new)
 
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
+        log_p: Tensor = super().log_prob(value.double())  # the same for y of every type
+        return log_p.to(self.event.dtype)
+
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
         """The same distribution, because y depends on the costs' distribution only."""
         return self
@@ -72,5 +77,7 @@ class ThresholdQuantile(AsymmetricLaplace):
 
     def cost_posterior(self, y: Tensor) -> TorchDistribution:
         """p(c | y) = p(c)."""
+        if self._validate_args:
+            self._validate_sample(y)
         assert not isinstance(self.event.cost, Tensor)
         return self.event.cost.expand(self.batch_shape)

@@ -56,7 +56,7 @@ def member_encoder(prior: Any, x_dim: int, members: int, hidden: Any) -> MemberE
                 f"prior must encode x_dim={x_dim} covariates, got an encoder of {prior.x_dim}"
             )
         return prior
-    positive_int("members", members)
+    members = positive_int("members", members)
     if not isinstance(prior, str) or prior != "members":
         return None
     widths = defaults(0, of_members=True).hidden if hidden is None else build.hidden_widths(hidden)

@@ -199,15 +199,18 @@ class Quantile(_RealResponse):
         return dist.Uniform(torch.zeros_like(scale), torch.ones_like(scale)).to_event(1)
 
     def check_revenue(self, r: Tensor) -> None:
-        """One column of levels strictly between 0 and 1."""
+        """One column of levels strictly between 0 and 1, in the dtype of the model as well."""
         if r.shape[1] != 1:
             raise ValueError(
                 f"r must be one column of quantile levels for response='quantile', got {r.shape[1]}"
             )
-        if ((r <= 0) | (r >= 1)).any():
+        dtype = self.standardizer.dtype
+        levels = r.to(dtype)
+        if ((levels <= 0) | (levels >= 1)).any():
+            low, high = r.min().item(), r.max().item()
             raise ValueError(
-                "r must lie strictly between 0 and 1 for response='quantile', got values from "
-                f"{r.min().item():g} to {r.max().item():g}"
+                "r must lie strictly between 0 and 1 for response='quantile', also in the type of "
+                f"the model, {dtype}, got values from {low:.12g} to {high:.12g}"
             )
 
     def _curve(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -88,7 +88,7 @@ class ConditionalMixture(nn.Module):
         self, in_dim: int, dim: int, components: int = 4, hidden: int | Sequence[int] = 16
     ) -> None:
         super().__init__()
-        positive_int("components", components)
+        components = positive_int("components", components)
         self.net = mlp(in_dim, components, hidden)
         self.locs = nn.Parameter(1.5 * torch.randn(components, dim))
         self.raw_scales = nn.Parameter(torch.zeros(components, dim))
@@ -125,7 +125,7 @@ class ConditionalCategorical(nn.Module):
 
     def __init__(self, in_dim: int, categories: int, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()
-        positive_int("categories", categories, minimum=2)
+        categories = positive_int("categories", categories, minimum=2)
         self.net = mlp(in_dim, categories, hidden)
 
     def forward(self, context: Tensor) -> Any:

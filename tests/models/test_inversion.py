@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -59,6 +60,17 @@ def test_prediction_reaches_the_level_there_and_not_just_below(
         high, low = (model.predict(x, with_column(r, revenue, end)) for end in (far, -far))
         assert (high < level)[found == math.inf].all()
         assert (low >= level)[found == -math.inf].all()
+
+
+def test_prediction_as_it_is_rounded_reaches_levels_between_two_floats() -> None:
+    for case in ("plain", "alternatives", "categorical", "continuous"):
+        model, x, r, middle = some_model(case, torch.float32)
+        for level in torch.linspace(0.7, 1.3, 7).double() * middle:
+            found = model.required_revenue(x, float(level), revenue=-0.0, r=r[:, 1:])
+            at = with_column(r, 0, found)[found.isfinite()]
+            for types in itertools.product((torch.float32, torch.float64), repeat=2):
+                reached = model.predict(x[found.isfinite()].to(types[0]), at.to(types[1]))
+                assert (reached.double() >= level).all()
 
 
 @dtypes

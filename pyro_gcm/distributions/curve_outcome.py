@@ -94,6 +94,8 @@ class CurveOutcome(TorchDistribution):
 
     def cost_posterior(self, y: Tensor) -> CurvePosterior:
         """p(c | y), exact."""
+        if self._validate_args:
+            self._validate_sample(y)
         curve, validate = EventCurve(self.event), self._validate_args
         return CurvePosterior(curve, self.seen(y), validate_args=validate)
 

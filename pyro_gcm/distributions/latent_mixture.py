@@ -83,7 +83,10 @@ class LatentMixture(TorchDistribution):
 
     def _standard(self, value: Tensor) -> Tensor:
         """`value` in the units of the components, with a dimension for the draws."""
-        value = (value.double() - self.loc.double()) / self.scale.double()
+        # An infinite cost has no units; divided, it would have a NaN in the gradient by them.
+        loc, infinite = self.loc.double(), value.isinf()
+        standard = (torch.where(infinite, loc, value.double()) - loc) / self.scale.double()
+        value = torch.where(infinite, value.double(), standard)
         dims = self._own_dims + len(self.event_shape)
         return value.unsqueeze(-dims - 1) if value.dim() >= dims else value
 

@@ -73,15 +73,18 @@ def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -
     else:
         try:
             tensor = torch.as_tensor(_as_array(value))
-        except (TypeError, ValueError, RuntimeError) as error:
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
             reason = _no_number(value) or error
             raise TypeError(
                 f"{name} must be a numeric array or tensor, got {type(value).__name__}: {reason}"
             ) from error
     if tensor.is_complex():
         raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
-    if tensor.layout != torch.strided:
-        raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
+    if tensor.is_nested or tensor.layout != torch.strided:
+        got = "a nested tensor" if tensor.is_nested else f"layout {tensor.layout}"
+        raise TypeError(f"{name} must be dense, got {got}")
+    if tensor.is_quantized:
+        raise TypeError(f"{name} must not be quantised, got {tensor.dtype}: use dequantize()")
     if tensor.is_meta:
         raise ValueError(f"{name} is on device meta, where tensors have no values")
     if tensor.is_floating_point():
@@ -277,7 +280,10 @@ def kind(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value in one line of an error message, or its type where it is too long."""
-    text = "" if isinstance(value, Tensor | np.ndarray) else repr(value)
+    try:
+        text = "" if isinstance(value, Tensor | np.ndarray) else repr(value)
+    except RecursionError:
+        text = ""
     return text if 0 < len(text) <= 80 and "\n" not in text else kind(value)
 
 
@@ -318,6 +324,8 @@ def _as_array(value: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         value = np.ma.filled(value.astype(np.float64), math.nan)
     array = np.asarray(value)
+    if not array.dtype.isnative or array.dtype == np.longdouble:
+        array = array.astype(np.float64)
     # A DataFrame with columns of different types becomes an array of objects.
     if array.dtype == object and all(_is_number(v) for v in array.flat):
         values = [math.nan if _is_na(v) else v for v in array.flat]
@@ -337,6 +345,8 @@ def _is_number(value: Any) -> bool:
 def _no_number(value: Any) -> str:
     """What in an array or a DataFrame is no number; empty if nothing can be named."""
     array = np.asarray(value, dtype=object)
+    if array.ndim > 32:
+        return "its lists are nested too deep, or contain themselves"
     strange = [place for place, v in np.ndenumerate(array) if not _is_number(v)]
     if not strange or not array.ndim:
         return ""

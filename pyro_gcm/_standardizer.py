@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import row_blocks
+from pyro_gcm._validation import positive_int, row_blocks
 from pyro_gcm.streams.moments import Moments, unit_of_squares
 
 #: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
@@ -45,6 +45,7 @@ class Standardizer(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
+        dim = positive_int("dim", dim)
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dtype = self.loc.dtype

@@ -17,6 +17,7 @@ from pyro_gcm.distributions.event_curve import (
     Sighting,
 )
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import an_event
 
 
 class AxisUnits(NamedTuple):
@@ -48,6 +49,7 @@ class CurveOutcome(TorchDistribution):
         cost: Tensor | None,
         validate_args: bool | None,
     ) -> None:
+        an_event(event)
         self.event, self.cost = event, cost
         batch_shape = event.batch_shape
         if cost is not None:

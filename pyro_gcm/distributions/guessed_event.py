@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 
 class GuessedEvent(TorchDistribution):
@@ -32,6 +33,8 @@ class GuessedEvent(TorchDistribution):
     def __init__(
         self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
     ) -> None:
+        an_event(event)
+        tensors(logits=logits)
         self.event, self.logits = event, logits
         shape = torch.Size(broadcast_shapes(event.batch_shape, logits.shape))
         super().__init__(shape, torch.Size(), validate_args=validate_args)

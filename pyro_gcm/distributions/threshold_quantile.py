@@ -9,6 +9,7 @@ from pyro.distributions import AsymmetricLaplace, TorchDistribution
 from torch import Tensor
 
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import an_event, tensors
 from pyro_gcm.distributions.threshold_normal import threshold_mean
 
 _SMALLEST_LEVEL = 1e-6
@@ -42,6 +43,8 @@ class ThresholdQuantile(AsymmetricLaplace):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        an_event(event)
+        tensors(threshold_loc=threshold_loc, spread=spread, level=level, scale=scale)
         if self._validate_args if validate_args is None else validate_args:
             if not (spread > 0).all():
                 raise ValueError(f"spread must be positive, got values from {spread.min():g}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import one_of
+from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.threshold_normal import threshold_mean
@@ -78,7 +78,7 @@ class _RealResponse(Response):
 
     def __init__(self, x_dim: int, outputs: int, hidden: int | Sequence[int]) -> None:
         super().__init__()
-        self.net = mlp(x_dim, outputs, hidden)
+        self.net = mlp(positive_int("x_dim", x_dim, minimum=0), outputs, hidden)
         self.standardizer = Standardizer(1)
 
     def check_outcome(self, y: Tensor) -> None:

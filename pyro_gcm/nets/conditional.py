@@ -33,8 +33,9 @@ def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential
 
 def widths_of(hidden: int | Sequence[int]) -> list[int]:
     """The widths of hidden layers from the width of two, or from those of any number of them."""
-    several = isinstance(hidden, Sequence) and not isinstance(hidden, str)
-    return [positive_int("hidden", width) for width in (hidden if several else (hidden, hidden))]
+    listed = isinstance(hidden, Sequence) and not isinstance(hidden, str)
+    widths: Any = hidden if listed else (hidden, hidden)
+    return [positive_int("hidden", width) for width in widths]
 
 
 def joined(*columns: Tensor) -> Tensor:

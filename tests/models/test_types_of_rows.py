@@ -94,11 +94,12 @@ def answers(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, Tensor]:
         "surface": model.surface(x[:3], r[:3]),
         "surface_draws": model.surface_draws(x[:3], r[:3]).values,
         "log_prob": model.log_prob(x, r, y),
-        "cost": model.cost(x).mean,
         "ess": model.effective_sample_size(x, r),
         "log_likelihood": model.log_likelihood(x, r, y, sites=posterior),
         **dict(posterior),
     }
+    if isinstance(model, GCM) or model.objective != "joint":
+        found["cost"] = model.cost(x).mean
     if model.response.has_cdf:
         found["quantile"] = model.quantile(x, r, [0.3, 0.6])
     if model.response.has_cdf and not model.response.is_censored:

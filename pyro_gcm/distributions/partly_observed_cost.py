@@ -71,6 +71,7 @@ class ObservedCost(TorchDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of the entries of `[..., K]` or `[..., G, K]` that are not NaN."""
+        value = value.double()  # the same for costs of every type
         observed = ~value.isnan()
         if self._validate_args:
             self._validate_sample(torch.where(observed, value, 0.0))

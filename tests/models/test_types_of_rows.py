@@ -60,6 +60,19 @@ def test_the_same_numbers_of_other_types_train_the_same_model(case: str) -> None
     assert all(torch.equal(weights, found[0]) for weights in found)
 
 
+@pytest.mark.parametrize("name", ["joint, continuous", "costs seen"])
+def test_rows_with_gaps_and_costs_of_other_types_train_the_same_model(name: str) -> None:
+    rows = zoo.rows_of(name, 48).map(lambda column: None if column is None else column.float())
+    found = []
+    for dtype in (SINGLE, DOUBLE):
+        given = rows.map(lambda column, to=dtype: None if column is None else column.to(to))
+        model = zoo.build(name, SINGLE)
+        zoo.quickly(model, given, **{**zoo.KINDS[name].training, "epochs": 1})
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        found.append(torch.cat([weights, model.log_prob(*given)]))
+    assert torch.equal(*found)
+
+
 #: Types of rows; a column stays in float64 where one cannot hold its numbers.
 TYPES = (
     *(torch.float32, torch.float16, torch.bfloat16, torch.float64),

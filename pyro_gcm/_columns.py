@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._validation import shown
+
 #: Types of columns that are told what to do about, by the name of their narwhals dtype.
 _TIMES = ("Datetime", "Date", "Time", "Duration")
 #: Types of single values that are told the same.
@@ -126,7 +128,7 @@ def columns_of(table: Any, estimator: Any = None) -> list[Column]:
 
     if isinstance(table, np.ma.MaskedArray):
         table = unmasked(table)
-    elif isinstance(table, Sequence) and np.asarray(table).dtype.kind in "US":
+    elif isinstance(table, Sequence) and _kind_of(table) in "US":
         table = np.array(table, dtype=object)  # numbers beside text stay numbers
     array = check_array(
         table, dtype=None, ensure_all_finite=False, estimator=estimator, input_name="X"
@@ -145,6 +147,14 @@ def columns_of(table: Any, estimator: Any = None) -> list[Column]:
     if array.dtype.kind in "mM":
         raise TypeError(of_times(f"{labels[0]} of X", str(array.dtype)))
     raise TypeError(f"X must have numbers or text, got an array of {array.dtype}")
+
+
+def _kind_of(rows: Sequence[Any]) -> str:
+    """The kind of array that a list of rows would be."""
+    try:
+        return np.asarray(rows).dtype.kind
+    except ValueError as error:
+        raise ValueError(f"X must have rows of one length, got {shown(rows)}: {error}") from error
 
 
 def _of_objects(values: Sequence[Any] | npt.NDArray[np.object_], label: str) -> Column:

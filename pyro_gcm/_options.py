@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from torch import nn
 
-from pyro_gcm._validation import kind, shown
+from pyro_gcm._validation import kind, positive_int, shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -86,6 +86,13 @@ def share(name: str, value: Any, wanted: str = "a number") -> None:
     """Check that the value lies strictly between 0 and 1."""
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name} must be {wanted} in (0, 1), got {shown(value)}")
+
+
+def shape_of(name: str, value: Any) -> tuple[int, ...]:
+    """Return a shape: a tuple or a list of sizes."""
+    if not isinstance(value, tuple | list):
+        raise TypeError(f"{name} must be a tuple of sizes, got {shown(value)}")
+    return tuple(positive_int(name, size, minimum=0) for size in value)
 
 
 def a_model(name: str, value: Any) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import row_blocks
+from pyro_gcm._validation import positive_int, row_blocks
 from pyro_gcm.streams.moments import Moments, unit_of_squares
 
 #: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
@@ -27,8 +27,8 @@ class Standardizer(nn.Module):
     """The map (value - loc) / scale of each column, with loc and scale as buffers.
 
     It is the identity until `learn` is called. The scale is positive, so the order of revenues is
-    preserved. Values in float64 are standardised before they are rounded to the dtype of the
-    model, so that a column far from 0 does not lose precision.
+    preserved. Values are standardised in float64 before they are rounded to the dtype of the model,
+    so that a column far from 0 does not lose precision, and a number is the same in every type.
 
     `loc` and `scale` have the dtype of the model, and float64 where that one cannot hold what was
     learned from rows in float64: where a column lies more than 1,024 spreads from 0, or its spread
@@ -45,6 +45,7 @@ class Standardizer(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
+        dim = positive_int("dim", dim)
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
         self.dtype = self.loc.dtype
@@ -68,7 +69,7 @@ class Standardizer(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Standardised values [..., dim], in the dtype of the model."""
-        standard = (values - self.loc) / self.scale
+        standard = (values.double() - self.loc.double()) / self.scale.double()
         return standard.clamp(-_LARGEST, _LARGEST).to(self.dtype)
 
     def inverse(self, standard: Tensor) -> Tensor:

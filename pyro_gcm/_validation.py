@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._tensors import ArrayLike as ArrayLike
+from pyro_gcm._tensors import as_tensor as as_tensor
+
 #: Largest size of a number in data, so that differences and sums of them are finite.
 LARGEST = 2.0**1000
-ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 
 
 class WrongCell(ValueError):
@@ -56,37 +58,6 @@ def rows_after(count: int) -> Iterator[None]:
         yield
     except WrongCell as error:
         raise error.after(count) from error
-
-
-def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
-    """Convert a value to a real tensor in float32 or float64 without gradient.
-
-    Half precision becomes float32, which holds it exactly, and all other numbers become float64.
-
-    :param device: where the tensor is moved to; by default it stays where it is.
-    :raises TypeError: if the value is not a real, dense, numeric array.
-    """
-    if isinstance(value, Tensor):
-        tensor = value.detach()
-        if tensor.is_inference() and not torch.is_inference_mode_enabled():
-            tensor = tensor.clone()  # with which training can go on
-    else:
-        try:
-            tensor = torch.as_tensor(_as_array(value))
-        except (TypeError, ValueError, RuntimeError) as error:
-            reason = _no_number(value) or error
-            raise TypeError(
-                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {reason}"
-            ) from error
-    if tensor.is_complex():
-        raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
-    if tensor.layout != torch.strided:
-        raise TypeError(f"{name} must be dense, got layout {tensor.layout}")
-    if tensor.is_meta:
-        raise ValueError(f"{name} is on device meta, where tensors have no values")
-    if tensor.is_floating_point():
-        return tensor.to(device, tensor.dtype if tensor.itemsize > 2 else torch.float32)
-    return tensor.to(device, torch.float64)
 
 
 def matrix(
@@ -277,7 +248,10 @@ def kind(value: Any) -> str:
 
 def shown(value: Any) -> str:
     """A value in one line of an error message, or its type where it is too long."""
-    text = "" if isinstance(value, Tensor | np.ndarray) else repr(value)
+    try:
+        text = "" if isinstance(value, Tensor | np.ndarray) else repr(value)
+    except RecursionError:
+        text = ""
     return text if 0 < len(text) <= 80 and "\n" not in text else kind(value)
 
 
@@ -311,41 +285,3 @@ def _check_rows_and_finite(
 def place(row: int, column: str | int | None) -> str:
     """Where a value is, in words."""
     return f"row {row}" if column is None else f"row {row}, column {column!r}"
-
-
-def _as_array(value: Any) -> np.ndarray[Any, Any]:
-    """An array that torch can convert: writable, without negative strides or Python objects."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        value = np.ma.filled(value.astype(np.float64), math.nan)
-    array = np.asarray(value)
-    # A DataFrame with columns of different types becomes an array of objects.
-    if array.dtype == object and all(_is_number(v) for v in array.flat):
-        values = [math.nan if _is_na(v) else v for v in array.flat]
-        array = np.array(values, dtype=np.float64).reshape(array.shape)
-    return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])
-
-
-def _is_na(value: Any) -> bool:
-    """Whether it is `pandas.NA`."""
-    return type(value).__name__ == "NAType"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real | np.bool_) or _is_na(value)
-
-
-def _no_number(value: Any) -> str:
-    """What in an array or a DataFrame is no number; empty if nothing can be named."""
-    array = np.asarray(value, dtype=object)
-    strange = [place for place, v in np.ndenumerate(array) if not _is_number(v)]
-    if not strange or not array.ndim:
-        return ""
-    names = getattr(value, "columns", None)
-    at = strange[0]
-    where = (
-        f"column {names[at[1]]!r}" if names is not None and len(at) == 2 else f"entry {list(at)}"
-    )
-    return (
-        f"{where} has {array[at]!r}, which is no number; pyro_gcm.estimators take text, categories "
-        "and labels as they are"
-    )

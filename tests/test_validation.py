@@ -26,8 +26,14 @@ CPU = torch.device("cpu")
         pd.DataFrame({"a": pd.array([1, 3], dtype="Int64"), "b": pd.array([2, 4], dtype="Int8")}),
         np.array([[3.0, 4.0], [1.0, 2.0]])[::-1],
         np.array([[2.0, 1.0], [4.0, 3.0]], dtype=np.float32)[:, ::-1],
+        np.array([[1.0, 2.0], [3.0, 4.0]], dtype=">f4"),
+        np.array([[1, 2], [3, 4]], dtype=">i8"),
+        np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.longdouble),
     ],
-    ids=["tensor", "ints", "objects", "lists", "frame", "nullable frame", "reversed", "mirrored"],
+    ids=[
+        *("tensor", "ints", "objects", "lists", "frame", "nullable frame", "reversed", "mirrored"),
+        *("other byte order", "ints in other byte order", "long double"),
+    ],
 )
 def test_every_type_of_array_becomes_the_same_matrix(value: Any) -> None:
     matrix = check.matrix("x", value, 2, "x_dim", CPU)

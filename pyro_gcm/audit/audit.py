@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from pyro_gcm._options import flag, seed_of
+from pyro_gcm._tensors import without_tensor
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import (
     ArrayLike,
@@ -189,8 +190,7 @@ def _signs(increasing: bool | Sequence[int], r_dim: int) -> Array:
     """+1, -1 or 0 for each column of r."""
     if isinstance(increasing, bool):
         return np.full(r_dim, 1.0 if increasing else -1.0)
-    listed = increasing.tolist() if isinstance(increasing, torch.Tensor) else increasing
-    signs = np.asarray(listed, dtype=object)
+    signs = np.asarray(without_tensor("increasing", increasing), dtype=object)
     if signs.shape != (r_dim,) or not all(
         not isinstance(s, bool) and s in (-1, 0, 1) for s in signs
     ):

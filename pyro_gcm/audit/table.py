@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pyro_gcm._table import as_frame, read_table
+from pyro_gcm._tensors import without_tensor
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
 from pyro_gcm.audit.adapters import event_column
@@ -180,7 +181,7 @@ def _moving(directions: Any, columns: list[str]) -> tuple[list[int], list[int]]:
             raise ValueError(f"directions names {unknown}, X has the columns {columns}")
         entries = [directions.get(name, 0) for name in columns]
     elif isinstance(directions, Iterable):
-        entries = list(directions)
+        entries = list(without_tensor("directions", directions))
     else:
         raise TypeError(f"directions must be a mapping or a sequence, got {shown(directions)}")
     if len(entries) != len(columns) or any(entry not in (-1, 0, 1) for entry in entries):

@@ -40,7 +40,8 @@ class LipschitzMonotone(Baseline):
         bound: float = 1.0,
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
-        if positive_int("hidden", hidden) % 2:
+        hidden = positive_int("hidden", hidden)
+        if hidden % 2:
             raise ValueError(
                 f"hidden must be even, since GroupSort sorts pairs of units, got {hidden}"
             )

@@ -101,7 +101,8 @@ def compare_assumptions(
     r = matrix("r", r, r.shape[-1], "r_dim")
     y = vector("y", y)
     same_rows(x=x, r=r, y=y)
-    if positive_int("folds", folds) > len(y) or len(y) < 5:
+    folds = positive_int("folds", folds)
+    if folds > len(y) or len(y) < 5:
         raise ValueError(f"folds={folds} of {len(y)} rows leave a fold without rows")
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
     parts = order.tensor_split(folds) if folds > 1 else (order[: len(y) // 5],)

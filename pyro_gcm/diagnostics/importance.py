@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._options import a_model, checks, flag, seed_of, text
 from pyro_gcm._process_state import Randomness
+from pyro_gcm._tensors import without_tensor
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, checked_data, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
@@ -103,6 +104,7 @@ def bound_by_particles(
         method if there is only one group. It is NaN for a single draw, and if a row has no weight.
     :raises ValueError: for wrong data or options, and for an objective whose loss is no bound.
     """
+    num_particles = without_tensor("num_particles", num_particles)
     if not isinstance(num_particles, Iterable) or len(num_particles) == 0:
         raise ValueError(f"num_particles must be a sequence of integers, got {num_particles!r}")
     counts = sorted({positive_int("num_particles", count) for count in num_particles})

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from pyro_gcm._tensors import without_tensor
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import (
     ArrayLike,
@@ -163,7 +164,7 @@ def _codes(groups: Any, rows: int) -> tuple[Tensor, Any]:
     if groups is None:
         return torch.zeros(rows, dtype=torch.long), ["all"]
     try:
-        series = pd.Series(groups.cpu().numpy() if isinstance(groups, Tensor) else groups)
+        series = pd.Series(without_tensor("groups", groups))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"groups must be labels of the rows, got {shown(groups)}: {error}"

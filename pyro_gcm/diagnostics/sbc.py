@@ -55,7 +55,8 @@ class SBCResult:
         count = len(self.ranks)
         if bins is None:
             bins = _default_bins(count, self.num_draws)
-        elif positive_int("bins", bins, minimum=2) and (self.num_draws + 1) % bins:
+        bins = positive_int("bins", bins, minimum=2)
+        if (self.num_draws + 1) % bins:
             raise ValueError(f"bins must divide num_draws + 1 = {self.num_draws + 1}, got {bins}")
         width, expected = (self.num_draws + 1) // bins, count / bins
         observed = np.stack(

@@ -21,6 +21,7 @@ from pyro_gcm.distributions.event_probability import (
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
+from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 if TYPE_CHECKING:
     from pyro_gcm.distributions.order_event import OrderEvent
@@ -66,6 +67,8 @@ class CostPosterior(TorchDistribution):
         log_outcome: tuple[Tensor, Tensor] | None = None,
         validate_args: bool | None = None,
     ) -> None:
+        an_event(event)
+        tensors(outcome=outcome)
         if isinstance(event.cost, Tensor) or not isinstance(event.revenue, Tensor):
             raise ValueError(
                 "event must have a distribution as its cost and a tensor as its revenue, got "

@@ -17,6 +17,7 @@ from pyro_gcm.distributions.event_curve import (
     Sighting,
 )
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import an_event
 
 
 class AxisUnits(NamedTuple):
@@ -48,6 +49,7 @@ class CurveOutcome(TorchDistribution):
         cost: Tensor | None,
         validate_args: bool | None,
     ) -> None:
+        an_event(event)
         self.event, self.cost = event, cost
         batch_shape = event.batch_shape
         if cost is not None:
@@ -94,6 +96,8 @@ class CurveOutcome(TorchDistribution):
 
     def cost_posterior(self, y: Tensor) -> CurvePosterior:
         """p(c | y), exact."""
+        if self._validate_args:
+            self._validate_sample(y)
         curve, validate = EventCurve(self.event), self._validate_args
         return CurvePosterior(curve, self.seen(y), validate_args=validate)
 

@@ -66,8 +66,9 @@ class Sighting(NamedTuple):
         return cls(kind, torch.where(of_row == BELOW, high - 1.0, low), high, slope, event_dim)
 
     def has(self, kind: int) -> bool:
-        """Whether a row is of this kind, or may be."""
-        return self.kind.is_meta or bool((self.kind == kind).any())
+        """Whether a row is of this kind, or may be; of no rows all are."""
+        is_open = self.kind.is_meta or not self.kind.numel()
+        return is_open or bool((self.kind == kind).any())
 
     @property
     def end(self) -> Tensor:

@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 
 class GuessedEvent(TorchDistribution):
@@ -32,6 +33,8 @@ class GuessedEvent(TorchDistribution):
     def __init__(
         self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
     ) -> None:
+        an_event(event)
+        tensors(logits=logits)
         self.event, self.logits = event, logits
         shape = torch.Size(broadcast_shapes(event.batch_shape, logits.shape))
         super().__init__(shape, torch.Size(), validate_args=validate_args)
@@ -96,6 +99,8 @@ class GuessedEvent(TorchDistribution):
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact: given y = 1 the event occurred with the odds of Pr(c < r) to guesses."""
+        if self._validate_args:
+            self._validate_sample(y)
         log_zero, log_one = (log_p.expand(self.batch_shape) for log_p in self.event.log_probs64())
         log_guess = logsigmoid(self.logits.double())
         log_y = torch.logaddexp(log_guess, logsigmoid(-self.logits.double()) + log_one)
@@ -104,8 +109,8 @@ class GuessedEvent(TorchDistribution):
         log_event = torch.where(seen, log_one - log_y, -torch.inf)
         log_missed = torch.where(seen, log_guess + log_zero - log_y, 0.0)
         outcome = log_event.exp().clamp(max=1.0)
-        logs = log_event, log_missed
-        return CostPosterior(self.event, outcome, log_outcome=logs, validate_args=False)
+        logs, validate = (log_event, log_missed), self._validate_args
+        return CostPosterior(self.event, outcome, log_outcome=logs, validate_args=validate)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:

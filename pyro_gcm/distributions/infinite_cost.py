@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import base_distribution
+from pyro_gcm.distributions.parameter_types import distributions, tensors
 
 
 class InfiniteCost(TorchDistribution):
@@ -45,6 +46,8 @@ class InfiniteCost(TorchDistribution):
     def __init__(
         self, cost: TorchDistribution, logits: Tensor, *, validate_args: bool | None = None
     ) -> None:
+        distributions(cost=cost)
+        tensors(logits=logits)
         event_shape = cost.event_shape
         if len(event_shape) not in (1, 2):
             raise ValueError(

@@ -10,8 +10,10 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._validation import as_tensor
 from pyro_gcm.distributions.families import tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
+from pyro_gcm.distributions.parameter_types import distributions, tensors
 
 
 class LatentMixture(TorchDistribution):
@@ -37,6 +39,8 @@ class LatentMixture(TorchDistribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        distributions(component=component)
+        tensors(loc=loc, scale=scale)
         if not component.batch_shape or len(component.event_shape) not in (1, 2):
             raise ValueError(
                 "component must have batch shape [N, ...] and event shape [K] or [G, K], got "
@@ -83,12 +87,18 @@ class LatentMixture(TorchDistribution):
 
     def _standard(self, value: Tensor) -> Tensor:
         """`value` in the units of the components, with a dimension for the draws."""
-        value = (value.double() - self.loc.double()) / self.scale.double()
+        # An infinite cost has no units; divided, it would have a NaN in the gradient by them.
+        loc, infinite = self.loc.double(), value.isinf()
+        standard = (torch.where(infinite, loc, value.double()) - loc) / self.scale.double()
+        value = torch.where(infinite, value.double(), standard)
         dims = self._own_dims + len(self.event_shape)
         return value.unsqueeze(-dims - 1) if value.dim() >= dims else value
 
     def _checked(self, value: Any) -> Tensor:
-        value = torch.as_tensor(value, device=self.loc.device)
+        if not isinstance(value, Tensor):
+            value = as_tensor("value", value)
+        tensors(value=value)
+        value = value.to(self.loc.device)
         if self._validate_args:
             self._validate_sample(value)
         return value

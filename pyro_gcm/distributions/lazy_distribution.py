@@ -19,6 +19,8 @@ class LazyDistribution(TorchDistribution):
     :param build: function without arguments that returns the distribution.
     :param batch_shape: its batch shape, or one to which it expands.
     :param event_shape: its event shape.
+    :param dtype: of its densities, which are then computed in float64, so that they are the same
+        for a value of every type; by default their own, which depends on that of the value.
     """
 
     arg_constraints: dict[str, Any] = {}
@@ -29,8 +31,9 @@ class LazyDistribution(TorchDistribution):
         build: Callable[[], TorchDistribution],
         batch_shape: torch.Size,
         event_shape: torch.Size,
+        dtype: torch.dtype | None = None,
     ) -> None:
-        self._build = build
+        self._build, self._dtype = build, dtype
         super().__init__(torch.Size(batch_shape), torch.Size(event_shape), validate_args=False)
 
     @property
@@ -45,8 +48,8 @@ class LazyDistribution(TorchDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density at `value`, of shape `sample_shape + batch_shape`."""
-        log_p: Tensor = self.built.log_prob(value)
-        return log_p
+        log_p: Tensor = self.built.log_prob(value if self._dtype is None else value.double())
+        return log_p.to(self._dtype)
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`.

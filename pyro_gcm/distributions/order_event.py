@@ -15,6 +15,7 @@ from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_sides import gaussian_difference, side
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.parameter_types import tensors
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
@@ -167,10 +168,12 @@ class OrderEvent(EventForms, TorchDistribution):
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact; the event must have a random cost and a known revenue."""
+        tensors(y=y)
         return CostPosterior(self, y, validate_args=self._validate_args)
 
     def revenue_posterior(self, y: Tensor) -> RevenuePosterior:
         """p(r | y), exact, for a random cost and a random revenue."""
+        tensors(y=y)
         return RevenuePosterior(self, y, validate_args=self._validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from pyro_gcm.distributions.event_curve import (
 )
 from pyro_gcm.distributions.numerics import on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import tensors
 
 
 class OrderedLevel(CurveOutcome):
@@ -42,6 +43,7 @@ class OrderedLevel(CurveOutcome):
         cost: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
+        tensors(shifts=shifts)
         self.shifts = shifts
         super().__init__(event, (), cost, validate_args)
 

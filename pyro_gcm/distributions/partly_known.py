@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import CostFamily, add_cost_family, cost_family
+from pyro_gcm.distributions.parameter_types import distributions, tensors
 
 
 class PartlyKnown(TorchDistribution):
@@ -32,6 +33,8 @@ class PartlyKnown(TorchDistribution):
     arg_constraints = {"known": constraints.dependent(is_discrete=False, event_dim=0)}
 
     def __init__(self, base_dist: Any, known: Tensor, *, validate_args: bool | None = None) -> None:
+        distributions(base_dist=base_dist)
+        tensors(known=known)
         if base_dist.event_shape:
             raise ValueError(f"base_dist has event_dim {len(base_dist.event_shape)}, expected 0")
         batch_shape = broadcast_shapes(base_dist.batch_shape, known.shape)

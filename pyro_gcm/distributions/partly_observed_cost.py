@@ -10,8 +10,10 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._validation import as_tensor
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
+from pyro_gcm.distributions.parameter_types import distributions
 from pyro_gcm.distributions.partly_known import PartlyKnown
 
 
@@ -44,6 +46,7 @@ class ObservedCost(TorchDistribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        distributions(cost=cost)
         if len(cost.event_shape) not in (1, 2):
             raise ValueError(f"cost has event_dim {len(cost.event_shape)}, expected 1 or 2")
         self.cost = cost
@@ -51,8 +54,8 @@ class ObservedCost(TorchDistribution):
         self.loc, self.scale = (
             unit.to(torch.promote_types(unit.dtype, like.dtype))
             if isinstance(unit, Tensor)
-            else torch.as_tensor(unit).to(like)
-            for unit in (loc, scale)
+            else as_tensor(name, unit).to(like)
+            for name, unit in (("loc", loc), ("scale", scale))
         )
         super().__init__(cost.batch_shape, cost.event_shape, validate_args=validate_args)
 
@@ -68,6 +71,7 @@ class ObservedCost(TorchDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of the entries of `[..., K]` or `[..., G, K]` that are not NaN."""
+        value = value.double()  # the same for costs of every type
         observed = ~value.isnan()
         if self._validate_args:
             self._validate_sample(torch.where(observed, value, 0.0))

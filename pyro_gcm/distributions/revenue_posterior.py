@@ -11,6 +11,7 @@ from torch import Tensor
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import finite_part
+from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 
 class RevenuePosterior(TorchDistribution):
@@ -31,6 +32,8 @@ class RevenuePosterior(TorchDistribution):
     support = constraints.real_vector
 
     def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
+        an_event(event)
+        tensors(outcome=outcome)
         if isinstance(event.cost, Tensor) or isinstance(event.revenue, Tensor):
             raise ValueError("event must have distributions as its cost and as its revenue")
         batch_shape = broadcast_shapes(event.batch_shape, outcome.shape)

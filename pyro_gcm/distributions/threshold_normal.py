@@ -15,6 +15,7 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 
 def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> Tensor:
@@ -61,6 +62,8 @@ class ThresholdNormal(TorchDistribution):
         equal_weights: bool = False,
         validate_args: bool | None = None,
     ) -> None:
+        an_event(event)
+        tensors(threshold_loc=threshold_loc, threshold_scale=threshold_scale, scale=scale)
         self.event, self.cost, self.equal_weights = event, cost, equal_weights
         self.threshold_loc, self.threshold_scale, self.scale = threshold_loc, threshold_scale, scale
         batch_shape = broadcast_shapes(

@@ -9,6 +9,7 @@ from pyro.distributions import AsymmetricLaplace, TorchDistribution
 from torch import Tensor
 
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import an_event, tensors
 from pyro_gcm.distributions.threshold_normal import threshold_mean
 
 _SMALLEST_LEVEL = 1e-6
@@ -42,6 +43,8 @@ class ThresholdQuantile(AsymmetricLaplace):
         *,
         validate_args: bool | None = None,
     ) -> None:
+        an_event(event)
+        tensors(threshold_loc=threshold_loc, spread=spread, level=level, scale=scale)
         if self._validate_args if validate_args is None else validate_args:
             if not (spread > 0).all():
                 raise ValueError(f"spread must be positive, got values from {spread.min():g}")
@@ -62,6 +65,11 @@ class ThresholdQuantile(AsymmetricLaplace):
         new.event = self.event
         return super().expand(batch_shape, _instance=new)
 
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
+        log_p: Tensor = super().log_prob(value.double())  # the same for y of every type
+        return log_p.to(self.event.dtype)
+
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
         """The same distribution, because y depends on the costs' distribution only."""
         return self
@@ -72,5 +80,7 @@ class ThresholdQuantile(AsymmetricLaplace):
 
     def cost_posterior(self, y: Tensor) -> TorchDistribution:
         """p(c | y) = p(c)."""
+        if self._validate_args:
+            self._validate_sample(y)
         assert not isinstance(self.event.cost, Tensor)
         return self.event.cost.expand(self.batch_shape)

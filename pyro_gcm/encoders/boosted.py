@@ -141,7 +141,7 @@ class Boosted:
         from pyro_gcm.distributions.bisection import smallest_reaching
 
         x = matrix("x", x, self.x_dim, "x_dim")
-        self._check_search(level, revenue)
+        level, revenue = self._checked_search(level, revenue)
         units = self.model.r_standardizer
         loc, scale = (unit[: self.r_dim].double().to(x.device) for unit in (units.loc, units.scale))
         column = torch.tensor([revenue], device=x.device)
@@ -157,20 +157,22 @@ class Boosted:
         same_rows(x=x, r=rows)
 
         def prediction(value: Tensor) -> Tensor:
-            return self.predict(x, rows.index_copy(1, column, value[:, None]), **options)
+            moved = rows.index_copy(1, column, value[:, None])
+            return self.predict(x, moved, **options).double()
 
         start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
         dtype = torch.promote_types(self.model.dtype, units.loc.dtype)
         return smallest_reaching(prediction, level, start, step, dtype)
 
-    def _check_search(self, level: float, revenue: int) -> None:
+    def _checked_search(self, level: float, revenue: int) -> tuple[float, int]:
         if self.score.response == "binary":
             share("level", level, "a probability")
-        number("level", level)
-        if positive_int("revenue", revenue, minimum=0) >= self.r_dim:
+        level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
+        if revenue >= self.r_dim:
             raise ValueError(
                 f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"
             )
+        return level, revenue
 
     def _grids(self, x: ArrayLike, revenues: ArrayLike) -> Iterator[tuple[Any, Any]]:
         """Arguments of the model's `surface`: one pair, or one for each row of x, by role."""

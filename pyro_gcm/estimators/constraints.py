@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from pyro_gcm._columns import Column
+from pyro_gcm._tensors import without_tensor
 
 
 def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> list[int]:
@@ -20,7 +20,7 @@ def directions(monotonic_cst: Any, count: int, names: Sequence[str] | None) -> l
     """
     if monotonic_cst is None:
         return [0] * count
-    monotonic_cst = _listed(monotonic_cst)
+    monotonic_cst = without_tensor("monotonic_cst", monotonic_cst)
     index = getattr(monotonic_cst, "index", ())  # of a Series; that of a list is a method
     if not callable(index) and any(isinstance(name, str) for name in index):
         raise ValueError(
@@ -70,7 +70,8 @@ def categories(
         # An array has one type, which says nothing of a column.
         chosen = [column.categorical and names is not None for column in columns]
     else:
-        chosen = _chosen(_listed(categorical_features), len(columns), names)
+        listed = without_tensor("categorical_features", categorical_features)
+        chosen = _chosen(listed, len(columns), names)
     for column, is_category in zip(columns, chosen, strict=True):
         if column.numbers is None and not is_category:
             example = next(label for label in column.as_labels() if label is not None)
@@ -80,11 +81,6 @@ def categories(
                 "make it numbers"
             )
     return chosen
-
-
-def _listed(value: Any) -> Any:
-    """A tensor as a list, since numpy does not read each type of one."""
-    return value.tolist() if isinstance(value, Tensor) else value
 
 
 def _chosen(wanted: Any, count: int, names: Sequence[str] | None) -> list[bool]:

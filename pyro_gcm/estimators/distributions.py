@@ -96,14 +96,16 @@ class DistributionOutcome(RealOutcome):
 
         :param X: a table of n rows; `y`: its outcomes, [n].
         """
-        return _numbers(self.model_.crps(*self._with_outcomes(X, y)))
+        rows = self._with_outcomes(X, y)
+        return _numbers(self.model_.crps(*rows))
 
     def log_prob(self, X: Any, y: Any) -> Array:
         """log p(y) of each row in nats, a density in the units of y, [n].
 
         :param X: a table of n rows; `y`: its outcomes, [n].
         """
-        return _numbers(self.model_.log_prob(*self._with_outcomes(X, y)))
+        rows = self._with_outcomes(X, y)
+        return _numbers(self.model_.log_prob(*rows))
 
     def _with_outcomes(self, X: Any, y: Any) -> tuple[Tensor, Tensor, Array]:
         x, r = self._rows(X)

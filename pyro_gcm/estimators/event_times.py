@@ -9,6 +9,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from pyro_gcm._table import as_frame
+from pyro_gcm._tensors import without_tensor
 from pyro_gcm._validation import WrongCell, kind
 from pyro_gcm._warn import warn_user
 from pyro_gcm.data.survival_times import SurvivalTimes
@@ -84,7 +85,9 @@ def _columns(y: Any) -> dict[str, Any]:
         raise ValueError(f"y must have a column of events and one of times, got {frame.columns}")
     if isinstance(y, tuple | list) and len(y) in (2, 3) and all(map(_is_column, y)):
         return {f"y[{at}]": column for at, column in enumerate(y)}
-    if not isinstance(y, np.ndarray | Tensor):
+    if isinstance(y, Tensor):
+        y = np.asarray(without_tensor("y", y))
+    if not isinstance(y, np.ndarray):
         raise TypeError(f"y must be {_WANTED}, got {kind(y)}")
     if y.ndim != 2 or y.shape[1] not in (2, 3):
         raise ValueError(f"y must be {_WANTED}, got an array of shape {tuple(y.shape)}")

@@ -106,7 +106,10 @@ class BinaryOutcome(ClassifierMixin, MonotoneEstimator):
         """Weights of the rows with those of their classes, or None where all are equal."""
         if self.class_weight is None:
             return weight
-        of_class: Array = compute_sample_weight(self.class_weight, y)
+        try:
+            of_class: Array = compute_sample_weight(self.class_weight, y)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"class_weight must be weights by class: {error}") from error
         if not np.isfinite(of_class).all() or (of_class < 0).any():
             raise ValueError(
                 f"class_weight must have finite weights of at least 0, got {self.class_weight!r}"

@@ -120,12 +120,14 @@ class TimeOutcome(MonotoneEstimator):
         :param X: a table of n rows.
         :param levels: probabilities strictly between 0 and 1, [L].
         """
-        found: Array = self.model_.quantile(*self._rows(X), levels).double().cpu().numpy()
+        rows = self._rows(X)
+        found: Array = self.model_.quantile(*rows, levels).double().cpu().numpy()
         return found
 
     def predict_cured(self, X: Any) -> Array:
         """The probability that the event never comes, [n]; 0 with `cured=None`."""
-        found: Array = self.model_.cured_fraction(*self._rows(X)).double().cpu().numpy()
+        rows = self._rows(X)
+        found: Array = self.model_.cured_fraction(*rows).double().cpu().numpy()
         return found
 
     def predict_median(self, X: Any) -> Array:

@@ -79,7 +79,11 @@ def row_weights(sample_weight: Any, target: Any) -> Array | None:
         return None
     if not isinstance(sample_weight, Real):
         sample_weight = _array("sample_weight", sample_weight)
-    given = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
+    options: Any = {"dtype": np.float64, "ensure_non_negative": True}
+    try:
+        given = _check_sample_weight(sample_weight, target, **options)
+    except OverflowError as error:
+        raise ValueError(f"sample_weight must have numbers of at most 1e308: {error}") from error
     if not (given > 0).any():
         raise ValueError("sample_weight must have a positive weight, got only zeros")
     return None if (given == given[0]).all() else given

@@ -93,14 +93,19 @@ def _driven(q: Any, base: Tensor) -> Tensor | None:
 
 
 class DrivenSites(Messenger):
-    """Draws the sites of a guide from a noise, inside Pyro."""
+    """Draws the sites of a guide from a noise, inside Pyro.
 
-    def __init__(self, noise: Noise, particles: int) -> None:
+    :param bound: one whose particles are drawn together, in the outermost of its dimensions.
+    """
+
+    def __init__(self, noise: Noise, bound: Any) -> None:
         super().__init__()
-        self.noise, self.particles = noise, particles
+        self.noise, self.particles = noise, bound.num_particles
+        self.plates = bound.max_plate_nesting - (self.particles > 1)
 
     def _pyro_sample(self, msg: Any) -> None:
         q = msg["fn"]
         if msg["value"] is None and getattr(q, "has_rsample", False):
             value = self.noise.draw(q, (self.particles, *q.batch_shape))
-            msg["value"] = value if self.particles > 1 else value.squeeze(0)
+            unused = (1,) * (self.plates - len(q.batch_shape))
+            msg["value"] = value.unflatten(0, (-1, *unused)) if self.particles > 1 else value[0]

@@ -56,7 +56,7 @@ class ProgramTrainer(Trainer):
         self.is_vectorized = is_vectorized(bound)  # a run of the bound may change that
         self.program, self.guide = pair.program, pair.guide
         if noise is not None:
-            self.guide = DrivenSites(noise, bound.num_particles)(self.guide)
+            self.guide = DrivenSites(noise, bound)(self.guide)
         if pair.shared:
             cancel = _DensitiesCancel(pair.shared)
             self.program, self.guide = cancel(self.program), cancel(self.guide)
@@ -119,7 +119,7 @@ class ProgramTrainer(Trainer):
             pyro.validation_enabled(check),
             pyro.get_param_store().scope(self.announced),
             _RowsOfSites() if self.workers.size > 1 else nullcontext(),
-            _ZerosOf(self.dtype) if self.pair.enumerated else nullcontext(),
+            _OneType(self.dtype) if self.pair.enumerated else nullcontext(),
         ):
             yield
 
@@ -231,11 +231,11 @@ class _RowsOfSites(Messenger):
         self._along.__exit__(None, None, None)
 
 
-class _ZerosOf(TorchFunctionMode):
-    """`torch.zeros` of a type, in place of torch's default, for this thread alone.
+class _OneType(TorchFunctionMode):
+    """Lets Pyro's enumeration multiply log-densities of several types, for this thread alone.
 
-    The log-density of a site that Pyro masks has the default type, which its enumeration multiplies
-    with others.
+    That of a site that Pyro masks is `torch.zeros` of torch's default type, in whose place it gets
+    that of the model; and a response of the user's own may return that of y.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -246,6 +246,10 @@ class _ZerosOf(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.zeros:
             kwargs = {"dtype": self.dtype, **kwargs}
+        elif func in (torch.einsum, torch.tensordot):
+            args = [v for part in args for v in (part if isinstance(part, list) else [part])]
+            if len({v.dtype for v in args if isinstance(v, Tensor)}) > 1:
+                args = [v.double() if isinstance(v, Tensor) else v for v in args]
         return func(*args, **kwargs)
 
 

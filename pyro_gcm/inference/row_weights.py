@@ -73,10 +73,11 @@ def weighable(bound: Any) -> Any:
     :raises ValueError: for a bound of another kind.
     """
     if type(bound) is RenyiELBO:
+        of_particles = bound.vectorize_particles and bound.num_particles > 1
         return ImportanceWeightedELBO(
             bound.num_particles,
             bound.alpha,
-            max_plate_nesting=bound.max_plate_nesting,
+            max_plate_nesting=bound.max_plate_nesting - of_particles,
             vectorize_particles=bound.vectorize_particles,
         )
     if type(bound) in _LINEAR + _ENUMERATING or hasattr(bound, "row_losses"):

@@ -58,9 +58,10 @@ def export(
     order event in steps that keep the order of the revenues. So a prediction does not fall in r,
     within a call and between calls, as far as the runtime multiplies equal blocks equally on one
     machine, which `audit_monotonicity` measures, since it takes any function. Predictions agree
-    with those of `predict` to rounding, about 1e-6 for weights in float32 and 1e-13 for weights in
-    float64, but not to the last bit, so that the two should not be mixed where order matters.
-    Between machines, runtimes and numbers of threads no order is promised, only that agreement.
+    with those of `predict` to rounding, for weights in float32 to about 1e-6 on rows like those of
+    training and 1e-5 far outside of them, for weights in float64 to 1e-13, but not to the last bit,
+    so that the two should not be mixed where order matters. Between machines, runtimes and numbers
+    of threads no order is promised, only that agreement.
 
     :param model: fitted with objective "conditional" or "members" and response "binary", with prior
         "conditional", "categorical" or "members", and for "torch" costs of a built-in family, for

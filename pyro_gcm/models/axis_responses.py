@@ -175,6 +175,11 @@ class WholeDistribution(AxisResponse):
             self.register_buffer(name, torch.zeros(0))
         self._place_thresholds(torch.special.ndtri(torch.linspace(1e-4, 1.0 - 1e-4, 200).double()))
 
+    @property
+    def named(self) -> str:
+        """As `response=` has it."""
+        return "distribution"
+
     def _place_thresholds(self, positions: Tensor) -> None:
         """Three nodes on each of the panels between quantiles of rows [n], and beyond them.
 

@@ -21,7 +21,7 @@ def in_units(
         affine = dist.transforms.AffineTransform(units.loc, units.scale, event_dim=1)
         return dist.TransformedDistribution(standard(), [affine])
 
-    return LazyDistribution(build, batch_shape, units.loc.shape)
+    return LazyDistribution(build, batch_shape, units.loc.shape, units.dtype)
 
 
 def columns_in_units(lazy: Any) -> Any:

@@ -31,7 +31,8 @@ def required_revenue(
     if model.response.is_probability:
         share("level", level, "a probability")
     level = number("level", level)
-    if positive_int("revenue", revenue, minimum=0) >= model.r_dim:
+    revenue = positive_int("revenue", revenue, minimum=0)
+    if revenue >= model.r_dim:
         raise ValueError(
             f"revenue index out of range: it must be below r_dim={model.r_dim}, got {revenue}"
         )
@@ -44,6 +45,7 @@ def required_revenue(
     rows = _with_start(r, len(x), revenue, loc)
     same_rows(x=x, r=rows)
     column = torch.tensor([revenue], device=rows.device)
+    rounded = model.response.prediction_dtype(base.dtype)  # as the prediction at the result will be
 
     def block(x: Tensor, r: Tensor) -> Tensor:
         # The costs do not depend on r, nor do the weights of the draws where nothing is missing.
@@ -53,7 +55,7 @@ def required_revenue(
 
         def prediction(value: Tensor) -> Tensor:
             mapped = model.mapped(r.index_copy(1, column, value[:, None]))
-            return predictions(model.encoder.revenue(draws.covariates, mapped))
+            return predictions(model.encoder.revenue(draws.covariates, mapped)).to(rounded).double()
 
         start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
         dtype = torch.promote_types(base.dtype, model.r_standardizer.loc.dtype)

@@ -62,7 +62,7 @@ def member_encoder(
                 f"prior must encode x_dim={x_dim} covariates, got an encoder of {prior.x_dim}"
             )
         return prior
-    positive_int("members", members)
+    members = positive_int("members", members)
     if not isinstance(prior, str) or prior != "members":
         return None
     with build.seeded_weights(seed):

@@ -47,7 +47,8 @@ class PartlyObserved(CostGuard):
         name, value, costs = msg["name"], msg["value"], self._observed_costs
         if name in ("x", "r") and value is not None and value.isnan().any():
             columns = columns_in_units(msg["fn"])
-            msg["value"] = draw_missing(name, columns, value)
+            # In float64 the density is the same for rows of every type.
+            msg["value"] = draw_missing(name, columns, value.double())
             msg["fn"] = columns.mask(~value.isnan()).to_event(1)
         elif name == "c" and costs is not None and not self._split:
             self._split = True  # `uncollapse` has a second site c, after y

@@ -43,19 +43,19 @@ class Predictions(Posteriors):
     def predict_draws(
         self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
     ) -> Tensor:
-        """The predictions behind `predict` given each draw of z: of each member, if there are.
+        """The predictions behind `predict` given each draw of z, or each value of a finite z.
 
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim]. Every draw of a `GCM` rises in it, with the promise of `predict`.
-        :returns: [N, B]; their mean is the prediction, weighted after joint training.
+        :returns: [N, B], of as many draws as are used; their mean is the prediction, with the
+            weights that `surface_draws` returns where they are not equal: after joint training, and
+            with a prior "categorical" or "mixture".
         """
         with elementwise():
             rows, base = self.rows(x, r), self.base(num_samples)
         dtype = self.response.prediction_dtype(base.dtype)
-        found = base.new_empty(len(base), len(rows.x), dtype=dtype)
-        for place, values, _ in row_predictions(self.trained_objective, rows.x, rows.r, base):
-            found[:, place] = values.to(found.dtype)
-        return found
+        blocks = row_predictions(self.trained_objective, rows.x, rows.r, base)
+        return torch.cat([values.to(dtype) for _, values, _ in blocks], 1)
 
     @prediction
     def surface(
@@ -154,7 +154,8 @@ class Predictions(Posteriors):
         :param r: [B, r_dim].
         :param y: [B].
         :returns: [B].
-        :raises ValueError: for a response without a distribution function.
+        :raises ValueError: for a response without a distribution function, and for times, which
+            may be known in part only.
         """
         if y is None:
             raise ValueError("y must be given")
@@ -162,6 +163,10 @@ class Predictions(Posteriors):
             raise ValueError(
                 "cdf needs a response with a distribution function, such as 'continuous', got "
                 f"{self.response.named!r}"
+            )
+        if self.response.is_censored:
+            raise ValueError(
+                "cdf needs y itself, and times may be censored: use predict_survival or log_prob"
             )
 
         def mean(draws: Draws, rows: Rows) -> Tensor:
@@ -225,7 +230,7 @@ class Predictions(Posteriors):
     def base(self, num_samples: int | None) -> Tensor:
         """Base samples [N, 1, E]."""
         if num_samples is not None:
-            positive_int("num_samples", num_samples)
+            num_samples = positive_int("num_samples", num_samples)
         samples: Tensor = self.base_samples(num_samples)
         return samples
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import one_of
+from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.threshold_normal import threshold_mean
@@ -78,7 +78,7 @@ class _RealResponse(Response):
 
     def __init__(self, x_dim: int, outputs: int, hidden: int | Sequence[int]) -> None:
         super().__init__()
-        self.net = mlp(x_dim, outputs, hidden)
+        self.net = mlp(positive_int("x_dim", x_dim, minimum=0), outputs, hidden)
         self.standardizer = Standardizer(1)
 
     def check_outcome(self, y: Tensor) -> None:
@@ -204,15 +204,18 @@ class Quantile(_RealResponse):
         return dist.Uniform(torch.zeros_like(scale), torch.ones_like(scale)).to_event(1)
 
     def check_revenue(self, r: Tensor) -> None:
-        """One column of levels strictly between 0 and 1."""
+        """One column of levels strictly between 0 and 1, in the dtype of the model as well."""
         if r.shape[1] != 1:
             raise ValueError(
                 f"r must be one column of quantile levels for response='quantile', got {r.shape[1]}"
             )
-        if ((r <= 0) | (r >= 1)).any():
+        dtype = self.standardizer.dtype
+        levels = r.to(dtype)
+        if ((levels <= 0) | (levels >= 1)).any():
+            low, high = r.min().item(), r.max().item()
             raise ValueError(
-                "r must lie strictly between 0 and 1 for response='quantile', got values from "
-                f"{r.min().item():g} to {r.max().item():g}"
+                "r must lie strictly between 0 and 1 for response='quantile', also in the type of "
+                f"the model, {dtype}, got values from {low:.12g} to {high:.12g}"
             )
 
     def _curve(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._options import shape_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import positive, positive_int
 from pyro_gcm.nets.knots import quantile_knots
@@ -34,7 +35,7 @@ class AxisMap(nn.Module):
         self, event_shape: Sequence[int], knots: int = 8, *, smallest_slope: float = 0.05
     ) -> None:
         super().__init__()
-        self.event_shape = tuple(event_shape)
+        self.event_shape = shape_of("event_shape", event_shape)
         size = positive_int("knots", knots, minimum=0)
         self.smallest_slope = positive("smallest_slope", smallest_slope)
         places = torch.special.ndtri(torch.linspace(0.0, 1.0, size + 2, dtype=torch.float64)[1:-1])

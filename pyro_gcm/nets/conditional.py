@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import constraints
 
+from pyro_gcm._options import shape_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._validation import kind, positive_int
 
 _MIN_SCALE = 0.05
 
@@ -22,11 +24,18 @@ def mlp(in_dim: int, out_dim: int, hidden: int | Sequence[int]) -> nn.Sequential
 
     :param hidden: width of two hidden layers, or the widths of any number of layers; () for none.
     """
-    widths = [in_dim, *((hidden, hidden) if isinstance(hidden, int) else hidden)]
+    widths = [positive_int("in_dim", in_dim, minimum=0), *widths_of(hidden)]
     layers: list[nn.Module] = []
     for a, b in itertools.pairwise(widths):
         layers += [nn.Linear(a, b), nn.Tanh()]
     return nn.Sequential(*layers, nn.Linear(widths[-1], out_dim))
+
+
+def widths_of(hidden: int | Sequence[int]) -> list[int]:
+    """The widths of hidden layers from the width of two, or from those of any number of them."""
+    listed = isinstance(hidden, Sequence) and not isinstance(hidden, str)
+    widths: Any = hidden if listed else (hidden, hidden)
+    return [positive_int("hidden", width) for width in widths]
 
 
 def joined(*columns: Tensor) -> Tensor:
@@ -82,8 +91,10 @@ class Conditional(nn.Module):
         hidden: int | Sequence[int] = 16,
     ) -> None:
         super().__init__()
+        if not hasattr(family, "arg_constraints"):
+            raise TypeError(f"family must be a distribution class, got {kind(family)}")
         self.family: Any = family
-        self.event_shape = tuple(event_shape)
+        self.event_shape = shape_of("event_shape", event_shape)
         parameters = len(self.family.arg_constraints)
         self.net = mlp(in_dim, parameters * math.prod(self.event_shape), hidden)
 
@@ -123,7 +134,7 @@ class ConstantLogits(nn.Module):
 
     def __init__(self, shape: tuple[int, ...] = ()) -> None:
         super().__init__()
-        self.logits = nn.Parameter(torch.full(shape, self.START))
+        self.logits = nn.Parameter(torch.full(shape_of("shape", shape), self.START))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits with batch shape `x.shape[:-1]`."""

@@ -14,6 +14,7 @@ from torch.distributions import constraints
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import positive_int
+from pyro_gcm.nets.conditional import widths_of
 
 
 @recorded("nets.ConditionalFlow")
@@ -40,12 +41,13 @@ class ConditionalFlow(nn.Module):
         transforms: int = 2,
     ) -> None:
         super().__init__()
+        dim = positive_int("dim", dim)
         self.flow = _zuko().flows.NSF(
             features=dim,
-            context=in_dim,
+            context=positive_int("in_dim", in_dim, minimum=0),
             passes=min(2, dim),
             transforms=positive_int("transforms", transforms),
-            hidden_features=(hidden, hidden) if isinstance(hidden, int) else tuple(hidden),
+            hidden_features=tuple(widths_of(hidden)),
             activation=nn.Tanh,
         )
 

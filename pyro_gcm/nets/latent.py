@@ -28,6 +28,7 @@ class StandardNormal(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
+        dim = positive_int("dim", dim)
         self.register_buffer("loc", torch.zeros(dim))
         self.register_buffer("scale", torch.ones(dim))
 
@@ -52,7 +53,7 @@ class ConditionalMultivariateNormal(nn.Module):
 
     def __init__(self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()
-        self.dim = dim
+        self.dim = dim = positive_int("dim", dim)
         below = dim * (dim - 1) // 2
         self.net = mlp(in_dim, 2 * dim + below, hidden)
         with torch.no_grad():
@@ -88,7 +89,7 @@ class ConditionalMixture(nn.Module):
         self, in_dim: int, dim: int, components: int = 4, hidden: int | Sequence[int] = 16
     ) -> None:
         super().__init__()
-        positive_int("components", components)
+        components, dim = positive_int("components", components), positive_int("dim", dim)
         self.net = mlp(in_dim, components, hidden)
         self.locs = nn.Parameter(1.5 * torch.randn(components, dim))
         self.raw_scales = nn.Parameter(torch.zeros(components, dim))
@@ -125,7 +126,7 @@ class ConditionalCategorical(nn.Module):
 
     def __init__(self, in_dim: int, categories: int, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()
-        positive_int("categories", categories, minimum=2)
+        categories = positive_int("categories", categories, minimum=2)
         self.net = mlp(in_dim, categories, hidden)
 
     def forward(self, context: Tensor) -> Any:

@@ -11,11 +11,12 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._options import number
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import positive_int
+from pyro_gcm._validation import kind, positive_int
 from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
-from pyro_gcm.nets.conditional import Conditional
+from pyro_gcm.nets.conditional import Conditional, widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
 
@@ -115,13 +116,14 @@ class MemberEncoder(nn.Module):
         super().__init__()
         self.x_dim = positive_int("x_dim", x_dim)
         self.members = positive_int("members", members)
-        several = hidden if isinstance(hidden, Sequence) else [hidden, hidden]
-        widths = [positive_int("hidden", width) for width in several]
+        widths = widths_of(hidden)
         if not widths:
             raise ValueError("hidden must have at least one layer for members, got none")
-        if dropout is not None and not 0.0 <= dropout < 1.0:
-            raise ValueError(f"dropout must be a probability in [0, 1), got {dropout}")
+        if dropout is not None and number("dropout", dropout, 0.0, 1.0) == 1.0:
+            raise ValueError("dropout must be a probability in [0, 1), got 1")
         self.features = TabularFeatures(x_dim) if features is None else features
+        if not isinstance(self.features, TabularFeatures):
+            raise TypeError(f"features must be TabularFeatures, got {kind(features)}")
         if self.features.x_dim != x_dim:
             raise ValueError(
                 f"features must be of x_dim={x_dim} columns, got {self.features.x_dim}"

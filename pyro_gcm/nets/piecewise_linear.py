@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._options import number
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import positive_int
+from pyro_gcm._validation import positive, positive_int
 from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
@@ -59,7 +60,7 @@ class PiecewiseLinear(nn.Module):
         super().__init__()
         r_dim, size = positive_int("r_dim", r_dim), positive_int("knots", knots)
         self.min_rows, self.squash, self.flat = positive_int("min_rows", min_rows), squash, flat
-        self.smallest_scale = smallest_scale
+        self.smallest_scale = number("smallest_scale", smallest_scale, 0.0)
         probabilities = torch.linspace(0.0, 1.0, size + 3)[1:-1]
         quantiles = torch.special.ndtri(probabilities)
         self.register_buffer("knots", quantiles.repeat(r_dim, 1))  # [m, J + 1]
@@ -67,6 +68,7 @@ class PiecewiseLinear(nn.Module):
         self.units = Standardizer(r_dim * size)
         self.linear = PositiveLinear(r_dim * (size + (not flat)), event_shape)
         if ramp_weight is not None:
+            ramp_weight = positive("ramp_weight", ramp_weight)
             self.linear.start_around(ramp_weight, slice(0 if flat else r_dim, None))
             self.linear.start_around(1.0 / r_dim, slice(0, 0 if flat else r_dim))
 

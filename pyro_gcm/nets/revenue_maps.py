@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributions.transforms import Transform
 
+from pyro_gcm._options import shape_of
 from pyro_gcm._recipe import recorded
+from pyro_gcm._validation import positive_int
 
 
 @recorded("nets.PositiveLinear")
@@ -23,7 +25,7 @@ class PositiveLinear(nn.Module):
 
     def __init__(self, r_dim: int, event_shape: Sequence[int]) -> None:
         super().__init__()
-        self.event_shape = tuple(event_shape)
+        self.event_shape, r_dim = shape_of("event_shape", event_shape), positive_int("r_dim", r_dim)
         # Random weights around 1/m, which make the alternatives different.
         self.raw_weight = nn.Parameter(torch.empty(*self.event_shape, r_dim))
         self.start_around(1.0 / r_dim, slice(None))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._options import number
 from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import positive_int, shown
@@ -73,9 +74,7 @@ class TabularFeatures(nn.Module):
     ) -> None:
         super().__init__()
         self.x_dim, self.bins = positive_int("x_dim", x_dim), positive_int("bins", bins, minimum=0)
-        if not 0.0 <= steps < float("inf"):
-            raise ValueError(f"steps must be 0 or a positive size, got {steps}")
-        self.steps = steps
+        self.steps = number("steps", steps, 0.0)
         try:
             self.ordered = [[int(column) for column in group] for group in ordered]
         except (TypeError, ValueError) as error:

@@ -90,7 +90,7 @@ def plot_response_curves(
     revenues[..., revenue] = values[:, None]
     model.response.check_revenue(revenues.flatten(0, 1))
     if num_samples is not None:
-        positive_int("num_samples", num_samples)
+        num_samples = positive_int("num_samples", num_samples)
     ax = axes_or_new(ax)
 
     points = values.cpu().numpy()

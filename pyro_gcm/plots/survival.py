@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from torch import Tensor
 
 from pyro_gcm._options import checks, flag, text
+from pyro_gcm._tensors import without_tensor
 from pyro_gcm._validation import ArrayLike, kind, shown
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
@@ -108,7 +108,7 @@ def _groups(groups: Sequence[Any] | None, rows: int) -> tuple[list[Any], npt.NDA
     if groups is None:
         return ["all rows"], np.zeros(rows, dtype=np.intp)
     try:
-        found = pd.Categorical(groups.tolist() if isinstance(groups, Tensor) else groups)
+        found = pd.Categorical(without_tensor("groups", groups))
     except (TypeError, ValueError) as error:
         raise ValueError(f"groups must be labels, got {shown(groups)}: {error}") from error
     if len(found) != rows:

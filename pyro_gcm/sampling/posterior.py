@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,14 +28,14 @@ _DRAWS_AT_ONCE = 1 << 17
 class PosteriorDraws(Mapping[str, Tensor]):
     """Draws of sites by name, each [S, B, ...], and measures of their quality, each [B].
 
-    `ess` is the effective number of independent draws of z: S where they are exact, the number of
-    accepted ones where rejection ended before, otherwise the effective sample size of the proposals
-    that they were resampled from. `pareto_k` is the Pareto shape of the importance weights, NaN
-    where there are none; above 0.7 the weights are unreliable. `log_evidence` is a Monte Carlo
-    estimate, from `proposals` proposals and with standard error `log_evidence_error`, of
-    log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs were observed; 0 where
-    nothing was. Where z was summed out it is exact, with an error of 0 and as if from infinitely
-    many proposals.
+    `ess` is the number of independent draws that these are worth: S where they are exact, the
+    number of accepted ones where rejection ended before, otherwise 1 / (1 / S + 1 / P) with the
+    effective sample size P of the proposals that they were resampled from. `pareto_k` is the Pareto
+    shape of the importance weights, NaN where there are none; above 0.7 the weights are unreliable.
+    `log_evidence` is a Monte Carlo estimate, from `proposals` proposals and with standard error
+    `log_evidence_error`, of log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs
+    were observed; 0 where nothing was. Where z was summed out it is exact, with an error of 0 and
+    as if from infinitely many proposals.
     """
 
     sites: Mapping[str, Tensor]
@@ -193,8 +193,8 @@ def posterior_draws(
 
 def _warn_of_few_draws(draws: PosteriorDraws, num_samples: int, num_proposals: int) -> None:
     # Where most proposals count, a large k is the noise of its own estimate.
-    heavy = (draws.pareto_k > 0.7) & (draws.ess < 0.5 * num_proposals)
-    weak = (draws.ess < min(100, num_samples)) | heavy
+    heavy = (draws.pareto_k > 0.7) & (draws.ess < _worth(num_samples, 0.5 * num_proposals))
+    weak = (draws.ess < min(100, 0.5 * num_samples)) | heavy
     if weak.any():
         warn_user(
             f"{int(weak.sum())} of {len(weak)} rows have an effective sample size below 100 "
@@ -314,8 +314,15 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
     totals = torch.stack([log_w.logsumexp(0), (2.0 * log_w).logsumexp(0)]) + math.log(num_proposals)
     totals[1] += math.log(num_proposals)
     evidence = _evidence(totals, torch.full_like(totals[0], float(num_proposals)))
-    quality = effective_sample_size(log_w), pareto_k(log_w), *evidence
+    ess = _worth(num_samples, effective_sample_size(log_w))
+    quality = ess, pareto_k(log_w), *evidence
     return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
+
+
+def _worth(num_samples: int, proposals: Any) -> Any:
+    """The independent draws that resampled ones are worth, for proposals of so large an ess."""
+    # The variance of a mean is that over the proposals and that of choosing from them.
+    return 1.0 / (1.0 / num_samples + 1.0 / proposals)
 
 
 def _resampled(log_weights: Tensor, num_samples: int) -> Tensor:

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._process_state import exclusively
-from pyro_gcm._validation import as_tensor
+from pyro_gcm._validation import ArrayLike, as_tensor
 
 #: Fewer have less than six draws in the tail, and ArviZ 1.x fits nothing to five.
 MIN_PARTICLES = 30
 
 
-def pareto_k(log_weights: Tensor) -> Tensor:
+def pareto_k(log_weights: ArrayLike) -> Tensor:
     """Pareto shape k of the importance weights of every datum.
 
     A generalised Pareto distribution is fitted to the largest weights, min(N / 5, 3 sqrt(N)) of N.
@@ -40,6 +40,7 @@ def pareto_k(log_weights: Tensor) -> Tensor:
     >>> pareto_k(torch.stack([light, heavy, torch.zeros(999)], dim=1)) > 0.7
     tensor([False,  True, False])
     """
+    log_weights = as_tensor("log_weights", log_weights)
     relative = _relative_to_largest(log_weights)
     particles = len(relative)
     if particles < MIN_PARTICLES:
@@ -61,7 +62,7 @@ def pareto_k(log_weights: Tensor) -> Tensor:
     return k.to(log_weights.dtype)
 
 
-def effective_sample_size(log_weights: Tensor) -> Tensor:
+def effective_sample_size(log_weights: ArrayLike) -> Tensor:
     """Kish's effective sample size, 1 / sum of the squared normalised weights, of every datum.
 
     From 1, where one draw has all the weight, to N, where they are equal.
@@ -73,14 +74,14 @@ def effective_sample_size(log_weights: Tensor) -> Tensor:
     >>> effective_sample_size(torch.tensor([[0.0, 0.0], [0.0, -torch.inf]]))
     tensor([2., 1.])
     """
+    log_weights = as_tensor("log_weights", log_weights)
     weights = _relative_to_largest(log_weights).exp()
     ess = weights.sum(0).square() / weights.square().sum(0)
     return ess.nan_to_num(nan=0.0).to(log_weights.dtype)
 
 
-def _relative_to_largest(log_weights: Tensor) -> Tensor:
+def _relative_to_largest(tensor: Tensor) -> Tensor:
     """Checked log-weights in float64 whose largest is 0 for every datum; -inf stays."""
-    tensor = as_tensor("log_weights", log_weights)
     if tensor.dim() != 2 or tensor.numel() == 0:
         raise ValueError(
             "log_weights must have shape [draws, data], at least one of each, got shape "

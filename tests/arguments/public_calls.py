@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
+import pyro.distributions as dist
 import torch
 import zoo
 from called_objects import (
@@ -29,7 +30,18 @@ from called_objects import (
 )
 
 import pyro_gcm
-from pyro_gcm import GCM, IGCM, baselines, data, diagnostics, encoders, estimators, plots, report
+from pyro_gcm import (
+    GCM,
+    IGCM,
+    baselines,
+    data,
+    diagnostics,
+    encoders,
+    estimators,
+    nets,
+    plots,
+    report,
+)
 from pyro_gcm.audit import audit_table
 from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 
@@ -212,6 +224,20 @@ CALLS: dict[str, Callable[[], Call]] = {
         report.write_report, estimator=CLASSIFIER(), X=TABLE, path=folder() / "a.html", pairs=3
     ),
     "read_card": lambda: call(pyro_gcm.io.read_card, folder=folder() / "model"),
+    **{
+        f"nets.{made.__name__}": function(made, **given)
+        for made, given in (
+            (nets.Conditional, {"family": dist.Normal, "in_dim": 3, "event_shape": (2,)}),
+            (nets.ConditionalCategorical, {"in_dim": 3, "categories": 2}),
+            (nets.ConditionalFlow, {"in_dim": 3, "dim": 2}),
+            (nets.ConditionalMixture, {"in_dim": 3, "dim": 2}),
+            (nets.ConditionalMultivariateNormal, {"in_dim": 3, "dim": 2}),
+            (nets.ConstantLogits, {"shape": (2,)}),
+            (nets.PositiveLinear, {"r_dim": 2, "event_shape": (2,)}),
+            (nets.StandardNormal, {"dim": 2}),
+            (nets.Standardizer, {"dim": 2}),
+        )
+    },
     "export": lambda: call(pyro_gcm.export, model=model("members"), path=folder() / "a.pt2"),
     "Dataset.split": method(
         lambda: data.Dataset("toy", "default", X, R, Y, tuple("abc"), tuple("de"), "binary", "auc"),

@@ -18,7 +18,7 @@ from wrong_values import ACCEPTED, DEFECTS, WRONG
 from pyro_gcm import data
 
 #: Of every function, a wrong value of each argument; all of them with `--long all`.
-QUICK = ("text", "None", "complex")
+QUICK = ("text", "None", "complex", "quantised", "nested", "a list of itself", "beyond float64")
 #: What the interface of scikit-learn prescribes, messages included.
 OF_SCIKIT_LEARN = {"X", "random_state", "sample_weight", "y"}
 

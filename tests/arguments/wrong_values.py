@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,8 @@ ACCEPTED: dict[str, Any] = {
     "event": ("text",),
     "source": ("text",),
     "above": ("a number", "a negative number", "a large number", "a bool"),
+    "event_shape": ("an empty list",),
+    "shape": ("an empty list",),
     "hidden": ("None", "an empty list"),
     "alternatives": ("None",),
     "GCM.cost_family": ("None",),
@@ -95,6 +98,12 @@ ACCEPTED: dict[str, Any] = {
     "simulation_based_calibration.sites": "all",
 }
 
+_ENDLESS: list[Any] = [1.0]
+_ENDLESS.append(_ENDLESS)
+with warnings.catch_warnings():  # of prototypes
+    warnings.simplefilter("ignore")
+    _NESTED = torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])
+    _QUANTISED = torch.quantize_per_tensor(torch.ones(3, 2), 0.5, 0, torch.quint8)
 #: Values that hardly any argument can have, by what they are.
 WRONG: dict[str, Any] = {
     "text": "0.5",
@@ -107,6 +116,10 @@ WRONG: dict[str, Any] = {
     "a bool": True,
     "a half": torch.full((3, 2), 0.5, dtype=torch.bfloat16),
     "complex": torch.ones(3, 2, dtype=torch.complex64),
+    "quantised": _QUANTISED,
+    "nested": _NESTED,
+    "a list of itself": _ENDLESS,
+    "beyond float64": [[10**400]],
     "objects": np.array([object(), None]),
     "a dict": {"a": 1},
     "a class": int,

@@ -68,3 +68,13 @@ def test_values_may_be_arrays() -> None:
     p_c, value = mixture(event_shape=(2,)), torch.tensor([0.5, 1.0], dtype=torch.float64)
     assert torch.equal(p_c.cdf(value.numpy()), p_c.cdf(value))
     assert torch.equal(p_c.log_prob(value.numpy()), p_c.log_prob(value))
+
+
+@pytest.mark.parametrize("value", [[math.inf, math.inf], [math.inf, 1.0], [-math.inf, 2.0]])
+def test_infinite_costs_leave_gradients_by_the_units_finite(value: list[float]) -> None:
+    loc, scale = torch.zeros(2, requires_grad=True), torch.full((2,), 3.0, requires_grad=True)
+    p_c = LatentMixture(mixture(event_shape=(2,), infinite=True).component, loc, scale)
+    for found in (p_c.log_prob(torch.tensor(value)), p_c.cdf(torch.tensor(value))):
+        for by_unit in torch.autograd.grad(found, [loc, scale]):
+            assert by_unit.isfinite().all()
+            assert by_unit[0] == 0.0

@@ -1,5 +1,6 @@
 """Tables of every kind: what is read of them, and the errors for what cannot be."""
 
+import inspect
 import re
 from decimal import Decimal
 
@@ -11,6 +12,7 @@ import pytest
 from loans import loans
 from sklearn.exceptions import NotFittedError
 
+from pyro_gcm import estimators
 from pyro_gcm._columns import Column
 from pyro_gcm._table import read_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor, IGCMClassifier
@@ -154,10 +156,31 @@ def test_tables_that_cannot_be_predicted_are_refused_by_name(fitted):
     ):
         with pytest.raises(ValueError, match=message):
             ask()
-    for method in ("predict", "predict_proba", "predict_bands", "saved_state"):
-        arguments = [] if method == "saved_state" else [X]
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            getattr(GCMClassifier(), method)(*arguments)
+
+
+#: A value for each argument that a method needs.
+NEEDED = {"feature": "debt", "probability": 0.5, "values": [0.5], "levels": [0.5]}
+ASKED = [
+    (kind, name)
+    for kind in map(estimators.__dict__.get, estimators.__all__)
+    if hasattr(kind, "fit")
+    for name, method in inspect.getmembers(kind, inspect.isfunction)
+    if not name.startswith(("_", "fit", "get_", "set_", "new_"))
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), ASKED, ids=lambda part: getattr(part, "__name__", part))
+def test_what_is_not_fitted_says_so_whatever_is_asked(kind, name):
+    method, given = getattr(kind(), name), {"X": loans(5)[0], "y": np.arange(5.0), **NEEDED}
+    needed = {
+        parameter.name: given[parameter.name]
+        for parameter in inspect.signature(method).parameters.values()
+        if parameter.default is parameter.empty
+    }
+    if (kind, name) == (estimators.GCMRegressor, "explain"):
+        needed["above"] = 0.5
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        method(**needed)
 
 
 def test_a_regressor_refuses_text_and_single_rows():

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from pyro.infer import Trace_ELBO, TraceMeanField_ELBO
+from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor, nn
 from toy_rows import Rows
 from training_cases import CASES, case_of
@@ -37,9 +39,8 @@ def weights(model: nn.Module) -> Tensor:
 #: Near relatives of others, which run with `--long all`.
 SELDOM = {"one draw", "laplace", "members, evidence", "implicit, one kernel"}
 #: With weights of the rows and quasi-random draws.
-OFTEN = ("alternatives, p0", "dreg", "members, pooled", "mean field", "implicit, paper")
+OFTEN = ("renyi", "alternatives, p0", "dreg", "members, pooled", "mean field", "implicit, paper")
 RUNS = [(case, particles) for case in CASES for particles in ("random", "qmc")]
-RUNS.remove(("renyi", "qmc"))  # which goes through Pyro
 
 
 @pytest.mark.long(
@@ -280,3 +281,23 @@ def test_a_run_that_was_whole_but_for_its_end_still_names_its_engine(
     resumed = fit(GCM(3, 2), *few, **STEPS, checkpoint=file)
     assert resumed.engine == "plain"
     assert resumed.engine_reason == "loss and gradients of the first step are those of Pyro"
+
+
+@pytest.mark.parametrize("engine", ["auto", "pyro"])
+@pytest.mark.parametrize(
+    "make", [ImportanceWeightedELBO, functools.partial(RenyiELBO, 0.5), Trace_ELBO]
+)
+def test_points_and_weights_give_the_same_loss_whatever_nesting_a_bound_allows(
+    make: Any, engine: str, few: Rows
+) -> None:
+    losses = []
+    for nesting in (1, 2, 4):
+        bound = make(num_particles=4, max_plate_nesting=nesting, vectorize_particles=True)
+        for weight in (None, torch.ones(32), torch.linspace(0.5, 2.0, 32)):
+            options = {**STEPS, "engine": engine, "sample_weight": weight}
+            result = fit(GCM(3, 2), *few, **options, elbo=bound, particles="qmc")
+            losses.append(result.history["loss"].to_numpy())
+    for plain, equal, weighted in zip(*[iter(losses)] * 3, strict=True):
+        np.testing.assert_allclose(plain, losses[0], rtol=1e-5)
+        np.testing.assert_allclose(equal, losses[0], rtol=1e-5)
+        np.testing.assert_allclose(weighted, losses[2], rtol=1e-5)

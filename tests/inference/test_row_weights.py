@@ -56,7 +56,7 @@ def test_weights_are_repetitions(case: str, engine: str) -> None:
         if engine == "plain":
             assert pair.plain is not None
             return plain_loss(pair.plain, weighable(bound), noise, 1.0, columns, row_weights)
-        parts = pair.program, DrivenSites(noise, bound.num_particles)(pair.guide)
+        parts = pair.program, DrivenSites(noise, weighable(bound))(pair.guide)
         if row_weights is not None:
             return weighted_loss(weighable(bound), *parts, columns, row_weights)
         return weighable(bound).differentiable_loss(*parts, *columns)

@@ -166,16 +166,10 @@ def weighted_ks(draws: Tensor, size: float, values: Tensor, log_weights: Tensor)
     return float(stats.kstwobign.sf(gap * (size * other / (size + other)) ** 0.5))
 
 
-def worth(draws: Any) -> Tensor:
-    """The number of independent draws [B] that a row's are worth: resampled ones repeat."""
-    repeated = torch.where(draws.pareto_k.isnan(), 0.0, 1.0 / draws.ess)
-    return 1.0 / (1.0 / float(len(draws["z"])) + repeated)
-
-
 def smallest_p_value(draws: Any, brute: Brute, log_weights: Tensor) -> tuple[float, str]:
     """The smallest of all rows and quantities, corrected for their number."""
     mine, theirs = features(draws), features(brute.sites, draws)
-    sizes = worth(draws).tolist()
+    sizes = draws.ess.tolist()
     p_values = {
         f"{name} of row {row}": weighted_ks(
             mine[name][:, row], sizes[row], theirs[name][:, row], log_weights[:, row]

@@ -114,8 +114,9 @@ def test_log_prob_is_the_difference_of_the_distribution_function(case: str) -> N
 def test_crps_is_that_of_draws(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 4, seed=7)
     if model.response.is_censored:
-        with pytest.raises(ValueError, match="crps needs y itself"):
-            model.crps(x, r, y)
+        for of_y in (model.crps, model.cdf):
+            with pytest.raises(ValueError, match=f"{of_y.__name__} needs y itself, and times may"):
+                of_y(x, r, y)
         return
     draws = model.sample(x, r, num_samples=8_000).double()
     brute = (draws - y).abs().mean(0) - 0.5 * (draws[:4_000] - draws[4_000:]).abs().mean(0)

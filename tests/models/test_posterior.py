@@ -122,7 +122,7 @@ def test_exact_draws_say_that_they_are() -> None:
         assert draws.pareto_k.isnan().all()
     resampled = model.posterior(x, r, y, method="importance", num_proposals=500, **QUIET)
     assert not resampled.pareto_k.isnan().any()
-    assert ((resampled.ess > 100.0) & (resampled.ess < 500.0)).all()
+    assert ((resampled.ess > 33.0) & (resampled.ess < 50.0)).all()
     assert (resampled.log_evidence - draws.log_evidence).abs().max() < 0.4
     without = model.posterior(x, r, method="importance", **QUIET)  # there is nothing to weigh
     assert without.pareto_k.isnan().all()
@@ -136,7 +136,7 @@ def test_rare_outcomes_are_drawn_by_importance_and_the_others_stay_exact() -> No
     draws = model.posterior(x, r, y, num_samples=200, progress=False)
     assert torch.equal(~draws.pareto_k.isnan(), rare)
     assert (draws.ess[~rare] == 200.0).all()
-    assert 100.0 < draws.ess[rare] < 4096.0
+    assert 66.0 < draws.ess[rare] < 200.0
     expected = model.log_prob(x, r, y, num_samples=4096)
     assert ((draws.log_evidence - expected).abs() < torch.where(rare, 0.3, 0.2)).all()
     happened = (draws["c"] < r).all(-1)

@@ -18,7 +18,6 @@ from posterior_toys import (
     model_of,
     smallest_p_value,
     weighted_ks,
-    worth,
 )
 from torch import Tensor
 
@@ -82,12 +81,23 @@ def test_draws_without_an_outcome_are_those_of_the_program(case: str) -> None:
     assert exact.all() == (model.objective != "joint" and "laplace kernel" not in case)
     assert (draws.ess[exact] == float(COUNT)).all()
     mean, spread = draws["y"].mean(0), draws["y"].std(0)
-    assert ((mean - model.predict(x, r)).abs() < 4.5 * spread / worth(draws).sqrt()).all()
+    assert ((mean - model.predict(x, r)).abs() < 4.5 * spread / draws.ess.sqrt()).all()
     if model.response.__class__.__name__ == "Continuous":
         y, before = brute(case).sites["y"], brute(case).before
         for row in range(len(x)):
             p_value = weighted_ks(draws["y"][:, row], COUNT, y[:, row], before[:, row])
             assert p_value > DIFFERENT
+
+
+@pytest.mark.parametrize("proposals", [60, 300, 3000])
+def test_draws_are_worth_as_many_independent_ones_as_ess_says(proposals: int) -> None:
+    one = (column[:1] for column in asked_rows("rejection"))
+    x, r, y = (column.expand(400, *column.shape[1:]) for column in one)
+    options: dict[str, Any] = {"num_samples": 200, "method": "importance", "progress": False}
+    draws = model_of("rejection").posterior(x, r, y, num_proposals=proposals, **options)
+    z = draws["z"]  # [S, rows, D]: rows that are alike, with proposals of their own
+    worth = z.flatten(0, 1).var(0) / z.mean(0).var(0)
+    assert ((worth / draws.ess.mean() - 1.0).abs() < 0.3).all()
 
 
 # Costs that were seen
@@ -156,7 +166,7 @@ def test_sites_of_the_whole_program_are_those_of_importance_sampling(missing: bo
             found[:, kept], given[kept].expand(COUNT, -1), rtol=0, atol=1e-11
         )
         for row, column in (~kept).nonzero().tolist():
-            mine, size = found[:, row, column], float(worth(draws)[row])
+            mine, size = found[:, row, column], float(draws.ess[row])
             p_value = weighted_ks(mine, size, wanted[:, row, column], program.given_y[:, row])
             assert p_value > DIFFERENT, (name, row)
 
@@ -168,5 +178,5 @@ def test_rows_with_gaps_leave_those_without_as_they_are() -> None:
     rows = (t[complete] for t in (x, r, y))
     alone = model.posterior(*rows, seed=8, num_proposals=40_000, **DRAWS)
     one, other = alone["z"][:, 0, 0], draws["z"][:, complete][:, 0, 0]
-    assert weighted_ks(one, float(worth(alone)), other, torch.zeros(COUNT).double()) > DIFFERENT
+    assert weighted_ks(one, float(alone.ess), other, torch.zeros(COUNT).double()) > DIFFERENT
     assert (alone.log_evidence - draws.log_evidence[complete]).abs() < 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyro.distributions as dist
 import pytest
 import torch
 import zoo
@@ -50,6 +51,17 @@ def test_only_quantile_levels_have_a_distribution_of_their_own() -> None:
     assert ((levels > 0) & (levels < 1)).all()
 
 
+@pytest.mark.parametrize("level", [1.0 - 1e-8, 1e-60])
+def test_quantile_levels_that_the_model_rounds_to_the_ends_are_refused(level: float) -> None:
+    model = zoo.make(response="quantile", dtype=torch.float32)
+    x, r = torch.zeros(2, 3), torch.tensor([[0.25], [level]], dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"between 0 and 1 .*, torch.float32, got values from"):
+        model.predict(x, r)
+    assert model.double().predict(x, r).isfinite().all()
+    near = torch.tensor([[2.0**-120], [1.0 - 2.0**-24]])
+    assert model.float().predict(x, near).isfinite().all()
+
+
 def test_a_response_has_to_say_its_prediction_and_distribution() -> None:
     with pytest.raises(NotImplementedError):
         Response().predict(None, torch.zeros(1))
@@ -82,6 +94,31 @@ class Spread(Response):
 
     def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
         return threshold_mean(event, torch.zeros(()), torch.tensor(2.0).sqrt())
+
+
+class Own(dist.Normal):
+    """A density that has the type of y, as of a user who wraps a distribution of Pyro's."""
+
+    def given_cost(self, cost: Tensor) -> Own:
+        return self
+
+    def marginalize(self, cost: Any) -> Own:
+        return self
+
+
+class Wrapped(Response):
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Own:
+        return Own(event.mean, 1.0)
+
+    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+        return event.probability64()
+
+
+@pytest.mark.parametrize("prior", ["conditional", "categorical", "members"])
+def test_a_density_of_the_type_of_y_can_be_summed_over_a_finite_z(prior: str) -> None:
+    model = zoo.make(response=Wrapped(), prior=prior, dtype=torch.float32)
+    result = zoo.quickly(model, zoo.rows("continuous", 16), epochs=1)
+    assert result.engine == "plain"
 
 
 @pytest.mark.parametrize("kind", [GCM, IGCM])

@@ -13,11 +13,13 @@ from typing import Any
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from posterior_toys import CASES, informative, model_of, rows
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, register_cost_family
 from pyro_gcm.distributions.event_planes import CostPlanes
+from pyro_gcm.models.build import PRIORS
 from pyro_gcm.models.distinct import DistinctRevenues
 from pyro_gcm.models.responses import Binary
 
@@ -181,3 +183,18 @@ def test_working_memory_is_limited() -> None:
     program = [sys.executable, "-c", textwrap.dedent(PEAK)]
     used = float(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
     assert used < 40.0
+
+
+@pytest.mark.parametrize("num_samples", [2, 16, 30])
+@pytest.mark.parametrize("prior", [p for p in PRIORS if p != "standard"])
+def test_draws_are_those_behind_the_prediction_for_every_prior(
+    prior: str, num_samples: int
+) -> None:
+    model: Any = zoo.make(prior=prior, num_samples=num_samples, members=3)
+    x, r, _ = rows(5, seed=4)
+    draws, surface = model.predict_draws(x, r), model.surface_draws(x, r)
+    assert torch.equal(draws, surface.values.diagonal(dim1=1, dim2=2))
+    weights = 1.0 / len(draws) if surface.weights is None else surface.weights[:, :, 0]
+    torch.testing.assert_close((weights * draws).sum(0), model.predict(x, r))
+    values = {"categorical": 2, "members": 3, "mixture": max(1, num_samples // 4) * 4}
+    assert draws.shape == (values.get(prior, num_samples), 5)

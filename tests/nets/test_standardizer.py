@@ -33,6 +33,14 @@ def test_units_are_learned_anew_saved_with_the_module_and_inverted_in_both_preci
     assert (standardizer(rising).diff(dim=0) > 0.0).all()
 
 
+def test_a_number_is_the_same_in_every_type_and_order_is_kept_between_them() -> None:
+    single = (torch.randn(2000, 3) * 6.0 - 4.0).float()
+    standardizer = learned(single)
+    assert torch.equal(standardizer(single), standardizer(single.double()))
+    between = torch.nextafter(single, single + 1.0).double().add(single.double()).div(2.0)
+    assert (standardizer(between) >= standardizer(single)).all()
+
+
 def test_columns_have_mean_zero_and_standard_deviation_one() -> None:
     values = torch.randn(500, 3, dtype=torch.float64) * torch.tensor([1e-6, 1.0, 1e6]) + 3.0
     standard = learned(values)(values)

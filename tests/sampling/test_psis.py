@@ -53,6 +53,16 @@ def test_a_common_factor_changes_nothing(dtype: torch.dtype) -> None:
         torch.testing.assert_close(function(log_w + 200.0), value, rtol=1e-3, atol=1e-3)
 
 
+def test_weights_may_come_as_an_array_or_a_list_or_in_half_precision() -> None:
+    log_w = torch.randn(60, 2, generator=torch.Generator().manual_seed(1)).bfloat16()
+    for function in (pareto_k, effective_sample_size):
+        wanted = function(log_w.double())
+        assert torch.equal(function(log_w.double().numpy()), wanted)
+        assert torch.equal(function(log_w.tolist()), wanted)
+        torch.testing.assert_close(function(log_w), wanted.float())
+        assert function((log_w * 4.0).long()).dtype == torch.float64
+
+
 def test_equal_weights_have_no_tail() -> None:
     noise = torch.randn(200, generator=torch.Generator().manual_seed(2))
     rounding = (-3.0 + 1e-6 * noise).float()

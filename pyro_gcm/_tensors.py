@@ -1,0 +1,105 @@
+"""Numbers of any kind as tensors, and tensors as what other libraries read."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
+
+
+def as_tensor(name: str, value: ArrayLike, device: torch.device | None = None) -> Tensor:
+    """Convert a value to a real tensor in float32 or float64 without gradient.
+
+    Half precision becomes float32, which holds it exactly, and all other numbers become float64.
+
+    :param device: where the tensor is moved to; by default it stays where it is.
+    :raises TypeError: if the value is not a real, dense, numeric array.
+    """
+    if isinstance(value, Tensor):
+        tensor = value.detach()
+        if tensor.is_inference() and not torch.is_inference_mode_enabled():
+            tensor = tensor.clone()  # with which training can go on
+    else:
+        try:
+            tensor = torch.as_tensor(_as_array(value))
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            reason = _no_number(value) or error
+            raise TypeError(
+                f"{name} must be a numeric array or tensor, got {type(value).__name__}: {reason}"
+            ) from error
+    if tensor.is_complex():
+        raise TypeError(f"{name} must be real, got dtype {tensor.dtype}")
+    check_dense(name, tensor)
+    if tensor.is_meta:
+        raise ValueError(f"{name} is on device meta, where tensors have no values")
+    if tensor.is_floating_point():
+        return tensor.to(device, tensor.dtype if tensor.itemsize > 2 else torch.float32)
+    return tensor.to(device, torch.float64)
+
+
+def without_tensor(name: str, value: Any) -> Any:
+    """The value, a list in place of a tensor, of which numpy does not read each type.
+
+    :raises TypeError: for a tensor that is not dense.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    check_dense(name, value)
+    return value.tolist()
+
+
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Check that a tensor has a number in each place."""
+    if tensor.is_nested or tensor.layout != torch.strided:
+        got = "a nested tensor" if tensor.is_nested else f"layout {tensor.layout}"
+        raise TypeError(f"{name} must be dense, got {got}")
+    if tensor.is_quantized:
+        raise TypeError(f"{name} must not be quantised, got {tensor.dtype}: use dequantize()")
+
+
+def _as_array(value: Any) -> np.ndarray[Any, Any]:
+    """An array that torch can convert: writable, without negative strides or Python objects."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        value = np.ma.filled(value.astype(np.float64), math.nan)
+    array = np.asarray(value)
+    if not array.dtype.isnative or array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    # A DataFrame with columns of different types becomes an array of objects.
+    if array.dtype == object and all(_is_number(v) for v in array.flat):
+        values = [math.nan if _is_na(v) else v for v in array.flat]
+        array = np.array(values, dtype=np.float64).reshape(array.shape)
+    return np.require(array, requirements=["C_CONTIGUOUS", "WRITEABLE"])
+
+
+def _is_na(value: Any) -> bool:
+    """Whether it is `pandas.NA`."""
+    return type(value).__name__ == "NAType"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | np.bool_) or _is_na(value)
+
+
+def _no_number(value: Any) -> str:
+    """What in an array or a DataFrame is no number; empty if nothing can be named."""
+    array = np.asarray(value, dtype=object)
+    if array.ndim > 32:
+        return "its lists are nested too deep, or contain themselves"
+    strange = [place for place, v in np.ndenumerate(array) if not _is_number(v)]
+    if not strange or not array.ndim:
+        return ""
+    names = getattr(value, "columns", None)
+    at = strange[0]
+    where = (
+        f"column {names[at[1]]!r}" if names is not None and len(at) == 2 else f"entry {list(at)}"
+    )
+    return (
+        f"{where} has {array[at]!r}, which is no number; pyro_gcm.estimators take text, categories "
+        "and labels as they are"
+    )

@@ -1,0 +1,32 @@
+"""Parameters of distributions: TypeError by name for what is no tensor, distribution or event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._tensors import check_dense
+from pyro_gcm._validation import kind
+
+
+def tensors(**parameters: Any) -> None:
+    """Check that each is a tensor, and dense."""
+    for name, value in parameters.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {kind(value)}")
+        check_dense(name, value)
+
+
+def distributions(**parameters: Any) -> None:
+    """Check that each is a distribution."""
+    for name, value in parameters.items():
+        if not isinstance(value, torch.distributions.Distribution):
+            raise TypeError(f"{name} must be a distribution, got {kind(value)}")
+
+
+def an_event(event: Any) -> None:
+    """Check that it is an `OrderEvent`, by what one can do."""
+    if not hasattr(event, "log_probs64"):
+        raise TypeError(f"event must be an OrderEvent, got {kind(event)}")

@@ -1,0 +1,141 @@
+"""Rows of any numeric type: the numbers in them count, in training and in predictions."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+import zoo
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM
+from pyro_gcm.models.build import PRIORS
+from pyro_gcm.models.guessed import Guessed
+from pyro_gcm.models.known_responses import RESPONSES
+
+SINGLE, DOUBLE = torch.float32, torch.float64
+#: Types of x, r and y beside each other.
+MIXED = [(DOUBLE, DOUBLE, DOUBLE), (SINGLE, SINGLE, DOUBLE), (DOUBLE, SINGLE, SINGLE)]
+CASES: dict[str, tuple[type, dict[str, Any], str | None]] = {
+    f"{response}, {prior}": (
+        GCM,
+        {"response": Guessed if response == "guessed" else response, "prior": prior},
+        "joint" if prior == "standard" and response != "quantile" else None,
+    )
+    for response, prior in itertools.product((*RESPONSES, "guessed"), PRIORS)
+}
+for prior, kernel, objective in itertools.product(
+    PRIORS[1:-1], ("standard", "conditional"), ("conditional", "response_revenue")
+):
+    CASES[f"implicit {objective}, {prior}, {kernel} kernel"] = (
+        IGCM,
+        {"prior": prior, "kernel_prior": kernel},
+        objective,
+    )
+#: One of every response and of every prior; the others run with `--long all`.
+QUICK = (
+    *("binary, conditional", "quantile, members", "quantile, categorical", "ordinal, mixture"),
+    *("survival, flow", "distribution, laplace", "continuous, standard", "guessed, members"),
+    "implicit response_revenue, categorical, conditional kernel",
+)
+
+
+@pytest.mark.long(keep=QUICK)
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_numbers_of_other_types_train_the_same_model(case: str) -> None:
+    family, options, objective = CASES[case]
+    name = case.split(",", maxsplit=1)[0]
+    x, r, y, _ = zoo.rows(name if name in RESPONSES else "binary", 16)
+    y = y.columns() if name == "survival" else y.clamp(max=2.0) if name == "ordinal" else y
+    x, r, y = (column.float() for column in (x, r, y))
+    found = []
+    for types in MIXED:
+        model = zoo.make(family, SINGLE, **options)
+        columns = [column.to(dtype) for column, dtype in zip((x, r, y), types, strict=True)]
+        result = zoo.quickly(model, zoo.Rows(*columns), epochs=1, objective=objective)
+        assert result.engine == "plain", result.engine_reason
+        found.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    assert all(torch.equal(weights, found[0]) for weights in found)
+
+
+@pytest.mark.parametrize("name", ["joint, continuous", "costs seen"])
+def test_rows_with_gaps_and_costs_of_other_types_train_the_same_model(name: str) -> None:
+    rows = zoo.rows_of(name, 48).map(lambda column: None if column is None else column.float())
+    found = []
+    for dtype in (SINGLE, DOUBLE):
+        given = rows.map(lambda column, to=dtype: None if column is None else column.to(to))
+        model = zoo.build(name, SINGLE)
+        zoo.quickly(model, given, **{**zoo.KINDS[name].training, "epochs": 1})
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        found.append(torch.cat([weights, model.log_prob(*given)]))
+    assert torch.equal(*found)
+
+
+#: Types of rows; a column stays in float64 where one cannot hold its numbers.
+TYPES = (
+    *(torch.float32, torch.float16, torch.bfloat16, torch.float64),
+    *(torch.int64, torch.uint8, torch.bool),
+)
+
+
+def few_digits(response: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows like those of training in float64, of numbers that half precision holds."""
+    g = torch.Generator().manual_seed(0)
+    steps = torch.randint(-4, 5, (24, 6), generator=g).double()
+    x, r, y = 40.0 + steps[:, :3], steps[:, 3:5] * torch.tensor([2.0, 1 / 32]), steps[:, 5]
+    r += torch.tensor([70.0, -0.5])
+    if response == "quantile":
+        r = 0.5 + steps[:, 3:4] / 16.0
+    if response in ("binary", "ordinal"):
+        y = (y > 0.0).double()
+    elif response == "survival":
+        y = torch.stack([8.0 + y, 8.0 + y, 0.0 * y], 1)
+    else:
+        y = 256.0 + 16.0 * y
+    return x, r, y
+
+
+def answers(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, Tensor]:
+    """Predictions of every kind that the model has."""
+    few: dict[str, Any] = {"num_samples": 5, "progress": False}
+    posterior = model.posterior(x, r, y, num_proposals=40, **few)
+    found = {
+        "predict": model.predict(x, r),
+        "predict_draws": model.predict_draws(x, r),
+        "surface": model.surface(x[:3], r[:3]),
+        "surface_draws": model.surface_draws(x[:3], r[:3]).values,
+        "log_prob": model.log_prob(x, r, y),
+        "ess": model.effective_sample_size(x, r),
+        "log_likelihood": model.log_likelihood(x, r, y, sites=posterior),
+        **dict(posterior),
+    }
+    if isinstance(model, GCM) or model.objective != "joint":
+        found["cost"] = model.cost(x).mean
+    if model.response.has_cdf:
+        found["quantile"] = model.quantile(x, r, [0.3, 0.6])
+    if model.response.has_cdf and not model.response.is_censored:
+        found |= {"cdf": model.cdf(x, r, y), "crps": model.crps(x, r, y)}
+    if isinstance(model, GCM) and model.response.standardizes_revenue:
+        level = 0.6 if model.response.is_probability else 300.0
+        found["required"] = model.required_revenue(x, level, r=r[:, 1:])
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*effective sample size")
+@pytest.mark.long(keep=("plain", "quantile", "members, continuous", "implicit", "survival"))
+@pytest.mark.parametrize(
+    "name", [n for n, kind in zoo.KINDS.items() if not (kind.missing or kind.costs_seen)]
+)
+def test_numbers_of_any_type_have_the_same_predictions_without_gradients(name: str) -> None:
+    rows, model = few_digits(zoo.KINDS[name].response), zoo.trained(name, SINGLE)
+    wanted = answers(model, *rows)
+    for dtype in TYPES:
+        given = [values.to(dtype) for values in rows]
+        same = [v if torch.equal(v.double(), w) else w for v, w in zip(given, rows, strict=True)]
+        for values in same:
+            values.requires_grad_(values.is_floating_point())
+        for kind, found in answers(model, *same).items():
+            assert not found.requires_grad
+            assert torch.equal(found.double(), wanted[kind].double()), f"{kind} of {dtype}"

@@ -1,6 +1,5 @@
 """`GCMSurvival`: monotone curves, quantiles, weights and Harrell's concordance."""
 
-from types import SimpleNamespace
 
 import numpy as np
 import pytest

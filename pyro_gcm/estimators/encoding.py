@@ -76,6 +76,26 @@ class ColumnEncoding:
             found._learn_scale(found.numbers(column))
         return found
 
+    def check(self) -> None:
+        """Raise ValueError where a value cannot have been learned."""
+        kinds = {"sign": (-1, 0, 1), "kind": ("number", "category", "ordered")}
+        for name, choices in kinds.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"column {self.label!r} has {getattr(self, name)!r} as {name}")
+        types: dict[str, Any] = {
+            "label": str,
+            "levels": list,
+            "shares": list,
+            "rare": bool,
+            "missing": bool,
+        }
+        types |= dict.fromkeys(("loc", "scale", "low", "high"), float | int)
+        for name, wanted in types.items():
+            if not isinstance(getattr(self, name), wanted):
+                raise ValueError(f"column {self.label!r} has {getattr(self, name)!r} as {name}")
+        if not all(isinstance(value, str | float | int) for value in self.levels + self.shares):
+            raise ValueError(f"column {self.label!r} has levels or shares of other types")
+
     @property
     def is_revenue(self) -> bool:
         """Whether the column is constrained."""
@@ -277,5 +297,11 @@ class TableEncoding:
 
     @classmethod
     def from_json(cls, columns: Sequence[dict[str, Any]]) -> TableEncoding:
-        """The encoding that `as_json` describes."""
-        return cls([ColumnEncoding(**column) for column in columns])
+        """The encoding that `as_json` describes.
+
+        :raises ValueError: for columns that no encoding has.
+        """
+        made = [ColumnEncoding(**column) for column in columns]
+        for column in made:
+            column.check()
+        return cls(made)

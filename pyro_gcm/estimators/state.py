@@ -68,6 +68,10 @@ class Saved(MonotoneEstimator):
         made = cls(**{name: _option(value) for name, value in data["options"].items()})
         made.encoding_ = TableEncoding.from_json(data["columns"])
         made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
+        if not len(data["columns"]) == data["features"] == len(data["names"] or data["columns"]):
+            raise ValueError("has other numbers of columns and names than it was fitted to")
+        if type(data["iterations"]) is not int or not isinstance(data.get("training", {}), dict):
+            raise ValueError("has no number of iterations, or no summary of the training")
         made.training_ = data.get("training", {})  # folders of the first version have none
         if data["names"]:
             made.feature_names_in_ = np.array(data["names"], dtype=object)

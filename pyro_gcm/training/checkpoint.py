@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import zlib
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,15 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.files import archive, strict_json
+from pyro_gcm.files.damaged import undamaged
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.training.plain_state import plain, restored
 
 #: Rows of which bytes are read at once.
 _ROWS = 1 << 16
 _STATE, _TENSORS = "state.json", "tensors.safetensors"
+#: What every row of the history has.
+_ROW = {"epoch", "step", "loss", "learning_rate", "seconds"}
 
 
 class Checkpoint:
@@ -30,20 +34,23 @@ class Checkpoint:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
+        self._is_unused = False
 
     def read(self) -> dict[str, Any] | None:
         """The saved state, on the CPU, or None if there is no file.
 
-        :raises ValueError: if a bit of the file is not as it was written, or if it is not a
+        :raises DamagedFile: if a bit of the file is not as it was written, or if it is not a
             checkpoint.
         """
         if self.path is None or not self.path.exists():
             return None
-        from safetensors import SafetensorError
         from safetensors.torch import load
 
-        try:
-            raw = self.path.read_bytes()
+        with self.undamaged():
+            try:
+                raw = self.path.read_bytes()
+            except OSError as error:
+                raise ValueError(f"cannot be read: {error.strerror}") from error
             if raw[:2] == b"PK":
                 raise ValueError("is in a format that this version of pyro_gcm does not read")
             contents = archive.unpacked(raw)
@@ -52,13 +59,20 @@ class Checkpoint:
             # Into memory of their own, aligned as torch aligns it.
             tensors = {name: value.clone() for name, value in load(contents[_TENSORS]).items()}
             state: dict[str, Any] = restored(strict_json.read(contents[_STATE]), tensors)
-        except (OSError, SafetensorError, ValueError) as error:
-            cause = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
-            raise ValueError(
-                f"checkpoint {self.path} {cause}. To train from the start, delete it or name "
-                "another file"
-            ) from error
+            if not isinstance(state, dict):
+                raise ValueError("has no state of a run")
+        self._is_unused = True
         return state
+
+    def undamaged(self, *others: type[Exception]) -> AbstractContextManager[None]:
+        """Inside, errors of other types become `DamagedFile`, with the name of the file."""
+        advice = ". To train from the start, delete it or name another file"
+        return undamaged(f"checkpoint {self.path}", *others, advice=advice)
+
+    def first_use(self) -> AbstractContextManager[None]:
+        """As `undamaged` in the first step after a state was read: all that it has is used then."""
+        is_first, self._is_unused = self._is_unused, False
+        return self.undamaged() if is_first else nullcontext()
 
     def save(self, state: dict[str, Any]) -> None:
         """Write the state; an interruption leaves either the old or the new file intact.
@@ -103,6 +117,27 @@ def described(part: Any) -> str:
     return f"{type(part).__name__}{options}"
 
 
+def check_progress(state: dict[str, Any], epochs: int, steps: int) -> None:
+    """Raise ValueError for a state in which no run of these epochs, of these steps each, can be."""
+    part = state.get("part")  # which files of 0.2.0 do not have
+    epoch, batches = state["epoch"], 0 if part is None else part["batches"]
+    for name, value, most in (("epoch", epoch, epochs), ("batches", batches, steps)):
+        if type(value) is not int or not 0 <= value <= most:
+            raise ValueError(f"has the number {value!r} of {name}, of {most}")
+    if state["step"] != epoch * steps + batches or len(state["rows"]) != epoch:
+        raise ValueError(f"has numbers of steps and rows that do not fit to epoch {epoch}")
+    if state["cuda_rng"] is not None and not torch.cuda.is_available():
+        raise ValueError("was written on a GPU, and torch finds none")
+    torch.Generator().set_state(state["rng"])
+    loss, best, _ = state["best"]
+    rates = [group["lr"] for group in state["optimizer"]["param_groups"]]
+    numbers = [*rates, loss, best, *(value for row in state["rows"] for value in row.values())]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError("has no numbers as losses")
+    if any(row.keys() - {"validation_loss"} != _ROW for row in state["rows"]):
+        raise ValueError("has rows of other columns")
+
+
 def same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     """Raise ValueError if a checkpoint with one identity is not of the run with the other."""
     if theirs["learning_rate"] > mine["learning_rate"]:  # a run that diverged may go on so
@@ -136,6 +171,7 @@ class EpochPart:
     @classmethod
     def of(cls, state: dict[str, Any]) -> EpochPart:
         """The part that has a state."""
-        part = cls.__new__(cls)
-        vars(part).update(state)
+        part = cls(float(state["rate"]), state["start"])
+        part.batches, part.seconds = state["batches"], float(state["seconds"])
+        part.total = torch.as_tensor(state["total"])
         return part

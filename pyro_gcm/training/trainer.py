@@ -15,7 +15,7 @@ from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
 from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import TrainingRows
-from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, same_run
+from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, check_progress, same_run
 from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite, clip_gradients
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
@@ -75,7 +75,8 @@ class Trainer(ABC):
         self.saved = Checkpoint(options.checkpoint if workers.rank == 0 else None)
         self.saved_state = workers.from_first(self.saved.read)
         if self.saved_state is not None:
-            same_run(self.saved_state["identity"], self.identity)
+            with self.saved.undamaged(ValueError):
+                same_run(self.saved_state["identity"], self.identity)
         self.step, self.epoch = 0, 0
         self.part: EpochPart | None = None  # of the epoch that is under way
         self.rows: list[dict[str, float]] = []
@@ -114,7 +115,9 @@ class Trainer(ABC):
         same = {**self.identity, **options}
         self.workers.start_alike(self.model.state_dict(), same)
         if self.saved_state is not None:
-            self.load_state(self.saved_state)
+            with self.saved.undamaged():
+                check_progress(self.saved_state, epochs, self.training.steps)
+                self.load_state(self.saved_state)
         else:
             self._save()  # which shows that it can be written
             self._call_back()
@@ -236,9 +239,10 @@ class Trainer(ABC):
                 self._add_up(loss, len(own[0]) / rows)
             norm = clip_gradients(self.parameters.values(), self.options.clip_norm)
             self.finite.add(self.step, loss, norm)
-            self.optimizer.step()
-            if self.scheduler is not None:
-                self.scheduler.step()
+            with self.saved.first_use():
+                self.optimizer.step()
+                if self.scheduler is not None:
+                    self.scheduler.step()
             self.step += 1
             if self.average is not None:
                 self.average.update(self.step)

@@ -27,7 +27,11 @@ def write_file(path: str | Path, content: bytes) -> None:
     """
     with told_of(path):
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            with open(path, "wb") as device:
+            # Nobody waits for ever at a pipe that nobody reads.
+            handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+            with os.fdopen(handle, "wb") as device:
+                if hasattr(os, "set_blocking"):
+                    os.set_blocking(handle, True)
                 device.write(content)
             return
         target = Path(os.path.realpath(path))

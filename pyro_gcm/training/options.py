@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._options import flag, function, path_of, seed_of
+from pyro_gcm._options import file_of, flag, function, seed_of
 from pyro_gcm._validation import one_of, positive, positive_int, shown
 from pyro_gcm.training.adam import Adam
 from pyro_gcm.training.schedules import SCHEDULES
@@ -70,7 +70,7 @@ class TrainingOptions:
         self.progress = flag("progress", self.progress)
         function("callback", self.callback)
         if self.checkpoint is not None:
-            path_of("checkpoint", self.checkpoint)
+            file_of("checkpoint", self.checkpoint)
         positive("checkpoint_every", self.checkpoint_every)
         if self.optimizer is not None and not callable(self.optimizer):
             raise TypeError(

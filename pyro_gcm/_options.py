@@ -107,7 +107,7 @@ def path_of(name: str, value: Any) -> Path:
     if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name} must be a path, got {shown(value)}")
     try:
-        return paths.usable(Path(value))
+        return paths.usable(value)
     except ValueError as error:
         raise ValueError(f"{name} {error}") from error
 

@@ -31,7 +31,7 @@ def check_output(folder: Path) -> None:
 def a_path(text: str) -> Path:
     """A path that the system can have."""
     try:
-        return usable(Path(text))
+        return usable(text)
     except (OSError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

@@ -40,6 +40,7 @@ class LipschitzMonotone(Baseline):
         bound: float = 1.0,
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
+        x_dim, r_dim = self.x_dim, self.r_dim
         if positive_int("hidden", hidden) % 2:
             raise ValueError(
                 f"hidden must be even, since GroupSort sorts pairs of units, got {hidden}"

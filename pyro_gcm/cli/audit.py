@@ -91,8 +91,9 @@ def audit(
     from pyro_gcm.files.paths import usable
 
     for option, text in (("MODEL", model), ("--json", as_json)):
-        with blamed(option):
-            usable(Path(text or ""))
+        if text is not None:
+            with blamed(option):
+                usable(text)
     if tolerance is not None and tolerance < 0.0:
         raise WrongUse(f"--tolerance must be at least 0, got {tolerance:g}")
     file = None if as_json in (None, "-") else Path(as_json)

@@ -41,7 +41,7 @@ def real(text: Any) -> float:
 def path(text: Any) -> Path:
     """A parser of paths that the system can have."""
     try:
-        return usable(Path(text))
+        return usable(text)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from error
 

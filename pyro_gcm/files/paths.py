@@ -9,13 +9,15 @@ from pathlib import Path
 _OF_NAME, _OF_PATH = 255, 4095
 
 
-def usable(path: Path) -> Path:
+def usable(named: str | os.PathLike[str]) -> Path:
     """Return a path that the system can look up, whether or not there is something.
 
     :raises ValueError: for a path that it cannot have; the message goes on after what names it.
     :raises PermissionError: for one in a folder that the user may not look into.
     """
-    text = os.fspath(path)
+    text, path = os.fspath(named), Path(named)
+    if not text:
+        raise ValueError("must be a path, got an empty text")
     if "\0" in text:
         raise ValueError(f"must be a path without the character NUL, got {text!r:.80}")
     try:

@@ -26,32 +26,31 @@ _FLAGS = os.O_RDONLY | sum(
 def read_folder(folder: str | Path) -> dict[str, bytes]:
     """The contents of the files in a folder, by name, without its manifest.
 
-    They are of one save, also while another process saves there. Where a save was killed while it
-    replaced the files, those of before are read, with a warning.
+    They are of one save, also while another process saves there, or puts another folder there.
+    Where a save was killed while it replaced the files, those of before are read, with a warning.
 
     :raises FileNotFoundError: if there is no such folder.
     :raises DamagedFile: if a file is missing, is not the one that was written, or was added.
     """
     root, before = Path(folder), None
     for _ in range(_TIMES):
-        if not root.is_dir():
-            raise FileNotFoundError(f"folder {root} does not exist, or is no folder")
-        with _opened(root) as place:
-            now = place.state()
-            try:
+        now: tuple[int, ...] = ()
+        try:
+            with _opened(root) as place:
+                now = place.state()
                 return place.contents()
-            except DamagedFile as error:
-                damage = error
+        except (DamagedFile, FileNotFoundError) as error:
+            damage = error
         if now == before:
             break
         before = now
         time.sleep(_PAUSE)
-    for path in left_overs(root, OLD):
-        with _opened(path) as place:
-            try:
+    for path in left_overs(root, OLD) if now else ():
+        try:
+            with _opened(path) as place:
                 contents = place.contents()
-            except DamagedFile:
-                continue
+        except (DamagedFile, FileNotFoundError):
+            continue
         warnings.warn(
             f"{root}: a save was killed while it replaced the files, those of before are read",
             stacklevel=2,
@@ -62,7 +61,12 @@ def read_folder(folder: str | Path) -> dict[str, bytes]:
 
 @contextmanager
 def _opened(root: Path) -> Iterator[_Place]:
-    """A folder, which is opened once where the system can; another may come to its path."""
+    """A folder, which is opened once where the system can; another may come to its path.
+
+    :raises FileNotFoundError: if there is none.
+    """
+    if not root.is_dir():
+        raise FileNotFoundError(f"folder {root} does not exist, or is no folder")
     if os.open not in os.supports_dir_fd or os.listdir not in os.supports_fd:
         yield _Place(root, None)
         return

@@ -103,9 +103,12 @@ def reading(columns: int, rows: int = 1_000_000) -> float:
         }
         found = survey(
             source,
-            **{name: options[name] for name in ("seed", "share")},
-            **{"sample_rows": 1, "most_bytes": 1, "progress": False},
+            seed=0,
+            share=0.0,
+            sample_rows=1,
+            most_bytes=1,
             check=lambda block, first: None,
+            progress=False,
         )
         shuffled = ShuffledRows(source, rows, checksums=found.checksums, **options)
         times = []

@@ -94,6 +94,8 @@ def held(path: Path, *, wait: bool = True) -> Iterator[None]:
                 raise
         yield
     finally:
+        with suppress(OSError):  # also of a process that was forked meanwhile
+            fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,8 @@ class ColumnEncoding:
         for name, wanted in types.items():
             if not isinstance(getattr(self, name), wanted):
                 raise ValueError(f"column {self.label!r} has {getattr(self, name)!r} as {name}")
-        if not all(isinstance(value, str | float | int) for value in self.levels + self.shares):
+        texts_or_numbers = all(isinstance(level, str | float | int) for level in self.levels)
+        if not texts_or_numbers or not all(isinstance(part, float | int) for part in self.shares):
             raise ValueError(f"column {self.label!r} has levels or shares of other types")
 
     @property
@@ -301,6 +302,10 @@ class TableEncoding:
 
         :raises ValueError: for columns that no encoding has.
         """
+        wanted = {each.name for each in fields(ColumnEncoding)}
+        for column in columns:
+            if column.keys() != wanted:
+                raise ValueError(f"columns must have {sorted(wanted)}, got {sorted(column)}")
         made = [ColumnEncoding(**column) for column in columns]
         for column in made:
             column.check()

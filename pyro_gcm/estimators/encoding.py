@@ -302,11 +302,11 @@ class TableEncoding:
 
         :raises ValueError: for columns that no encoding has.
         """
-        wanted = {each.name for each in fields(ColumnEncoding)}
+        wanted = {field.name for field in fields(ColumnEncoding)}
         for column in columns:
             if column.keys() != wanted:
                 raise ValueError(f"columns must have {sorted(wanted)}, got {sorted(column)}")
         made = [ColumnEncoding(**column) for column in columns]
-        for column in made:
-            column.check()
+        for each in made:
+            each.check()
         return cls(made)

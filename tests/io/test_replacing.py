@@ -112,12 +112,15 @@ def test_a_folder_that_is_replaced_meanwhile_is_read_as_one_or_the_other(
 ) -> None:
     versions = [{"a": b"first" * 9, "b": b"1"}, {"a": b"second" * 9, "c": b"2"}]
     folders.write_folder(saved, versions[0], overwrite=True)
-    stat, steps = os.stat, iter(range(1000))
+    opened, steps = os.open, iter(range(1, 5))
 
-    def replacing(path: Any, **options: Any) -> os.stat_result:
-        if path == "a":  # the manifest is that of before
-            folders.write_folder(saved, versions[next(steps) % 2], overwrite=True)
-        return stat(path, **options)
+    def replacing(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        handle = opened(path, flags, *args, **options)
+        is_read = os.path.basename(path) == "manifest.json" and not flags & os.O_CREAT
+        step = next(steps, None) if is_read else None
+        if step is not None:  # what is read is the manifest of before
+            folders.write_folder(saved, versions[step % 2], overwrite=True)
+        return handle
 
-    monkeypatch.setattr(os, "stat", replacing)
+    monkeypatch.setattr(os, "open", replacing)
     assert read_folder(saved) in versions

@@ -15,6 +15,7 @@ import numpy as np
 from torch import nn
 
 from pyro_gcm._validation import kind, positive_int, shown
+from pyro_gcm.files import paths
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -109,10 +110,30 @@ def text_or_none(name: str, value: Any) -> str | None:
 
 
 def path_of(name: str, value: Any) -> Path:
-    """Return the path of a file or a folder."""
-    if not isinstance(value, str | os.PathLike):
+    """Return the path of a file or a folder, which the system can have."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
         raise TypeError(f"{name} must be a path, got {shown(value)}")
-    return Path(value)
+    try:
+        return paths.usable(value)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from error
+
+
+def file_of(name: str, value: Any) -> Path:
+    """Return the path of a file that is read and written, and so no pipe and no device."""
+    path = path_of(name, value)
+    try:
+        paths.check_regular(path)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}") from error
+    return path
+
+
+def output_of(name: str, value: Any) -> Path:
+    """Return the path of a file that can be written."""
+    path = path_of(name, value)
+    paths.check_writable(path)
+    return path
 
 
 def module_or(name: str, value: Any, default: Callable[..., nn.Module], *arguments: Any) -> Any:

@@ -34,7 +34,7 @@ from reproduce import (
     timing,
     untouched,
 )
-from reproduce.arguments import Refused, check_output
+from reproduce.arguments import Refused, a_path, check_output
 from reproduce.in_pairs import run_in_pairs
 
 EXPERIMENTS = {
@@ -110,7 +110,7 @@ def main() -> None:
         module.add_arguments(command)
         command.set_defaults(main=module.main)
     command = commands.add_parser("smoke", help=smoke.__doc__, description=smoke.__doc__)
-    command.add_argument("--output", type=Path, default=Path("results"), help="folder of results")
+    command.add_argument("--output", type=a_path, default=Path("results"), help="folder of results")
     command.set_defaults(main=smoke)
     arguments = parser.parse_args()
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from pyro_gcm.files.paths import usable
 from pyro_gcm.files.writing import told_of
 
 
@@ -25,6 +26,14 @@ def check_output(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def a_path(text: str) -> Path:
+    """A path that the system can have."""
+    try:
+        return usable(text)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def positive_count(text: str) -> int:

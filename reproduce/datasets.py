@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from reproduce.arguments import a_path
 from reproduce.markdown import markdown
 from reproduce.results import write_csv
 from reproduce.tasks import PAPER, TASKS, load
@@ -52,7 +53,7 @@ def report(table: pd.DataFrame) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce datasets`."""
     parser.add_argument(
-        "--output", type=Path, default=Path("results"), help="folder of the results"
+        "--output", type=a_path, default=Path("results"), help="folder of the results"
     )
 
 

@@ -21,7 +21,7 @@ from pyro_gcm.files.writing import write_figure
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import Diverged
 from reproduce import tasks
-from reproduce.arguments import positive_count
+from reproduce.arguments import a_path, positive_count
 from reproduce.intervals import TEST_TO_TRAIN, mean_interval, samples
 from reproduce.markdown import NOT_RUN, markdown, shown
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
@@ -230,7 +230,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fast = ["adult", "auto_mpg"]
     parser.add_argument("--datasets", nargs="+", choices=list(TASKS), default=fast)
     parser.add_argument("--seeds", type=positive_count, default=3, help="splits, from 0")
-    parser.add_argument("--figure", type=Path, help="file; beside the table by default")
+    parser.add_argument("--figure", type=a_path, help="file; beside the table by default")
     add_run_arguments(parser)
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm.encoders import Boosted, BoostedScore
-from pyro_gcm.members import best_epoch, build_members
+from pyro_gcm.inference.epoch_search import best_epoch
+from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import AdamW
 from reproduce.methods import Predictor, Rows

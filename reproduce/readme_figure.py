@@ -27,6 +27,7 @@ from tqdm.auto import tqdm
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.files.writing import write_file
+from reproduce.arguments import a_path
 
 #: At any bid the range of this many holds a new refit with probability (19 - 1) / (19 + 1) = 0.9.
 REFITS = 19
@@ -162,7 +163,7 @@ def _frame(figure: Figure, ax: Axes) -> None:
 def main() -> None:
     """Draw the picture."""
     parser = argparse.ArgumentParser(prog="python -m reproduce.readme_figure", description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("docs/images/response_curves.png"))
+    parser.add_argument("--output", type=a_path, default=Path("docs/images/response_curves.png"))
     parser.add_argument("--quick", action="store_true", help="one epoch and two refits, as a test")
     arguments = parser.parse_args()
     size = {"epochs": 1, "refits": 2} if arguments.quick else {}

@@ -35,6 +35,7 @@ from reproduce import (
     timing,
     untouched,
 )
+from reproduce.arguments import a_path
 from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.markdown import NOT_RUN, markdown, number
 from reproduce.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
@@ -47,10 +48,10 @@ TEMPLATE = Path(__file__).with_name("REPORT_template.md")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce report`."""
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--results", type=a_path, default=RESULTS, help="folder of the results")
     parser.add_argument("--device", default="cpu", help="of the results; times of all are shown")
     parser.add_argument(
-        "--output", type=Path, default=RESULTS.parent, help="folder of REPORT.md and figures/"
+        "--output", type=a_path, default=RESULTS.parent, help="folder of REPORT.md and figures/"
     )
 
 

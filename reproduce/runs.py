@@ -18,7 +18,7 @@ from joblib import Parallel, delayed
 from tqdm.auto import tqdm
 
 from pyro_gcm.files.writing import one_line, told_of
-from reproduce.arguments import Refused, positive_count, torch_device
+from reproduce.arguments import Refused, a_path, positive_count, torch_device
 from reproduce.results import cores, versions, write_csv
 
 Settings = dict[str, Any]
@@ -213,5 +213,5 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="every fit, at a size of seconds")
     parser.add_argument(
-        "--output", type=Path, default=Path("results"), help="folder of the results"
+        "--output", type=a_path, default=Path("results"), help="folder of the results"
     )

@@ -36,6 +36,7 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import _evaluating
 from pyro_gcm._process_state import exclusively
+from reproduce.arguments import a_path
 from reproduce.kinds import KINDS, rows, trained
 from reproduce.results import versions, write_csv
 
@@ -300,7 +301,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the order of the work")
     parser.add_argument("--quick", action="store_true", help="a few seconds")
     parser.add_argument(
-        "--output", type=Path, default=Path("results"), help="folder of the results"
+        "--output", type=a_path, default=Path("results"), help="folder of the results"
     )
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from reproduce.arguments import Refused, positive_count, torch_device
+from reproduce.arguments import Refused, a_path, positive_count, torch_device
 from reproduce.intervals import faster_from
 from reproduce.markdown import NOT_RUN, markdown
 from reproduce.methods import METHODS, Predictor, methods_of
@@ -144,7 +144,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="two numbers of revenues, two repeats")
     parser.add_argument(
-        "--output", type=Path, default=Path("results"), help="folder of the results"
+        "--output", type=a_path, default=Path("results"), help="folder of the results"
     )
 
 

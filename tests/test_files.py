@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from disks import blocked
 
+from pyro_gcm import GCM, export, fit, load, save
+from pyro_gcm.audit.__main__ import main as audit
+from pyro_gcm.baselines import MLP
+from pyro_gcm.baselines import fit as fit_baseline
+from pyro_gcm.diagnostics import render_model
 from pyro_gcm.files.writing import write_file
+from pyro_gcm.io import read_card
 
 
 def place(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -66,3 +75,88 @@ def test_a_file_is_made_with_its_folder_replaced_and_reached_through_a_link(tmp_
     assert link.is_symlink()
     assert path.read_bytes() == b"second"
     assert os.listdir(path.parent) == ["file"]
+
+
+def _checkpoint(path: Any) -> None:
+    fit(GCM(1, 1), torch.rand(9, 1), torch.rand(9, 1), torch.ones(9), checkpoint=path)
+
+
+def _of_baseline(path: Any) -> None:
+    fit_baseline(MLP(1, 1), torch.rand(9, 1), torch.rand(9, 1), torch.ones(9), checkpoint=path)
+
+
+def _export(path: Any) -> None:
+    model = GCM(1, 1)
+    model.objective = "conditional"
+    export(model, path)
+
+
+#: What takes a path, and the name of the argument.
+DOORS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "fit": (_checkpoint, "checkpoint"),
+    "baselines.fit": (_of_baseline, "checkpoint"),
+    "save": (lambda path: save(GCM(1, 1), path), "folder"),
+    "load": (load, "folder"),
+    "read_card": (read_card, "folder"),
+    "export": (_export, "path"),
+    "render_model": (lambda path: render_model(GCM(1, 1), path=path), "path"),
+}
+#: Paths that no system has, and what is said.
+IMPOSSIBLE = {
+    "": "must be a path, got an empty text",
+    "a\0b": "without the character NUL",
+    "a/" + 256 * "n": "names of at most 255 bytes, got 256",
+    128 * "é": "names of at most 255 bytes, got 256",
+    "a/" * 3000: "as a whole of at most 4095 bytes",
+    "a\ud800": "that the system can write",
+    "loop": "that leads to a file",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other limits")
+@pytest.mark.parametrize("path", IMPOSSIBLE, ids=range(len(IMPOSSIBLE)))
+@pytest.mark.parametrize("door", DOORS)
+def test_a_path_that_cannot_be_is_refused_by_name(
+    door: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    call, argument = DOORS[door]
+    with pytest.raises(ValueError, match=rf"^{argument} .*{IMPOSSIBLE[path]}"):
+        call(path)
+    assert os.listdir(tmp_path) == ["loop"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has these devices")
+@pytest.mark.parametrize("place", ["pipe", "/dev/full", "/dev/zero", "."])
+@pytest.mark.parametrize("door", ["fit", "baselines.fit", "audit"])
+def test_what_is_read_and_written_must_be_a_regular_file(
+    door: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    if door == "audit":
+        with pytest.raises(SystemExit) as ended:
+            audit(["m:f", place, "--r", "a"])
+        assert ended.value.code == 2
+        return
+    call, argument = DOORS[door]
+    with pytest.raises(ValueError, match=rf"^{argument} must be a (regular )?file, and {place}"):
+        call(place)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux has pipes with names")
+def test_a_pipe_that_nobody_reads_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="pipe could not be written"):
+        write_file(tmp_path / "pipe", b"content")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_file(tmp_path / "pipe", b"content")
+    assert os.read(reader, 100) == b"content"
+    os.close(reader)
+
+
+def test_a_name_of_any_length_can_be_written(tmp_path: Path) -> None:
+    write_file(tmp_path / ("n" * 255), b"content")
+    assert read_card(save(GCM(1, 1), tmp_path / ("f" * 255)))["class"] == "models.GCM"
+    save(GCM(1, 1), tmp_path / ("f" * 255), overwrite=True)

@@ -3,8 +3,9 @@
     MODEL=loans uvicorn --app-dir docs/examples server:app
 
 A request is `POST /predict` with `{"rows": [{"debt": 9.5, "job": "clerk"}]}`, where null is a
-missing value. The answer is `{"predictions": [{"probability": 0.31, "class": false}]}`. On SIGTERM
-the server takes no more connections and answers what it has been asked.
+missing value. The answer is `{"predictions": [{"probability": 0.31, "class": false}]}`. Requests
+that are too large, or come too slowly, are refused. On SIGTERM the server takes no more connections
+and answers what it has been asked.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from typing import Any
 
 import pandas as pd
 from fastapi import FastAPI, HTTPException
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyro_gcm import load
 from pyro_gcm.estimators import Scorer
 
-#: With so many rows a batch takes no more requests.
+#: Rows of a request, at most; with so many a batch takes no more requests.
 MOST_ROWS = 1024
+#: Bytes of a request, at most, and the seconds in which they have to come.
+MOST_BYTES, SECONDS = 1 << 20, 5.0
 Row = dict[str, float | str | bool | None]
 
 
@@ -79,6 +84,43 @@ class Batches:
             return error
 
 
+class Limits:
+    """Reads a request as a whole before the app does, or refuses it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with status 413 if it is too large, and 408 if it is too slow."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        body, code, why = b"", 0, ""
+        try:
+            async with asyncio.timeout(SECONDS):
+                more = True
+                while more and len(body) <= MOST_BYTES:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+            if len(body) > MOST_BYTES:
+                code, why = 413, f"a request must have at most {MOST_BYTES} bytes"
+        except TimeoutError:
+            code, why = 408, f"a request must come within {SECONDS:g} seconds"
+        if code:
+            refusal = JSONResponse({"detail": why}, code, {"connection": "close"})
+            await refusal(scope, receive, send)
+            return
+        whole: list[Message] = [{"type": "http.request", "body": body}]
+
+        async def again() -> Message:
+            return whole.pop() if whole else await receive()
+
+        await self.app(scope, again, send)
+
+
 @asynccontextmanager
 async def life(app: FastAPI) -> AsyncIterator[None]:
     """Load the model once, and answer until the last request is answered."""
@@ -91,12 +133,17 @@ async def life(app: FastAPI) -> AsyncIterator[None]:
 
 
 app = FastAPI(lifespan=life)
+app.add_middleware(Limits)
 
 
 @app.post("/predict")
 async def predict(request: Request) -> dict[str, list[Any]]:
     """The predictions of some rows; 422 with one sentence for rows that cannot be used."""
     app.state.read += 1
+    if len(request.rows) > MOST_ROWS:
+        raise HTTPException(
+            413, f"a request must have at most {MOST_ROWS} rows, got {len(request.rows)}"
+        )
     batches: Batches = app.state.batches
     for row in request.rows:
         lacking = [name for name in batches.score.names if name not in row]

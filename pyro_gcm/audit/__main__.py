@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from pyro_gcm._options import file_of, output_of, path_of
 from pyro_gcm.audit.adapters import ADAPTERS
 from pyro_gcm.audit.from_files import audit_named, record_of
 from pyro_gcm.files.writing import any_text, one_line, write_figure, write_file
@@ -96,10 +97,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check_files(options: argparse.Namespace) -> None:
-    """Check before the audit that the output files can be written."""
+    """Check before the audit that the files can be read and written."""
+    path_of("predictor", options.predictor)
+    file_of("data", options.data)
     for name, file in (("--plot", options.plot), ("--json", options.json)):
-        if file and not Path(file).parent.is_dir():
+        if file and not path_of(name, file).parent.is_dir():
             raise ValueError(f"{name} {file}: the folder {Path(file).parent} does not exist")
+        if file:
+            output_of(name, file)
     if options.plot:
         from matplotlib.backend_bases import FigureCanvasBase
 

@@ -12,6 +12,7 @@ from pyro_gcm._lists import parts_of
 from pyro_gcm.audit.adapters import adapter_of
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
+from pyro_gcm.files.damaged import undamaged
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +80,8 @@ def _load(source: str) -> Any:
     if Path(source).is_file():
         import joblib
 
-        return joblib.load(source)
+        with undamaged(f"{source} cannot be read as a joblib or pickle file:"):
+            return joblib.load(source)
     module, colon, attribute = source.partition(":")
     if not colon or not module or not attribute:
         raise ValueError(f"predictor must be module:attribute or an existing file, got {source}")

@@ -49,8 +49,8 @@ class Baseline(nn.Module):
     def __init__(self, x_dim: int, r_dim: int, *, response: ResponseName = "binary") -> None:
         super().__init__()
         one_of("response", response, get_args(ResponseName))
-        self.x_dim = positive_int("x_dim", x_dim)
-        self.r_dim = positive_int("r_dim", r_dim)
+        x_dim, r_dim = positive_int("x_dim", x_dim), positive_int("r_dim", r_dim)
+        self.x_dim, self.r_dim = x_dim, r_dim
         self.response = response
         if response == "quantile" and r_dim != 1:
             raise ValueError(

@@ -37,6 +37,7 @@ class CMNN(Baseline):
         form: Literal["paper", "type1", "type2"] = "paper",
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
+        x_dim, r_dim = self.x_dim, self.r_dim
         one_of("form", form, ["paper", "type1", "type2"])
         self.network = (
             TwoStreamBody(x_dim, r_dim, hidden, activation=softplus_thirds)

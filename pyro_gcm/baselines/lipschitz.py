@@ -40,7 +40,7 @@ class LipschitzMonotone(Baseline):
         bound: float = 1.0,
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
-        hidden = positive_int("hidden", hidden)
+        x_dim, r_dim, hidden = self.x_dim, self.r_dim, positive_int("hidden", hidden)
         if hidden % 2:
             raise ValueError(
                 f"hidden must be even, since GroupSort sorts pairs of units, got {hidden}"

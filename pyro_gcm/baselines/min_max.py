@@ -41,6 +41,7 @@ class MM(Baseline):
         units: int | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
+        x_dim, r_dim = self.x_dim, self.r_dim
         one_of("form", form, ["paper", "canonical"])
         self.form = form
         default = 3 if form == "paper" else 6

@@ -19,6 +19,7 @@ class MLP(Baseline):
         self, x_dim: int, r_dim: int, *, response: ResponseName = "binary", hidden: int = 16
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
+        x_dim, r_dim = self.x_dim, self.r_dim
         hidden = positive_int("hidden", hidden)
         self.x_layer = nn.Linear(x_dim, hidden)
         self.r_layer = nn.Linear(r_dim, hidden, bias=False)

@@ -33,6 +33,7 @@ class PosNN(Baseline):
         form: Literal["paper", "canonical"] = "paper",
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
+        x_dim, r_dim = self.x_dim, self.r_dim
         one_of("form", form, ["paper", "canonical"])
         network = TwoStreamBody if form == "paper" else SigmoidLayer
         self.network = network(x_dim, r_dim, hidden)

@@ -40,6 +40,7 @@ class SMNN(Baseline):
         layers: int = 2,
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
+        x_dim, r_dim = self.x_dim, self.r_dim
         width = positive_int("hidden", hidden)
         depth = positive_int("layers", layers)
         # The parts of We for e (with the bias) and for c; `nn.Linear` holds the exponents.

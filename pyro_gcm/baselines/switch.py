@@ -33,6 +33,7 @@ class SwitchMonotone(Baseline):
         self, x_dim: int, r_dim: int, *, response: ResponseName = "binary", hidden: int = 16
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
+        x_dim, r_dim = self.x_dim, self.r_dim
         width = positive_int("hidden", hidden)
         self.free = nn.Sequential(
             nn.Linear(x_dim, width), nn.SiLU(), nn.Linear(width, width), nn.SiLU()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.numbers import real, whole
+from pyro_gcm.cli.numbers import path, real, whole
 from pyro_gcm.cli.options import Data, Quiet
 from pyro_gcm.cli.output import Output, json_text
 
@@ -73,7 +73,8 @@ def audit(
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a figure: .png, .svg, .pdf.")
+        Path | None,
+        typer.Option(parser=path, metavar="FILE", help="Write a figure: .png, .svg, .pdf."),
     ] = None,
     quiet: Quiet = False,
 ) -> int:
@@ -87,7 +88,12 @@ def audit(
     """
     from pyro_gcm.cli.figures import check_figure
     from pyro_gcm.cli.tables import check_output
+    from pyro_gcm.files.paths import usable
 
+    for option, text in (("MODEL", model), ("--json", as_json)):
+        if text is not None:
+            with blamed(option):
+                usable(text)
     if tolerance is not None and tolerance < 0.0:
         raise WrongUse(f"--tolerance must be at least 0, got {tolerance:g}")
     file = None if as_json in (None, "-") else Path(as_json)

@@ -11,7 +11,7 @@ import typer
 from pyro_gcm._lists import list_of, possible_parts
 from pyro_gcm.cli.columns import check_finite, column_of, columns_of, letters_in_order
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.numbers import real, share, whole
+from pyro_gcm.cli.numbers import path, real, share, whole
 from pyro_gcm.cli.options import Data, Json, Quiet
 from pyro_gcm.cli.output import Output
 
@@ -21,7 +21,9 @@ def fit(
     target: Annotated[
         str, typer.Option(metavar="COLUMN", help="What is predicted; the time of a survival model.")
     ],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
+    out: Annotated[
+        Path, typer.Option(parser=path, metavar="FOLDER", help="Where the model is saved.")
+    ],
     increasing: Annotated[
         str | None,
         typer.Option(metavar="COLUMNS", help="Columns in which the prediction rises, such as a,b."),

@@ -1,14 +1,16 @@
-"""Numbers in options: each error says what came and what was wanted."""
+"""Numbers and paths in options: each error says what came and what was wanted."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from pyro_gcm.cli.errors import WrongUse
+from pyro_gcm.files.paths import usable
 
 
 def whole(low: int, high: float = math.inf) -> Callable[[Any], int]:
@@ -34,6 +36,14 @@ def real(text: Any) -> float:
     except ValueError:
         pass
     raise typer.BadParameter(f"wanted a finite number, got {text!r}")
+
+
+def path(text: Any) -> Path:
+    """A parser of paths that the system can have."""
+    try:
+        return usable(text)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def share(option: str, value: float) -> float:

@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
-from pyro_gcm.cli.numbers import real
+from pyro_gcm.cli.numbers import path, real
 
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="The folder of a model that fit made.")
+    Path,
+    typer.Argument(parser=path, metavar="MODEL", help="The folder of a model that fit made."),
 ]
 Data = Annotated[
     Path,
-    typer.Argument(metavar="DATA", help="The table: a .csv, .parquet, .arrow or .feather file."),
+    typer.Argument(
+        parser=path,
+        metavar="DATA",
+        help="The table: a .csv, .parquet, .arrow or .feather file.",
+    ),
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")
@@ -23,6 +28,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no n
 Out = Annotated[
     Path | None,
     typer.Option(
+        parser=path,
         metavar="FILE",
         help="Write a .csv, .parquet, .arrow or .feather file in place of CSV on stdout.",
     ),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pyro_gcm.cli.numbers import share
+from pyro_gcm.cli.numbers import path, share
 from pyro_gcm.cli.options import Column, Data, Json, Level, Model, Quiet
 from pyro_gcm.cli.output import Output
 
@@ -17,7 +17,8 @@ def plot(
     data: Data,
     column: Column,
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="The figure: .png, .svg, .pdf and others.")
+        Path,
+        typer.Option(parser=path, metavar="FILE", help="The figure: .png, .svg, .pdf and others."),
     ],
     values: Annotated[
         str | None,

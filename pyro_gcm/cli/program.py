@@ -98,7 +98,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 told: Any = error
                 message = told.format_message() if of_options else str(error)
                 hint = f"; see {program} --help" if of_options else ""
-                tell("error: ", " ".join(message.split()).removesuffix(".") + hint)
+                message = message.removesuffix(".") if of_options else message
+                tell("error: ", " ".join(message.split()) + hint)
                 return 2
             tell("unexpected error: ", f"{type(error).__name__}: {one_line(error)}")
             return 3

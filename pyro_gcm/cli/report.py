@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pyro_gcm.cli.errors import WrongUse
-from pyro_gcm.cli.numbers import share, whole
+from pyro_gcm.cli.numbers import path, share, whole
 from pyro_gcm.cli.options import Data, Json, Level, Model, Quiet
 from pyro_gcm.cli.output import Output
 from pyro_gcm.files.writing import one_line
@@ -17,7 +17,9 @@ from pyro_gcm.files.writing import one_line
 def report(
     model: Model,
     data: Data,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The report, a file .html.")],
+    out: Annotated[
+        Path, typer.Option(parser=path, metavar="FILE", help="The report, a file .html.")
+    ],
     target: Annotated[
         str | None,
         typer.Option(

@@ -19,12 +19,14 @@ from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table
 from pyro_gcm.estimators.kinds import KINDS, kind_of_class
+from pyro_gcm.files.damaged import undamaged
 
 if TYPE_CHECKING:
     import pandas as pd
 
 #: Where the card of a folder has what only the command line knows.
 NOTES = "table"
+_NOTED: dict[str, type] = {"target": str, "event": str, "labels": list, "reading": dict}
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,7 @@ class SavedModel:
     @property
     def reading(self) -> Reading:
         """How `fit` read the fields of its file."""
-        noted = self.notes.get("reading", {})
-        return Reading(**{**noted, "missing": tuple(noted.get("missing", ()))})
+        return _reading_of(self.notes)
 
     def table(self, data: Path, text: Collection[str] = ()) -> pd.DataFrame:
         """The table in a file, with the columns that the model reads, as they were in fit.
@@ -152,8 +153,7 @@ def open_model(folder: Path) -> SavedModel:
     names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
     if not names:
         raise WrongUse(f"MODEL {folder} was fitted to an array, and its columns have no names")
-    notes = card["metrics"].get(NOTES, {})
-    return SavedModel(folder, estimator, kind_of(card), notes, names)
+    return SavedModel(folder, estimator, kind_of(card), notes_of(card), names)
 
 
 def open_card(folder: Path) -> dict[str, Any]:
@@ -171,7 +171,27 @@ def open_card(folder: Path) -> dict[str, Any]:
     known = [f"estimators.{name}" for kind in KINDS.values() for name in kind.classes]
     if card["class"] not in known:
         raise WrongUse(f"MODEL must be an estimator of tables, and {folder} has {card['class']}")
+    with blamed("MODEL"), undamaged(f"{folder}: card.json"):
+        kind_of(card)
+        _reading_of(notes_of(card))
     return card
+
+
+def notes_of(card: dict[str, Any]) -> dict[str, Any]:
+    """What the command line noted of a model; empty for one that was saved in Python.
+
+    :raises TypeError: for notes of other types.
+    """
+    notes: dict[str, Any] = card["metrics"].get(NOTES, {})
+    for name, value in notes.items():
+        if not isinstance(value, _NOTED.get(name, object)):
+            raise TypeError(f"has {value!r} as the {name} of its table")
+    return notes
+
+
+def _reading_of(notes: dict[str, Any]) -> Reading:
+    noted = notes.get("reading", {})
+    return Reading(**{**noted, "missing": tuple(noted.get("missing", ()))})
 
 
 def kind_of(card: dict[str, Any]) -> str:

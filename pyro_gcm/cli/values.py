@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyro_gcm._lists import parts_of
+from pyro_gcm._validation import LARGEST
 from pyro_gcm.cli.errors import WrongUse, listed
 from pyro_gcm.cli.numbers import numbers
 
@@ -27,8 +28,8 @@ def values_of(text: str, code: Any) -> list[Any]:
             raise WrongUse(f"--values must be among {listed([*of_text])}, got {unknown[0]!r}")
         return [of_text[name] for name in names]
     found = _range(text) if ":" in text else numbers("--values", text, _EXAMPLE)
-    if not all(abs(value) < float("inf") for value in found):
-        raise WrongUse(f"--values must be finite, got {text!r}")
+    if not all(abs(value) <= LARGEST for value in found):
+        raise WrongUse(f"--values must be finite, and at most {LARGEST:.0e} in size, got {text!r}")
     return found
 
 

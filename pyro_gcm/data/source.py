@@ -12,9 +12,10 @@ import hashlib
 import io
 import os
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
+
+from pyro_gcm.files.damaged import DamagedFile, undamaged
 
 VARIABLE = "PYRO_GCM_DATA"
 
@@ -48,7 +49,7 @@ def read_raw(file: RawFile) -> bytes:
     Otherwise the file is downloaded once to pooch's cache folder for "pyro_gcm".
 
     :raises FileNotFoundError: if PYRO_GCM_DATA is set and its folder lacks the file.
-    :raises ValueError: if the content is not the expected one. An invalid copy is removed from the
+    :raises DamagedFile: if the content is not the expected one. An invalid copy is removed from the
         cache, so that the next call downloads it again; a file in PYRO_GCM_DATA is left unchanged.
     :raises OSError: if the download fails.
     """
@@ -90,14 +91,14 @@ def _from_download(file: RawFile) -> bytes:
         if file.member is not None:
             members = unzip(content, stored)
             if file.member not in members:
-                raise ValueError(f"{stored} has no member {file.member!r}")
+                raise DamagedFile(f"{stored} has no member {file.member!r}")
             content = members[file.member]
         elif stored.suffix == ".gz":
             content = _gunzip(content, stored)
         _verify(content, file, stored)
     except ValueError as error:
         stored.unlink(missing_ok=True)
-        raise ValueError(
+        raise DamagedFile(
             f"{error}; this copy of {file.url} was removed, the next call downloads it again"
         ) from error
     return content
@@ -108,21 +109,19 @@ def unzip(content: bytes, name: str | Path) -> dict[str, bytes]:
 
     :param content: the archive.
     :param name: the name of the archive in an error message.
-    :raises ValueError: if it is not a complete zip file.
+    :raises DamagedFile: if it is not a complete zip file.
     """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return {member: archive.read(member) for member in sorted(archive.namelist())}
     # A flipped bit can look like an unsupported version, a password or an invalid stream.
-    except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, zlib.error) as error:
-        raise ValueError(f"{name} is not a complete zip file: {error}") from error
+    with (
+        undamaged(f"{name} is not a complete zip file:"),
+        zipfile.ZipFile(io.BytesIO(content)) as archive,
+    ):
+        return {member: archive.read(member) for member in sorted(archive.namelist())}
 
 
 def _gunzip(content: bytes, stored: Path) -> bytes:
-    try:
+    with undamaged(f"{stored} is not a complete gzip file:"):
         return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{stored} is not a complete gzip file: {error}") from error
 
 
 def _verify(content: bytes, file: RawFile, stored: Path) -> None:
@@ -134,4 +133,4 @@ def _verify(content: bytes, file: RawFile, stored: Path) -> None:
         content = "".join(lines).encode()
     got = hashlib.sha256(content).hexdigest()
     if got != file.sha256:
-        raise ValueError(f"{stored} has sha256 {got}, expected {file.sha256} for {file.path}")
+        raise DamagedFile(f"{stored} has sha256 {got}, expected {file.sha256} for {file.path}")

@@ -23,7 +23,7 @@ from pyro.poutine.util import site_is_subsample
 from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import checks, mapping, path_of
+from pyro_gcm._options import checks, mapping, output_of
 from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import one_of, shown
 from pyro_gcm.files.writing import write_file
@@ -39,7 +39,7 @@ _IMAGES = (".svg", ".pdf", ".png")
 _ORDER_EVENT = {("c", "y"), ("r", "y"), ("k", "y")}
 
 
-@checks(model_kwargs=mapping, path=path_of)
+@checks(model_kwargs=mapping, path=output_of)
 def render_model(
     model: Any,
     *,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,27 @@ class ColumnEncoding:
         if found.is_revenue or not categorical:
             found._learn_scale(found.numbers(column))
         return found
+
+    def check(self) -> None:
+        """Raise ValueError where a value cannot have been learned."""
+        kinds = {"sign": (-1, 0, 1), "kind": ("number", "category", "ordered")}
+        for name, choices in kinds.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"column {self.label!r} has {getattr(self, name)!r} as {name}")
+        types: dict[str, Any] = {
+            "label": str,
+            "levels": list,
+            "shares": list,
+            "rare": bool,
+            "missing": bool,
+        }
+        types |= dict.fromkeys(("loc", "scale", "low", "high"), float | int)
+        for name, wanted in types.items():
+            if not isinstance(getattr(self, name), wanted):
+                raise ValueError(f"column {self.label!r} has {getattr(self, name)!r} as {name}")
+        texts_or_numbers = all(isinstance(level, str | float | int) for level in self.levels)
+        if not texts_or_numbers or not all(isinstance(part, float | int) for part in self.shares):
+            raise ValueError(f"column {self.label!r} has levels or shares of other types")
 
     @property
     def is_revenue(self) -> bool:
@@ -277,5 +298,15 @@ class TableEncoding:
 
     @classmethod
     def from_json(cls, columns: Sequence[dict[str, Any]]) -> TableEncoding:
-        """The encoding that `as_json` describes."""
-        return cls([ColumnEncoding(**column) for column in columns])
+        """The encoding that `as_json` describes.
+
+        :raises ValueError: for columns that no encoding has.
+        """
+        wanted = {field.name for field in fields(ColumnEncoding)}
+        for column in columns:
+            if column.keys() != wanted:
+                raise ValueError(f"columns must have {sorted(wanted)}, got {sorted(column)}")
+        made = [ColumnEncoding(**column) for column in columns]
+        for each in made:
+            each.check()
+        return cls(made)

@@ -68,6 +68,12 @@ class Saved(MonotoneEstimator):
         made = cls(**{name: _option(value) for name, value in data["options"].items()})
         made.encoding_ = TableEncoding.from_json(data["columns"])
         made.n_features_in_, made.n_iter_ = data["features"], data["iterations"]
+        if not len(data["columns"]) == data["features"] == len(data["names"] or data["columns"]):
+            raise ValueError("has other numbers of columns and names than it was fitted to")
+        if not all(isinstance(name, str) for name in data["names"]):
+            raise ValueError("has names of columns that are no text")
+        if type(data["iterations"]) is not int or not isinstance(data.get("training", {}), dict):
+            raise ValueError("has no number of iterations, or no summary of the training")
         made.training_ = data.get("training", {})  # folders of the first version have none
         if data["names"]:
             made.feature_names_in_ = np.array(data["names"], dtype=object)
@@ -81,6 +87,11 @@ class Saved(MonotoneEstimator):
         if data.get("event_codes"):
             made.event_codes_ = tuple(data["event_codes"])
         made.model_ = parts["model"]
+        width = sum(column.width for column in made.encoding_.columns)
+        if made.model_.x_dim != max(1, width):
+            raise ValueError(
+                f"has columns of {width} covariates for {made.model_.x_dim} of the model"
+            )
         made.bootstrap_models_ = [parts[f"bootstrap_{n}"] for n in range(len(parts) - 1)]
         return made
 

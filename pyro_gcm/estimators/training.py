@@ -102,6 +102,5 @@ def trained(
         options |= {"epochs": recipe.again or options["epochs"], "searches": 0}
     if like is not None:
         options |= {"epochs": len(like.rows), "searches": like if like.searches else 0}
-    columns = rows.x, rows.r, rows.y
-    result = fit(model, *columns, **options, sample_weight=rows.weight, seed=seed, **common)
-    return model, result
+    options |= {"sample_weight": rows.weight, "seed": seed, **common}
+    return model, fit(model, rows.x, rows.r, rows.y, **options)

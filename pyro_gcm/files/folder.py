@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
-import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from pyro_gcm._interrupts import interruption_point, shielded
 from pyro_gcm.files import manifest, strict_json
+from pyro_gcm.files.left_overs import OLD, PARTIAL, clear, held, is_left_over, left_overs, temporary
 from pyro_gcm.files.writing import sync_folder, told_of, write_synced
 
 MANIFEST = "manifest.json"
-#: What file managers, notebooks, disks and a save that was killed leave in a folder.
+#: What file managers, notebooks and disks leave in a folder.
 _LEFT_BY_OTHERS = re.compile(
     r"\.DS_Store|\._.*|\.localized|Thumbs\.db|[Dd]esktop\.ini|\.directory|\.ipynb_checkpoints"
-    r"|@eaDir|lost\+found|\.Trash-\d+|\.nfs[0-9a-f]+|\.fuse_hidden.*|\..*\.(partial|old)"
+    r"|@eaDir|lost\+found|\.Trash-\d+|\.nfs[0-9a-f]+|\.fuse_hidden.*"
 )
 #: Bytes that `check_place` writes.
 _ROOM = 1 << 20
-
-
-class DamagedFolder(ValueError):
-    """A folder is not what `pyro_gcm.save` wrote: the message names the file and what is wrong."""
 
 
 def is_file_name(name: str) -> bool:
@@ -38,7 +33,8 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     """Write files and their manifest into a new folder, and move that to its place.
 
     Where there is a folder already, it stays, with its permissions, and its files are exchanged: it
-    may be a mount point, the working folder, or in a folder that cannot be written to.
+    may be a mount point, the working folder, or in a folder that cannot be written to. Whenever the
+    process is killed, the files of before can be read, or the new ones.
 
     :param files: contents by name.
     :param overwrite: whether a folder that was saved before may be replaced.
@@ -49,24 +45,14 @@ def write_folder(folder: str | Path, files: Mapping[str, bytes], *, overwrite: b
     with told_of(folder):
         target = Path(os.path.realpath(folder))
     check_replaceable(target, overwrite)
-    with told_of(folder):
-        home = target if target.exists() else target.parent
-        home.mkdir(parents=True, exist_ok=True)
-        new = home / _beside(target, "partial")
-        new.mkdir()
-        try:
-            for name, content in {**files, MANIFEST: manifest.manifest_of(files)}.items():
-                write_synced(new / name, content, like=target / name)
-            sync_folder(new)
-            if home == target:
-                _exchange(target, new, [*files, MANIFEST])
-            else:
-                new.rename(target)
-        except BaseException:
-            shutil.rmtree(new, ignore_errors=True)
-            raise
+    contents = {**files, MANIFEST: manifest.manifest_of(files)}
+    with told_of(folder), shielded():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        clear(target.parent, PARTIAL, target)
+        if target.exists() or not _made(target, contents):
+            _replace(target, contents, overwrite)
     with suppress(OSError):  # the folder is there
-        sync_folder(home)
+        sync_folder(target.parent)
     return target
 
 
@@ -79,38 +65,71 @@ def check_place(folder: str | Path) -> None:
         target = home = Path(os.path.realpath(folder))
         while not home.exists():
             home = home.parent
-        new = home / _beside(target, "partial")
-        new.mkdir()
-        try:
+        with temporary(target, home, PARTIAL) as new:
             write_synced(new / MANIFEST, bytes(_ROOM))
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
 
 
-def _beside(target: Path, ending: str) -> str:
-    """A name that nothing has."""
-    return f".{target.name}.{secrets.token_hex(4)}.{ending}"
+def _made(target: Path, contents: Mapping[str, bytes]) -> bool:
+    """Make the folder; False if another process has made it meanwhile."""
+    with temporary(target, target.parent, PARTIAL) as new:
+        _fill(new, contents, target)
+        with suppress(OSError):
+            new.rename(target)
+            return True
+        if not target.exists():
+            new.rename(target)  # tells why it cannot be
+    return False
 
 
-def _exchange(target: Path, new: Path, names: Sequence[str]) -> None:
-    """Move files up from a folder inside; those that were saved before go away, or come back."""
-    old = target / _beside(target, "old")
-    old.mkdir()
+def _replace(target: Path, contents: Mapping[str, bytes], overwrite: bool) -> None:
+    """Exchange the files of a folder, one process after the other."""
+    with held(target):
+        check_replaceable(target, overwrite)
+        with temporary(target, target, PARTIAL) as new, temporary(target, target, OLD) as old:
+            _fill(new, contents, target)
+            saved = _names(target) & _saved_names(target)
+            for name in saved:
+                _link(target / name, old / name)
+            sync_folder(old)
+            try:
+                for name in contents:
+                    os.replace(new / name, target / name)
+                for name in saved - contents.keys():
+                    (target / name).unlink()
+            except BaseException:
+                _put_back(target, new, old, contents)
+                raise
+            (old / MANIFEST).unlink(missing_ok=True)  # from here on it is not read any more
+            sync_folder(target)
+        for ending in (PARTIAL, OLD):
+            clear(target, ending)
+
+
+def _put_back(target: Path, new: Path, old: Path, contents: Mapping[str, bytes]) -> None:
+    """Give a folder its files of before, which stay in `old` until all are there."""
+    saved = os.listdir(old)
+    for name in contents.keys() - saved:
+        (target / name).unlink(missing_ok=True)
+    for name in saved:
+        (new / name).unlink(missing_ok=True)
+        _link(old / name, new / name)
+        os.replace(new / name, target / name)
+
+
+def _fill(new: Path, contents: Mapping[str, bytes], target: Path) -> None:
+    for name, content in contents.items():
+        interruption_point()
+        write_synced(new / name, content, like=target / name)
+    sync_folder(new)
+    interruption_point()
+
+
+def _link(path: Path, other: Path) -> None:
+    """Let a file have another name, or copy it where the disk has no links."""
     try:
-        for name in _names(target) & _saved_names(target):
-            (target / name).rename(old / name)
-        for name in names:
-            (new / name).rename(target / name)
-    except BaseException:
-        for name in names:
-            if not (new / name).exists():
-                (target / name).unlink(missing_ok=True)
-        for name in os.listdir(old):
-            (old / name).rename(target / name)
-        old.rmdir()
-        raise
-    for done in (new, old):
-        shutil.rmtree(done, ignore_errors=True)
+        os.link(path, other)
+    except OSError:
+        shutil.copy2(path, other)
 
 
 def check_replaceable(target: Path, overwrite: bool) -> None:
@@ -135,82 +154,23 @@ def check_replaceable(target: Path, overwrite: bool) -> None:
         )
 
 
+def is_foreign(name: str) -> bool:
+    """Whether neither others, such as file managers, nor a save that was killed leave a name."""
+    return not is_left_over(name) and not _LEFT_BY_OTHERS.fullmatch(name)
+
+
 def _names(folder: Path) -> set[str]:
     """What is in a folder, but for what others leave there."""
-    return {name for name in os.listdir(folder) if not _LEFT_BY_OTHERS.fullmatch(name)}
+    return set(filter(is_foreign, os.listdir(folder)))
 
 
 def _saved_names(folder: Path) -> set[str]:
-    """Names of the files that were saved there, as far as the manifest can be read."""
+    """Names of the files that were saved there, as far as a manifest can be read."""
     names = {MANIFEST}
-    try:
-        listed = strict_json.read((folder / MANIFEST).read_bytes())["files"]
-        return names | {name for name in listed if is_file_name(name)}
-    except (OSError, ValueError, TypeError, KeyError):
-        return names | {"card.json", "weights.safetensors"}
-
-
-def read_folder(folder: str | Path) -> dict[str, bytes]:
-    """The contents of the files in a folder, by name, without its manifest.
-
-    :raises FileNotFoundError: if there is no such folder.
-    :raises DamagedFolder: if a file is missing, is not the one that was written, or was added.
-    """
-    root = Path(folder)
-    if not root.is_dir():
-        raise FileNotFoundError(f"folder {root} does not exist, or is no folder")
-    listed = _listed(root)
-    for name in sorted(_names(root)):
-        if name not in listed and name != MANIFEST:
-            raise DamagedFolder(f"{root}: {name} is not in the manifest: it was not saved there")
-    for name, entry in listed.items():
-        size = _size(root, name)
-        if size != entry["size"]:
-            raise DamagedFolder(f"{root}: {name} has {size} bytes, but {entry['size']} were saved")
-    contents = {}
-    for name, entry in listed.items():
-        contents[name] = raw = _content(root, name)
+    for place in (folder, *left_overs(folder, OLD), *left_overs(folder, PARTIAL)):
         try:
-            manifest.check_content(name, raw, entry)
-        except ValueError as error:
-            raise DamagedFolder(f"{root}: {error}") from None
-    return contents
-
-
-def _listed(root: Path) -> dict[str, Any]:
-    """The entries of the manifest."""
-    where = f"{root}: {MANIFEST}"
-    if _size(root, MANIFEST) > manifest.LARGEST:
-        raise DamagedFolder(f"{where} is too large for a manifest")
-    try:
-        files = manifest.read_manifest(_content(root, MANIFEST))
-    except ValueError as error:
-        raise DamagedFolder(f"{where} {error}") from error
-    for name in files:
-        if not is_file_name(name):
-            raise DamagedFolder(f"{where} lists {name!r}, which is no name of a saved file")
-    return files
-
-
-def _size(root: Path, name: str) -> int:
-    """Bytes of a file, which must be a file and no link to one."""
-    try:
-        status = os.lstat(root / name)
-    except OSError as error:
-        raise DamagedFolder(f"{root}: {name} is missing") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise DamagedFolder(f"{root}: {name} is no regular file, but a link or a folder")
-    return status.st_size
-
-
-def _content(root: Path, name: str) -> bytes:
-    """What a file has, opened without following a link."""
-    try:
-        handle = os.open(root / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | _BINARY)
-        with os.fdopen(handle, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise DamagedFolder(f"{root}: {name} cannot be read: {error.strerror}") from error
-
-
-_BINARY = getattr(os, "O_BINARY", 0)
+            listed = strict_json.read((place / MANIFEST).read_bytes())["files"]
+            names |= {name for name in listed if is_file_name(name)}
+        except (OSError, ValueError, TypeError, KeyError):
+            names |= {"card.json", "weights.safetensors"}
+    return names

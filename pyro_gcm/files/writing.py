@@ -5,13 +5,15 @@ from __future__ import annotations
 import io
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from pyro_gcm._interrupts import shielded
+from pyro_gcm.files.left_overs import PARTIAL, clear, temporary
 
 
 def write_file(path: str | Path, content: bytes) -> None:
@@ -25,19 +27,24 @@ def write_file(path: str | Path, content: bytes) -> None:
     """
     with told_of(path):
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            with open(path, "wb") as device:
+            # Nobody waits for ever at a pipe that nobody reads.
+            handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+            with os.fdopen(handle, "wb") as device:
+                if hasattr(os, "set_blocking"):
+                    os.set_blocking(handle, True)
                 device.write(content)
             return
         target = Path(os.path.realpath(path))
-        partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
         target.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        clear(target.parent, PARTIAL, target)
+        # Nobody else can read it before it has its permissions.
+        mode = 0o600 if target.exists() else 0o666
+        with (
+            shielded(),
+            temporary(target, target.parent, PARTIAL, lambda p: p.touch(mode, False)) as partial,
+        ):
             write_synced(partial, content, like=target)
             os.replace(partial, target)
-        except BaseException:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
-            raise
     with suppress(OSError):  # the file is there
         sync_folder(target.parent)
 
@@ -83,15 +90,14 @@ def told_of(path: str | Path) -> Iterator[None]:
 
 
 def write_synced(path: Path, content: bytes, like: Path | None = None) -> None:
-    """Write a new file, and wait until the disk has it.
+    """Write a file, and wait until the disk has it.
 
     :param like: a file whose permissions, owner and group it gets, as far as the user may give
         them; there need be none.
     """
     before = os.stat(like) if like is not None and like.exists() else None
-    # Nobody else can read it before it has its permissions.
     mode = 0o666 if before is None else 0o600
-    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+    with open(path, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -26,12 +26,12 @@ MOST = 3
 class Search(NamedTuple):
     """What searches found.
 
-    :param count: how many there were.
+    :param parts: on how many parts of the rows.
     :param epochs: that are best, or None without a search.
     :param results: of the searches; none where a checkpoint knows what they found.
     """
 
-    count: int = 0
+    parts: int = 0
     epochs: int | None = None
     results: tuple[FitResult, ...] = ()
 

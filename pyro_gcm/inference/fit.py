@@ -239,7 +239,7 @@ def fit(
             "engine": engine,
             "standardize": standardize,
             "epochs": options.epochs,
-            "searches": search.count,
+            "searches": search.parts,
         }
         like, noise = next(iter(parameters.values())), None
         if particles == "qmc":

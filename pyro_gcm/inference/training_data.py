@@ -276,6 +276,7 @@ class StreamedData(TrainingData):
             batch_size=options.batch_size,
             buffer_rows=self.window_rows,
             share=self.share,
+            checksums=self.found.checksums,
         )
         held_out = self.found.validation if self.given is None else self.given
         validation = rows_in_memory(

@@ -27,8 +27,11 @@ imported; `load` imports the packages `encoders`, `estimators`, `models` and `ne
 """
 
 from pyro_gcm._recipe import register
-from pyro_gcm.files.folder import DamagedFolder
+from pyro_gcm.files.damaged import DamagedFile
 from pyro_gcm.io.decoding import MissingPart
 from pyro_gcm.io.saving import load, read_card, save
 
-__all__ = ["DamagedFolder", "MissingPart", "load", "read_card", "register", "save"]
+#: The name that `DamagedFile` had when it was for folders alone.
+DamagedFolder = DamagedFile
+
+__all__ = ["DamagedFile", "DamagedFolder", "MissingPart", "load", "read_card", "register", "save"]

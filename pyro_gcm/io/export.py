@@ -22,7 +22,7 @@ from torch.nn.functional import linear, one_hot, pad
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import path_of
+from pyro_gcm._options import output_of
 from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import base_distribution
@@ -91,7 +91,7 @@ def export(
         raise TypeError(f"model must be a GCM, got {kind(model)}")
     rows = None if batch is None else positive_int("batch", batch)
     _check_parts(model, format)
-    device, path = model.device, path_of("path", path)
+    device, path = model.device, output_of("path", path)
     if path.suffix != FORMATS[format]:
         raise ValueError(f"path must end in {FORMATS[format]} for {format=}, got {path.name}")
     example = 3 * BLOCK_ROWS + 5 if rows is None else rows

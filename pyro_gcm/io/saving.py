@@ -16,7 +16,9 @@ from pyro_gcm._process_state import exclusively
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import shown
 from pyro_gcm.files import strict_json
-from pyro_gcm.files.folder import DamagedFolder, read_folder, write_folder
+from pyro_gcm.files.damaged import DamagedFile, undamaged
+from pyro_gcm.files.folder import write_folder
+from pyro_gcm.files.folder_reading import read_folder
 from pyro_gcm.io.decoding import Decoder, MissingPart
 from pyro_gcm.io.encoding import Encoder
 
@@ -105,10 +107,9 @@ def load(
     :param factories: as for `save`.
     :param device: where models are put.
     :raises FileNotFoundError: if there is no such folder.
-    :raises DamagedFolder: if anything in the folder is not as it was saved, or fits no more.
+    :raises DamagedFile: if anything in the folder is not as it was saved, or fits no more.
     :raises ValueError: if a factory is missing or makes something else.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load as tensors_of
 
     folder = path_of("folder", folder)
@@ -120,28 +121,20 @@ def load(
         raise ValueError(f"device={shown(device)} is not a device of torch: {error}") from error
     contents = read_folder(folder)
     card = _card(folder, contents)
-    try:
-        stored = tensors_of(contents.pop(WEIGHTS))
+    if WEIGHTS not in contents:
+        raise DamagedFile(f"{folder}: {WEIGHTS} is missing")
+    with undamaged(f"{folder}: {WEIGHTS} is no safetensors file:"):
         # Into memory of their own, aligned as torch aligns it.
+        stored = tensors_of(contents.pop(WEIGHTS))
         tensors = {name: value.clone() for name, value in stored.items()}
-    except KeyError:
-        raise DamagedFolder(f"{folder}: {WEIGHTS} is missing") from None
-    except (SafetensorError, ValueError, RuntimeError, TypeError) as error:
-        raise DamagedFolder(f"{folder}: {WEIGHTS} is no safetensors file: {error}") from error
-    try:
+    with undamaged(f"{folder}: {CARD} and {WEIGHTS} do not fit together:", MissingPart):
         return _decoded(card["architecture"], tensors, contents, dict(factories or {}), target)
-    except MissingPart:
-        raise
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        raise DamagedFolder(
-            f"{folder}: {CARD} and {WEIGHTS} do not fit together: {error or type(error).__name__}"
-        ) from error
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
     """What the card of a folder says: class, versions, metrics, architecture.
 
-    :raises DamagedFolder: if the folder is not as it was saved.
+    :raises DamagedFile: if the folder is not as it was saved.
     """
     return _card(folder, read_folder(path_of("folder", folder)))
 
@@ -149,19 +142,19 @@ def read_card(folder: str | Path) -> dict[str, Any]:
 def _card(folder: str | Path, contents: dict[str, bytes]) -> dict[str, Any]:
     """Takes the card out of the contents of a folder."""
     if CARD not in contents:
-        raise DamagedFolder(f"{folder}: {CARD} is missing")
+        raise DamagedFile(f"{folder}: {CARD} is missing")
     try:
         card: dict[str, Any] = strict_json.read(contents.pop(CARD))
     except ValueError as error:
-        raise DamagedFolder(f"{folder}: {CARD} {error}") from error
+        raise DamagedFile(f"{folder}: {CARD} {error}") from error
     wanted = {"architecture": dict, "class": str, "metrics": dict, "versions": dict}
     if not isinstance(card, dict) or card.keys() != wanted.keys():
-        raise DamagedFolder(f"{folder}: {CARD} must have just the keys {', '.join(wanted)}")
+        raise DamagedFile(f"{folder}: {CARD} must have just the keys {', '.join(wanted)}")
     for key, kind in wanted.items():
         if not isinstance(card[key], kind):
-            raise DamagedFolder(f"{folder}: {CARD} has {key!r} of a wrong type")
+            raise DamagedFile(f"{folder}: {CARD} has {key!r} of a wrong type")
     if card["class"] != card["architecture"].get("type"):
-        raise DamagedFolder(f"{folder}: {CARD} names another class than its architecture")
+        raise DamagedFile(f"{folder}: {CARD} names another class than its architecture")
     return card
 
 

@@ -310,6 +310,10 @@ class OrderEventModel(nn.Module):
 
     def restore_attributes(self, saved: dict[str, Any]) -> None:
         """Take what `saved_attributes` gave; a name that nobody chose stays unique."""
+        summary = saved["training"] or {}
+        for names in summary.get("columns", {}).values():
+            if names is not None and not all(isinstance(name, str) for name in names):
+                raise ValueError(f"it must have names of columns, or None, got {names!r}")
         self.is_trained, self.training_summary = saved["is_trained"], saved["training"]
         self.name = saved["name"] or self.name
 

@@ -83,8 +83,8 @@ class GCM(WithMembers):
     :param member_weights: p(z) of the members: "uniform", or with objective "conditional" alone
         "learned" or "conditional" on x.
     :param hidden: width of the two tanh layers of every network, or widths of any number of layers.
-        "auto" is 16, and for the layers of members what suits the number of columns
-        (`MemberSettings.for_table`); None is 16, and 64 for members, as up to version 0.2.
+        "auto" is 16, for members what suits the columns (`MemberSettings.for_table`); None is 16,
+        for members 64, as up to version 0.2.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its
         revenues. One, the default, is the paper's model, which cannot express that one revenue
         makes up for another; more can. Members have 3.
@@ -142,28 +142,27 @@ class GCM(WithMembers):
             self.member_weights = member_weights
             response = member_parts.response_part(response, encoder)
             default = member_parts.defaults(self.r_dim, of_members=encoder is not None)
-            plain = hidden is None or hidden == "auto"
-            hidden = default.hidden if plain else build.hidden_widths(hidden)
+            widths = member_parts.widths(hidden, default.hidden)
             g = default.alternatives if alternatives is None else alternatives
             copies = response.copies if isinstance(response, Response) else 1
             k = copies * positive_int("costs", default.costs if costs is None else costs)
             cost_shape = build.cost_shape(g, k)
             family = default.cost_family if cost_family is None else cost_family
             parts: Any = {"response": response, "prior": prior, "guide": guide, "encoder": encoder}
-            self.add_costs(cost_shape, hidden, **parts, cost_family=family, p0=p0)
+            self.add_costs(cost_shape, widths, **parts, cost_family=family, p0=p0)
             map_shape = self.encoder.map_shape(cost_shape)
             self.response.check_parts(revenue_map, p0)
             make = partial(member_parts.revenue_map, self, revenue_map, int(seed))
             self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
             self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.encoder.out_dim
-            drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
+            drawn = Conditional, dist.Normal, columns, (self.r_dim,), widths
             self.r_decoder = module_or("r_decoder", r_decoder, *drawn)
             self.x_decoder: Any = build.x_decoder_part(
-                x_decoder, self.z_prior, self.z_dim, self.x_dim, hidden
+                x_decoder, self.z_prior, self.z_dim, self.x_dim, widths
             )
             self.w_guide: Any = None
             if not self.reads_x:
-                self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
+                self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), widths)
         # Missing values of x and r, and w, are drawn too where the program has them.
         others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
         self.add_units(self.encoder.members or num_samples, self.z_dim + others, int(seed))

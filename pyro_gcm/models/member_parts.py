@@ -31,6 +31,12 @@ def defaults(r_dim: int, *, of_members: bool) -> Defaults:
     return Defaults(64, 3, 3, "logistic") if of_members else Defaults(16, 1, r_dim, "normal")
 
 
+def widths(hidden: Any, default: int) -> Any:
+    """The hidden layers that `hidden=` names, or one of the default width."""
+    named = hidden is not None and hidden != "auto"
+    return build.hidden_widths(hidden) if named else default
+
+
 def default_map(
     response: Any, r_dim: int, map_shape: tuple[int, ...], members: int, seed: int
 ) -> Any:
@@ -71,8 +77,7 @@ def member_encoder(
             width, scaling = known.width, known.scaling
             return MemberEncoder(x_dim, members, width, dropout=None, scaling=scaling)
         plain = defaults(r_dim, of_members=True).hidden
-        widths = plain if hidden is None else build.hidden_widths(hidden)
-        return MemberEncoder(x_dim, members, widths, dropout=None)
+        return MemberEncoder(x_dim, members, widths(hidden, plain), dropout=None)
 
 
 def response_part(response: Any, encoder: MemberEncoder | None) -> Any:

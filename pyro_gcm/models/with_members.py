@@ -10,6 +10,7 @@ from torch import Tensor
 from pyro_gcm._warn import warn_user
 from pyro_gcm.models.member_settings import SEARCHED_ROWS, MemberSettings, searches_for
 from pyro_gcm.models.time_predictions import TimePredictions
+from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.training import TrainingDefaults
 
 
@@ -34,7 +35,7 @@ class WithMembers(TimePredictions):
 
     def adapt(self, rows: int) -> None:
         """As `OrderEventModel.adapt`: the dropout of members, where none was named."""
-        if self.encoder.members:
+        if isinstance(self.encoder, MemberEncoder):
             if rows < SEARCHED_ROWS.start:
                 warn_user(
                     f"members need {SEARCHED_ROWS.start} rows or more to learn from, got {rows}: "

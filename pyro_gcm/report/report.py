@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyro_gcm._options import flag, path_of, seed_of, share, text_or_none
+from pyro_gcm._options import flag, output_of, seed_of, share, text_or_none
 from pyro_gcm._table import as_frame
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import kind, positive_int, shown
@@ -112,7 +112,7 @@ def write_report(
     """
     from tqdm.auto import tqdm
 
-    path = path_of("path", path)
+    path = output_of("path", path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path must end in .html, got {path}")
     for name, text in (("title", title), ("source", source), ("folder", folder)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from pyro_gcm._validation import place
+from pyro_gcm.files.damaged import undamaged
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 
@@ -48,7 +50,9 @@ class ParquetSource:
                     "data must be a dataset of Parquet files, a table or batches, got a dataset "
                     f"with a {type(fragment).__name__}: write it with pyarrow.dataset.write_dataset"
                 )
-            for field in fragment.physical_schema:  # which the first file, and so data, may lack
+            with _told_of(fragment):
+                fields = list(fragment.physical_schema)
+            for field in fields:  # which the first file, and so data, may lack
                 types.setdefault(field.name, field.type)
         self._columns = Columns(x, r, y, types, _dtype_of)
         self._groups: list[Any] = []
@@ -56,7 +60,8 @@ class ParquetSource:
         described = 0
         for fragment in fragments:
             self._check_types(fragment)
-            groups = [group for group in fragment.split_by_row_group() if group.row_groups]
+            with _told_of(fragment):
+                groups = [group for group in fragment.split_by_row_group() if group.row_groups]
             name = PurePosixPath(fragment.path).name
             for group in groups:
                 info = group.row_groups[0]
@@ -79,7 +84,10 @@ class ParquetSource:
         }
 
     def read(self, shard: int) -> Iterator[Block]:
-        """The rows of a row group, in blocks."""
+        """The rows of a row group, in blocks.
+
+        :raises DamagedFile: if the file is cut, or is another one than when it was opened.
+        """
         from pyarrow.parquet import ParquetFile
 
         group = self._groups[shard]
@@ -89,6 +97,7 @@ class ParquetSource:
         absent = {n: np.nan if given.get(n) is None else float(given[n]) for n in every}
         # A scan of the dataset would hold the whole row group, decoded and as it was read.
         with (
+            _told_of(group),
             group.filesystem.open_input_file(group.path) as opened,
             ParquetFile(
                 opened, metadata=group.metadata, buffer_size=_READ_BYTES, pre_buffer=False
@@ -119,6 +128,11 @@ class ParquetSource:
                     f"{argument} must name columns with numbers, got {name!r} with type "
                     f"{fragment.physical_schema.field(at).type} in {fragment.path}"
                 )
+
+
+def _told_of(fragment: Any) -> AbstractContextManager[None]:
+    """Inside, a file that is no Parquet file, or no longer the one it was, is named."""
+    return undamaged(f"{fragment.path} cannot be read:", FileNotFoundError, PermissionError)
 
 
 def _given(group: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm.streams.checksum import Checksum
 from pyro_gcm.streams.keys import keys, seed_for, training_count, training_rows
 from pyro_gcm.streams.rows import Rows, between, selected
 from pyro_gcm.streams.source import Block, Source
@@ -30,6 +31,7 @@ class ShuffledRows:
     :param batch_size: rows of each batch but the last one of an epoch.
     :param buffer_rows: rows of a window, which is made a multiple of `batch_size`.
     :param share: of the rows that are for validation, as in `survey`.
+    :param checksums: of the rows of each shard, as in `Survey`, which they must have at each pass.
 
     Attributes: `rows`, the number of training rows; `steps`, the number of batches of an epoch;
     `identity`, plain data that the batches depend on, besides the values of the rows.
@@ -44,8 +46,10 @@ class ShuffledRows:
         batch_size: int,
         buffer_rows: int,
         share: float,
+        checksums: Sequence[int],
     ) -> None:
         self._source, self._seed, self._share = source, seed, share
+        self._checksums = checksums
         counts = source.shards or [rows]
         self._bounds = [0, *np.cumsum(counts).tolist()]
         self._counts = [training_count(seed, share, *bounds) for bounds in pairwise(self._bounds)]
@@ -69,7 +73,8 @@ class ShuffledRows:
 
         :param number: of the epoch, from 0.
         :param first: batch to begin with, from 0; shards before it are not read.
-        :raises ValueError: if the source no longer has the rows that it had.
+        :raises ValueError: if the source no longer has the rows that it had, which is known when a
+            shard has been read to its end.
         """
         window, place = divmod(first, self._window_steps)
         held: Rows | None = None
@@ -132,7 +137,9 @@ class ShuffledRows:
                 before += self._counts[shard]
                 continue
             row, last = self._bounds[shard : shard + 2]
+            checksum = Checksum()
             for block in self._source.read(shard):
+                checksum.add(block)
                 rows = len(block["y"])
                 numbers = training_rows(self._seed, self._share, row, row + rows)
                 if len(numbers) < rows:
@@ -142,9 +149,10 @@ class ShuffledRows:
                     break
                 yield between(block, max(0, first - before), len(numbers))
                 before += len(numbers)
-            if row != last:
+            if row != last or checksum.value != self._checksums[shard]:
+                first_row = self._bounds[shard]
                 raise ValueError(
-                    f"data must have the rows that it had before, got another number of rows than "
-                    f"{last - self._bounds[shard]} in part {shard}: do not change it during "
-                    "training"
+                    f"data must have the rows that it had before, got others in the place of the "
+                    f"{last - first_row} from {self._source.place(first_row)} on: do not change it "
+                    "during training"
                 )

@@ -29,6 +29,7 @@ class Survey:
     :param sample: training rows, in the order of the data: all, or a random choice of them.
     :param validation: the rows for validation, in the order of the data; there may be none.
     :param checksum: a number that tells the rows from others.
+    :param checksums: likewise of the rows of each shard.
     """
 
     rows: int
@@ -37,6 +38,7 @@ class Survey:
     sample: Block
     validation: Block
     checksum: int
+    checksums: list[int]
 
 
 def survey(
@@ -69,16 +71,20 @@ def survey(
     found: _Pass | None = None
     shown = {"desc": "data", "unit": " rows", "unit_scale": True, "disable": not progress}
     with tqdm(total=known, **shown) as bar:
+        checksums = []
         for shard in range(len(source.shards or [0])):
+            checksum = Checksum()
             for block in gathered(source.read(shard), _LEAST_ROWS):
                 if found is None:
                     found = _Pass(block, known, seed, share, sample_rows, most_bytes)
                 check(block, found.rows)
                 found.add(block)
+                checksum.add(block)
                 bar.update(len(block["y"]))
+            checksums.append(checksum.value)
     if found is None or not found.rows:
         raise ValueError("data has no rows, at least one is needed")
-    return found.result()
+    return found.result(checksums)
 
 
 class _Pass:
@@ -119,7 +125,7 @@ class _Pass:
             self._validation.append(selected(block, torch.from_numpy(others - self.rows)))
         self.rows = last
 
-    def result(self) -> Survey:
+    def result(self, checksums: list[int]) -> Survey:
         if len(self._validation) == self.rows:
             raise ValueError(
                 f"validation must leave rows to train on, got {self._share} of {self.rows} rows"
@@ -136,6 +142,7 @@ class _Pass:
             self._sample.rows(),
             self._validation.block(),
             self._checksum.value,
+            checksums,
         )
 
     def _check_room(self, rows: int, known: int | None) -> None:

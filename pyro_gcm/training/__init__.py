@@ -2,8 +2,8 @@
 
 from pyro_gcm.training.adam import Adam, AdamW
 from pyro_gcm.training.batches import TrainingRows, rows_in_memory, selected
-from pyro_gcm.training.checkpoint import described
 from pyro_gcm.training.finite import Diverged
+from pyro_gcm.training.identity import described
 from pyro_gcm.training.options import TrainingDefaults, TrainingOptions
 from pyro_gcm.training.result import FitResult
 from pyro_gcm.training.trainer import Trainer

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import copy
-import hashlib
-import inspect
 import zlib
-from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
-from pyro_gcm._recipe import recipe_of
 from pyro_gcm.files import archive, strict_json
+from pyro_gcm.files.damaged import undamaged
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.training.plain_state import plain, restored
 
 #: Rows of which bytes are read at once.
 _ROWS = 1 << 16
 _STATE, _TENSORS = "state.json", "tensors.safetensors"
+#: What every row of the history has.
+_ROW = {"epoch", "step", "loss", "learning_rate", "seconds"}
 
 
 class Checkpoint:
@@ -35,20 +34,23 @@ class Checkpoint:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
+        self._is_unused = False
 
     def read(self) -> dict[str, Any] | None:
         """The saved state, on the CPU, or None if there is no file.
 
-        :raises ValueError: if a bit of the file is not as it was written, or if it is not a
+        :raises DamagedFile: if a bit of the file is not as it was written, or if it is not a
             checkpoint.
         """
         if self.path is None or not self.path.exists():
             return None
-        from safetensors import SafetensorError
         from safetensors.torch import load
 
-        try:
-            raw = self.path.read_bytes()
+        with self.undamaged():
+            try:
+                raw = self.path.read_bytes()
+            except OSError as error:
+                raise ValueError(f"cannot be read: {error.strerror}") from error
             if raw[:2] == b"PK":
                 raise ValueError("is in a format that this version of pyro_gcm does not read")
             contents = archive.unpacked(raw)
@@ -57,13 +59,20 @@ class Checkpoint:
             # Into memory of their own, aligned as torch aligns it.
             tensors = {name: value.clone() for name, value in load(contents[_TENSORS]).items()}
             state: dict[str, Any] = restored(strict_json.read(contents[_STATE]), tensors)
-        except (OSError, SafetensorError, ValueError) as error:
-            cause = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
-            raise ValueError(
-                f"checkpoint {self.path} {cause}. To train from the start, delete it or name "
-                "another file"
-            ) from error
+            if not isinstance(state, dict):
+                raise ValueError("has no state of a run")
+        self._is_unused = True
         return state
+
+    def undamaged(self, *others: type[Exception]) -> AbstractContextManager[None]:
+        """Inside, errors of other types become `DamagedFile`, with the name of the file."""
+        advice = ". To train from the start, delete it or name another file"
+        return undamaged(f"checkpoint {self.path}", *others, advice=advice)
+
+    def first_use(self) -> AbstractContextManager[None]:
+        """As `undamaged` in the first step after a state was read: all that it has is used then."""
+        is_first, self._is_unused = self._is_unused, False
+        return self.undamaged() if is_first else nullcontext()
 
     def save(self, state: dict[str, Any]) -> None:
         """Write the state; an interruption leaves either the old or the new file intact.
@@ -98,69 +107,25 @@ def checksum(columns: list[Tensor]) -> int:
     return total
 
 
-def described(part: Any) -> str:
-    """The class and the scalar attributes of a bound or a model, to identify it in a checkpoint."""
-    options = {
-        name: value
-        for name, value in sorted(vars(part).items())
-        if isinstance(value, bool | int | float | str) and not name.startswith("_")
-    }
-    return f"{type(part).__name__}{options}"
-
-
-def digest(part: Any) -> str:
-    """Of what a model is made of, to tell it from others whose tensors have the same shapes.
-
-    Learned numbers have no part in it, nor has the name in Pyro's store.
-    """
-    return hashlib.sha256(repr(_told(part)).encode()).hexdigest()[:16]
-
-
-def _told(part: Any) -> Any:
-    """A part as plain data: how it was made, or its class and options."""
-    if isinstance(part, list | tuple):
-        return [_told(value) for value in part]
-    if isinstance(part, Mapping):
-        return [(name, _told(value)) for name, value in part.items() if name != "name"]
-    if isinstance(part, bool | int | float | str | torch.dtype | None):
-        return part
-    if isinstance(part, Tensor):
-        return checksum([part.detach()[None]])
-    kind = part if isinstance(part, type) or inspect.isroutine(part) else type(part)
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    if kind is part:
-        return name
-    plain = {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float | str | type)}
-    changing = ("training", "objective", "is_trained")
-    plain = {k: v for k, v in plain.items() if k not in changing and not k.startswith("_")}
-    if not isinstance(part, nn.Module):
-        return name, _told(plain)
-    recipe, own = recipe_of(part), part.named_parameters(recurse=False)
-    arguments = None if recipe is None else recipe.arguments
-    weights = [(name, str(weight.dtype)) for name, weight in own]
-    return name, _told(plain), _told(arguments), _told(dict(part.named_children())), weights
-
-
-def told(optimizer: Optimizer, learning_rate: float) -> str:
-    """The class and the options of an optimiser, with rates as factors on that of the run."""
-    groups = []
-    for group in optimizer.param_groups:
-        options = {name: value for name, value in group.items() if name not in ("params", "lr")}
-        groups.append({**options, "rate": round(float(group["lr"]) / learning_rate, 9)})
-    return f"{type(optimizer).__name__}{groups}"
-
-
-def same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
-    """Raise ValueError if a checkpoint with one identity is not of the run with the other."""
-    if theirs["learning_rate"] > mine["learning_rate"]:  # a run that diverged may go on so
-        theirs = {**theirs, "learning_rate": mine["learning_rate"]}
-    other = [
-        f"{name} is {theirs.get(name)} there, {mine.get(name)} here"
-        for name in {**mine, **theirs}
-        if theirs.get(name) != mine.get(name)
-    ]
-    if other:
-        raise ValueError("checkpoint is of another run: " + ", ".join(other[:5]))
+def check_progress(state: dict[str, Any], epochs: int, steps: int) -> None:
+    """Raise ValueError for a state in which no run of these epochs, of these steps each, can be."""
+    part = state.get("part")  # which files of 0.2.0 do not have
+    epoch, batches = state["epoch"], 0 if part is None else part["batches"]
+    for name, value, most in (("epoch", epoch, epochs), ("batches", batches, steps)):
+        if type(value) is not int or not 0 <= value <= most:
+            raise ValueError(f"has the number {value!r} of {name}, of {most}")
+    if state["step"] != epoch * steps + batches or len(state["rows"]) != epoch:
+        raise ValueError(f"has numbers of steps and rows that do not fit to epoch {epoch}")
+    if state["cuda_rng"] is not None and not torch.cuda.is_available():
+        raise ValueError("was written on a GPU, and torch finds none")
+    torch.Generator().set_state(state["rng"])
+    loss, best, _ = state["best"]
+    rates = [group["lr"] for group in state["optimizer"]["param_groups"]]
+    numbers = [*rates, loss, best, *(value for row in state["rows"] for value in row.values())]
+    if not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError("has no numbers as losses")
+    if any(row.keys() - {"validation_loss"} != _ROW for row in state["rows"]):
+        raise ValueError("has rows of other columns")
 
 
 class EpochPart:
@@ -183,6 +148,7 @@ class EpochPart:
     @classmethod
     def of(cls, state: dict[str, Any]) -> EpochPart:
         """The part that has a state."""
-        part = cls.__new__(cls)
-        vars(part).update(state)
+        part = cls(float(state["rate"]), state["start"])
+        part.batches, part.seconds = state["batches"], float(state["seconds"])
+        part.total = torch.as_tensor(state["total"])
         return part

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._options import flag, function, path_of, seed_of
+from pyro_gcm._options import file_of, flag, function, seed_of
 from pyro_gcm._validation import one_of, positive, positive_int, shown
 from pyro_gcm.training.adam import Adam
 from pyro_gcm.training.schedules import SCHEDULES
@@ -37,8 +37,7 @@ class TrainingDefaults(NamedTuple):
 class TrainingOptions:
     """The options that `pyro_gcm.fit` documents and `pyro_gcm.baselines.fit` shares.
 
-    :param averages: whether the weights that are kept are averages over the last steps, as they are
-        with patience.
+    :param averages: whether to keep averages of the weights also without patience.
     :param held_out: rows at the end of the data that are the validation part, in place of a share.
     :raises TypeError: if `optimizer` is not callable.
     :raises ValueError: for an invalid option; the message names it.
@@ -77,7 +76,7 @@ class TrainingOptions:
         self.progress = flag("progress", self.progress)
         function("callback", self.callback)
         if self.checkpoint is not None:
-            path_of("checkpoint", self.checkpoint)
+            file_of("checkpoint", self.checkpoint)
         positive("checkpoint_every", self.checkpoint_every)
         if self.optimizer is not None and not callable(self.optimizer):
             raise TypeError(
@@ -92,6 +91,11 @@ class TrainingOptions:
         if self.schedule is not None and not callable(self.schedule):
             one_of("schedule", self.schedule, list(SCHEDULES))
         self.target = _device(self.device)
+
+    @property
+    def keeps_averages(self) -> bool:
+        """Whether the weights that are kept are averages."""
+        return self.averages or self.patience is not None
 
     def parts(self, rows: int, order: torch.Generator) -> tuple[Tensor, Tensor]:
         """Row indices of the training part and of the validation part.

@@ -16,8 +16,9 @@ from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
 from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import TrainingRows
-from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, digest, same_run, told
+from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, check_progress
 from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite, clip_gradients
+from pyro_gcm.training.identity import same_run, told
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
 from pyro_gcm.training.schedules import scale_rates
@@ -55,31 +56,18 @@ class Trainer(ABC):
         self.finite = FiniteSteps(parameters)
         total_steps = options.epochs * self.training.steps
         self.optimizer = options.make_optimizer(list(parameters.values()))
-        optimizer = told(self.optimizer, options.learning_rate)  # a scheduler changes its options
+        # Before a scheduler changes the options of the optimiser.
+        known = told(model, parameters, options, data, self.optimizer)
         self.scheduler = options.make_scheduler(self.optimizer, total_steps)
-        self.identity = {
-            **identity,
-            "training rows": self.training.rows,
-            "validation rows": self.validation.rows,
-            **data.identity,
-            "batch_size": options.batch_size,
-            "seed": options.seed,
-            "steps": total_steps,
-            "learning_rate": options.learning_rate,
-            "optimizer": optimizer,
-            "scheduler": type(self.scheduler).__name__,
-            "clip_norm": options.clip_norm,
-            "averaged weights": options.patience is not None or options.averages,
-            **{f"shape of {k}": list(v.shape) for k, v in model.state_dict().items()},
-            "digest of the parts of the model": digest(model),
-            "digest of the names of what is trained": digest(list(parameters)),
-        }
+        kind = type(self.scheduler).__name__
+        self.identity = {**identity, "steps": total_steps, "scheduler": kind, **known}
         workers.check(model, min(options.batch_size, self.training.rows))
         # The other processes have the first one's: there need not be a file where they are.
         self.saved = Checkpoint(options.checkpoint if workers.rank == 0 else None)
         self.saved_state = workers.from_first(self.saved.read)
         if self.saved_state is not None:
-            same_run(self.saved_state["identity"], self.identity)
+            with self.saved.undamaged(ValueError):
+                same_run(self.saved_state["identity"], self.identity)
         self.step, self.epoch = 0, 0
         self.part: EpochPart | None = None  # of the epoch that is under way
         self.rows: list[dict[str, float]] = []
@@ -87,7 +75,7 @@ class Trainer(ABC):
         self.best_weights: dict[str, Tensor] | None = None
         #: What is validated and kept in the place of the weights of one step, if it is.
         self.average: AveragedWeights | None = None
-        if options.patience is not None or options.averages:
+        if options.keeps_averages:
             self.average = AveragedWeights(parameters.values(), self.training.steps)
 
     #: Whether the rows are those that the user gave, so that errors can number them.
@@ -122,7 +110,9 @@ class Trainer(ABC):
         same = {**self.identity, **options}
         self.workers.start_alike(self.model.state_dict(), same)
         if self.saved_state is not None:
-            self.load_state(self.saved_state)
+            with self.saved.undamaged():
+                check_progress(self.saved_state, epochs, self.training.steps)
+                self.load_state(self.saved_state)
         else:
             self._save()  # which shows that it can be written
             self._call_back()
@@ -246,9 +236,10 @@ class Trainer(ABC):
                 self._add_up(loss, len(own[0]) / rows)
             norm = clip_gradients(self.parameters.values(), self.options.clip_norm)
             self.finite.add(self.step, loss, norm)
-            self.optimizer.step()
-            if self.scheduler is not None:
-                self.scheduler.step()
+            with self.saved.first_use():
+                self.optimizer.step()
+                if self.scheduler is not None:
+                    self.scheduler.step()
             self.step += 1
             if self.average is not None:
                 self.average.update(self.step)

@@ -19,7 +19,7 @@ import torch
 
 from pyro_gcm import data, fit_members
 from reproduce import tasks
-from reproduce.arguments import positive_count
+from reproduce.arguments import a_path, positive_count
 from reproduce.benchmarks.paired import paired, show
 from reproduce.methods import Rows, rows_of
 from reproduce.results import RESULTS
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", choices=list(tasks.TASKS))
     parser.add_argument("--rows", type=positive_count, help="of the data set; all by default")
     parser.add_argument("--repeats", type=positive_count, default=3, help="of a fit")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the search")
+    parser.add_argument("--results", type=a_path, default=RESULTS, help="folder of the search")
     options = parser.parse_args()
     for name in options.datasets or ("adult", "diabetes"):
         settings, trees, source = tuned(options.results, name)

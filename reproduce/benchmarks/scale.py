@@ -28,7 +28,7 @@ from torch import Tensor
 from pyro_gcm import fit
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.streams import ShuffledRows, open_source
+from pyro_gcm.streams import ShuffledRows, open_source, survey
 from reproduce.arguments import positive_count
 
 #: Columns of x and r together, and members, of the tables that the model is fitted to.
@@ -101,7 +101,16 @@ def reading(columns: int, rows: int = 1_000_000) -> float:
             "buffer_rows": 200_000,
             "share": 0.0,
         }
-        shuffled = ShuffledRows(source, rows, **options)
+        found = survey(
+            source,
+            seed=0,
+            share=0.0,
+            sample_rows=1,
+            most_bytes=1,
+            check=lambda block, first: None,
+            progress=False,
+        )
+        shuffled = ShuffledRows(source, rows, checksums=found.checksums, **options)
         times = []
         for epoch in range(2):
             start = time.process_time()

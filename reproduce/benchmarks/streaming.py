@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from pyro_gcm import GCM, fit, load, save
-from reproduce.arguments import positive_count
+from reproduce.arguments import a_path, positive_count
 
 X_DIM, R_DIM, FILE_ROWS = 17, 2, 1_000_000
 NAMES: dict[str, Any] = {
@@ -151,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reproduce.benchmarks.streaming")
     parser.add_argument("--rows", type=positive_count, default=10**8)
     parser.add_argument("--score-rows", type=positive_count, help="all by default")
-    parser.add_argument("--folder", type=Path, help="of the files, which are kept there")
+    parser.add_argument("--folder", type=a_path, help="of the files, which are kept there")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child is not None:

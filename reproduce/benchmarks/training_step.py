@@ -14,7 +14,6 @@ import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from pyro_gcm.files.writing import one_line
 from pyro_gcm.inference import ImportanceWeightedELBO, unannounced
 from pyro_gcm.inference.noise import Noise
 from pyro_gcm.inference.plain_step import plain_loss
-from reproduce.arguments import check_output, positive_count
+from reproduce.arguments import a_path, check_output, positive_count
 from reproduce.benchmarks.paired import paired, ratio, show
 from reproduce.results import versions, write_csv
 
@@ -130,7 +129,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=positive_count, default=256)
     parser.add_argument("--particles", type=positive_count, default=32)
     parser.add_argument("--hidden", type=positive_count, nargs="+", default=[16, 128])
-    parser.add_argument("--output", type=Path, help="folder of training_step.csv, if it is wanted")
+    parser.add_argument(
+        "--output", type=a_path, help="folder of training_step.csv, if it is wanted"
+    )
     options = parser.parse_args()
     if options.output is not None:  # before any work
         try:

@@ -147,6 +147,7 @@ def test_estimator_in_a_file_knows_its_columns(folder: Path) -> None:
         (["nofile.pkl", "--r=bid"], "must be module:attribute or an existing file"),
         (["toy:broken", "--r=bid"], "RuntimeError: no weights"),
         (["toy:leaves", "--r=bid"], "SystemExit: 0"),
+        (["rows.csv", "--r=bid"], "rows.csv cannot be read as a joblib or pickle file: "),
         (["toy:rises", "--r=bid", "--pairs=2"], "pairs must be an integer of at least 3, got 2"),
         (["toy:rises", "--r=bid", "--plot=no/x.png"], "no/x.png: the folder no does not"),
         (["toy:rises", "--r=bid", "--plot=figure.word"], "--plot must end in one of ['"),

@@ -13,6 +13,7 @@ import torch
 from baseline_checks import made, rows
 
 import pyro_gcm
+from pyro_gcm import baselines
 from pyro_gcm.baselines import MLP, Baseline
 
 
@@ -24,6 +25,10 @@ class Sum(Baseline):
 
     def decode(self, encoded: tuple[torch.Tensor, ...], r: torch.Tensor) -> torch.Tensor:
         return (encoded[0] + 2.0 * r.sum(-1, keepdim=True)).squeeze(-1)
+
+
+def is_network(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Baseline) and value is not Baseline
 
 
 def standard(values: Any) -> Any:
@@ -105,6 +110,12 @@ def test_predictions_leave_mode_and_random_state_unchanged() -> None:
 def test_inputs_of_wrong_shapes_are_refused_by_name(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(made(MLP), *rows(5)[:2])
+
+
+@pytest.mark.parametrize("cls", [c for c in vars(baselines).values() if is_network(c)])
+def test_sizes_may_be_whole_numbers_of_any_type(cls: Any) -> None:
+    model = cls(3.0, np.float32(1.0))
+    assert model.predict(torch.rand(4, 3), torch.rand(4, 1)).shape == (4,)
 
 
 def test_pyro_and_heavy_packages_are_not_imported() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from loan_table import table
 FIT = "fit data.csv"  # and --out=new
 DEFAULT = f"{FIT} --target=default"
 ASK = "MODEL data.csv"
+LONG = 300 * "n"
 REPORT = f"report {ASK} --out=report.html"
 #: A rule that is broken, by the command: the words of the error.
 WRONG = {
@@ -24,6 +26,17 @@ WRONG = {
     "fit data.xlsx --target=a": "DATA must end in .csv, .parquet, .arrow, .feather, got data.xlsx",
     "fit folder.csv --target=a": "DATA must be a file, and folder.csv is a folder",
     "fit bad.parquet --target=a": "DATA bad.parquet cannot be read: ",
+    "fit pipe.csv --target=a": "DATA must be a regular file, and pipe.csv is a device, a pipe or",
+    f"fit {LONG}.csv --target=a": "Invalid value for 'DATA': must be a path with names of at most",
+    f"predict {LONG} data.csv": "Invalid value for 'MODEL': must be a path with names of at most",
+    f"predict {ASK} --out={LONG}.csv": "Invalid value for '--out': must be a path with names of",
+    f"fit data.csv --target=default --out={LONG}": "Invalid value for '--out': must be a path",
+    f"audit {ASK} --json={LONG}.json": "--json: must be a path with names of at most 255 bytes",
+    f"audit {ASK} --plot={LONG}.png": "Invalid value for '--plot': must be a path with names of",
+    f"audit {LONG} data.csv --r=debt": "MODEL: must be a path with names of at most 255 bytes",
+    f"plot {ASK} --column=debt --out=a.png --values=1e308,-1e308": (
+        "--values must be finite, and at most 1e+301 in size, got '1e308,-1e308'"
+    ),
     "fit twice.csv --target=a": "DATA twice.csv has more than one column 'a'",
     "fit bad.parquet --target=y --text=a": "--text is for CSV files, whose columns have no types",
     f"{FIT} --target=defualt": (
@@ -107,6 +120,7 @@ TEXTS = {name: rows.to_csv(index=False) for name, rows in TABLES.items()}
 def files(folder: Path) -> None:
     """A working folder with wrong tables."""
     (folder / "folder.csv").mkdir()
+    os.mkfifo(folder / "pipe.csv")
     for name, text in {**TEXTS, "bad.parquet": "no table", "twice.csv": "a,b,a\n1,2,3\n"}.items():
         (folder / name).write_text(text)
 

@@ -106,3 +106,46 @@ def test_an_error_of_the_model_answers_and_the_server_goes_on(server: Any) -> No
     error, found = asyncio.run(run())
     assert isinstance(error, RuntimeError)
     assert len(found) == 1
+
+
+def status(server: Any, *parts: bytes, ends: bool = True) -> int:
+    """The status of the answer to a request whose body comes in parts, and perhaps not to its end.
+
+    The time in which it has to come is a tenth of a second.
+    """
+    server.SECONDS = 0.1
+    head = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/predict", "headers": head}
+    scope |= {"query_string": b"", "http_version": "1.1", "scheme": "http", "root_path": ""}
+    sent: list[dict[str, Any]] = []
+
+    async def run() -> None:
+        waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        if ends:
+            waiting[-1]["more_body"] = False
+
+        async def receive() -> Any:
+            return waiting.pop(0) if waiting else await asyncio.Event().wait()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        async with server.life(server.app):
+            await asyncio.wait_for(server.app(scope, receive, send), 30)
+
+    asyncio.run(run())
+    return int(sent[0]["status"])
+
+
+def test_requests_that_are_too_large_or_too_slow_are_refused(server: Any) -> None:
+    row = b'{"debt": 1.0, "job": null}'
+
+    def body(count: int) -> bytes:
+        return b'{"rows": [' + b",".join([row] * count) + b"]}"
+
+    assert status(server, body(1)[:9], body(1)[9:]) == 200
+    assert status(server, body(1024)) == 200
+    assert status(server, body(1025)) == 413
+    assert status(server, *[b" " * (1 << 18)] * 4, b"  ") == 413
+    assert status(server, *[b" " * (1 << 18)] * 9, ends=False) == 413
+    assert status(server, body(1)[:9], ends=False) == 408

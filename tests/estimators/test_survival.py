@@ -1,6 +1,5 @@
 """`GCMSurvival`: monotone curves, quantiles, weights and Harrell's concordance."""
 
-
 import numpy as np
 import pytest
 from loans import loans

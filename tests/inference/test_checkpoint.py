@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections import Counter, OrderedDict
@@ -12,11 +13,13 @@ from typing import Any
 import pytest
 import torch
 from disks import full_disk
+from safetensors.torch import save as torch_save
 from toy_rows import Rows
 from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
-from pyro_gcm.files import archive
+from pyro_gcm.files import archive, strict_json
+from pyro_gcm.files.damaged import DamagedFile
 from pyro_gcm.training import Adam
 from pyro_gcm.training.checkpoint import Checkpoint
 
@@ -141,19 +144,18 @@ def test_no_flipped_bit_or_missing_byte_is_silent(interrupted: Path) -> None:
         (b"", "does not begin as a file of pyro_gcm does"),
         (b"PK\x03\x04 of torch.save", "is in a format that this version of pyro_gcm does not read"),
         (archive.packed({"other": b"content"}), "was not written by fit"),
-        (None, "cannot be read: Is a directory"),
     ],
 )
 def test_file_of_another_kind_is_refused(
-    content: bytes | None, message: str, toy: Rows, tmp_path: Path
+    content: bytes, message: str, toy: Rows, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.pt"
-    path.mkdir() if content is None else path.write_bytes(content)
+    path.write_bytes(content)
     model = GCM(3, 2)
     before = weights(model)
     with pytest.raises(ValueError, match=rf"^checkpoint .*run.pt {message}. To train from"):
         fit(model, *toy, **OPTIONS, checkpoint=path)
-    assert content is None or path.read_bytes() == content
+    assert path.read_bytes() == content
     assert same(before, weights(model))
 
 
@@ -252,3 +254,50 @@ def test_no_path_means_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert saved.read() is None
     saved.remove()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.pop("model"),
+        lambda state: state.pop("identity"),
+        lambda state: state.pop("best"),
+        lambda state: state.update(identity=3),
+        lambda state: state.update(epoch=10**30),
+        lambda state: state.update(step=1),
+        lambda state: state.update(rows=[{}] * state["epoch"]),
+        lambda state: state.update(rows=[{**row, "loss": "none"} for row in state["rows"]]),
+        lambda state: state.update(rng="none"),
+        lambda state: state["optimizer"].pop("state"),
+        lambda state: state["optimizer"]["state"][0].pop("exp_avg"),
+        lambda state: state["optimizer"]["state"][0].update(step="none"),
+        lambda state: state["optimizer"]["param_groups"][0].pop("lr"),
+        lambda state: state["scheduler"].update(last_epoch="none"),
+    ],
+    ids=itertools.count(),
+)
+def test_forged_state_is_a_damaged_file(change: Any, toy: Rows, interrupted: Path) -> None:
+    saved = Checkpoint(interrupted)
+    state: Any = saved.read()
+    change(state)
+    saved.save(state)
+    with pytest.raises(DamagedFile, match=r"^checkpoint .*run.pt .* delete it or name another"):
+        fit(GCM(3, 2), *toy, **OPTIONS, checkpoint=interrupted)
+
+
+def test_forged_trees_and_contents_are_damaged_files(tmp_path: Path) -> None:
+    saved = Checkpoint(tmp_path / "state")
+    trees: list[Any] = [
+        [],
+        {"tensor": "x"},
+        {"tensor": []},
+        {"dict": [1]},
+        {"a": 1},
+        {"number": []},
+    ]
+    trees += [{}, {"list": 3}, {"tuple": None}, {"dict": [[{"list": []}, 1]]}]
+    for tree in [*trees, *({"list": [tree]} for tree in trees)]:
+        contents = {"state.json": strict_json.written(tree), "tensors.safetensors": torch_save({})}
+        saved.path.write_bytes(archive.packed(contents))
+        with pytest.raises(DamagedFile):
+            saved.read()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import training_data
+from pyro_gcm.io import DamagedFile
 from pyro_gcm.training import Diverged, FitResult
 
 ROWS = 300
@@ -152,3 +156,67 @@ def test_rows_that_no_model_can_read_are_refused() -> None:
     times = GCM(2, 1, response="survival", seed=0)  # outcomes of several numbers
     with pytest.raises(ValueError, match="y must be SurvivalTimes"):
         fit(times, **NAMES, data=frame().assign(sold=1.0), progress=False)
+
+
+def _written_anew(folder: Path, data: Any, group: int = 37, value: float = 0.5) -> None:
+    changed = pa.Table.from_pandas(frame().iloc[100:200].assign(price=value))
+    pq.write_table(changed, folder / "1.parquet", row_group_size=group)
+
+
+def _one_value(folder: Path, data: Any) -> None:
+    changed = frame().iloc[100:200]
+    changed.iloc[77, 1] += 1e-6
+    before = os.stat(folder / "1.parquet")
+    pq.write_table(pa.Table.from_pandas(changed), folder / "1.parquet", row_group_size=37)
+    os.utime(folder / "1.parquet", ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def _cut(folder: Path, data: Any) -> None:
+    os.truncate(folder / "1.parquet", 900)
+
+
+def _in_frame(folder: Path, data: Any) -> None:
+    data.iloc[77, 1] += 1e-6
+
+
+def _in_batch(folder: Path, data: Any) -> None:
+    data[4][0][3, 1] += 1e-6
+
+
+def _appended(folder: Path, data: Any) -> None:
+    data.append(data[0])
+
+
+#: What is read, how it is changed in the first epoch, and what is said.
+CHANGES: dict[str, tuple[str, Callable[..., None], str]] = {
+    "all values": ("files", _written_anew, r"1\.parquet"),
+    "row groups": ("files", functools.partial(_written_anew, group=20), r"1\.parquet"),
+    "one value": ("files", _one_value, r"1\.parquet"),
+    "a cut file": ("files", _cut, r"1\.parquet cannot be read"),
+    "no file": ("files", lambda folder, data: os.remove(folder / "1.parquet"), r"1\.parquet"),
+    "a frame": ("frame", _in_frame, "row 0 of data on: do not change it during training"),
+    "a batch": ("batches", _in_batch, "row 0 of data on: do not change it during training"),
+    "more batches": ("batches", _appended, "row 0 of data on: do not change it during training"),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_rows_that_change_during_training_are_noticed(case: str, tmp_path: Path) -> None:
+    kind, change, message = CHANGES[case]
+    data = {"files": lambda: files(tmp_path), "frame": frame, "batches": batches}[kind]()
+    names = {} if kind == "batches" else NAMES
+
+    def callback(step: int) -> None:
+        if step == 10:  # the last batch of the first epoch
+            change(tmp_path, data)
+
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        trained(data=data, **names, callback=callback, epochs=2)
+
+
+@pytest.mark.parametrize("size", [0, 3, 900, -1])
+def test_a_cut_file_is_named(size: int, tmp_path: Path) -> None:
+    data = files(tmp_path)
+    os.truncate(tmp_path / "1.parquet", size % os.path.getsize(tmp_path / "1.parquet"))
+    with pytest.raises(DamagedFile, match=r"1\.parquet cannot be read: "):
+        trained(data=data, **NAMES)

@@ -24,7 +24,10 @@ LAYOUTS = {
 
 def shuffled(source: Source, **options: Any) -> ShuffledRows:
     defaults = {"seed": 3, "share": 0.2, "batch_size": 16, "buffer_rows": 100}
-    return ShuffledRows(source, source.rows or 1000, **{**defaults, **options})
+    checksums = surveyed(source).checksums
+    return ShuffledRows(
+        source, source.rows or 1000, **{**defaults, "checksums": checksums, **options}
+    )
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -101,8 +104,8 @@ def test_batches_of_an_iterable_are_shuffled_and_go_on() -> None:
 def test_shards_before_the_first_batch_are_not_read(tmp_path: Path) -> None:
     source = opened(files(tmp_path / "data", table(), [1000], 50))
     read, reads = source.read, []
-    source.read = lambda shard: reads.append(shard) or read(shard)  # type: ignore[assignment,func-returns-value,method-assign]
     stream = shuffled(source, batch_size=20, buffer_rows=100)
+    source.read = lambda shard: reads.append(shard) or read(shard)  # type: ignore[assignment,func-returns-value,method-assign]
     list(stream.epoch(0, stream.steps // 2))
     assert len(reads) <= 13
     reads.clear()
@@ -134,7 +137,9 @@ def test_rows_that_are_no_longer_there_are_noticed() -> None:
     data = in_batches(table(), 100)
     stream = shuffled(open_source(data))
     data.append(data[0])
-    with pytest.raises(ValueError, match="number of rows than 1000 in part 0: do not change it"):
+    with pytest.raises(
+        ValueError, match="others in the place of the 1000 from row 0 of data on: do not"
+    ):
         list(stream.epoch(0))
     del data[5:]
     with pytest.raises(ValueError, match="the rows that it had before"):

@@ -55,11 +55,13 @@ def search_epochs(
     if asked is not None and positive_int("searches", asked, minimum=0) and not free:
         raise ValueError("searches must be 0 with data or validation, as they hold rows out")
     by_default = asked is None and free and options["epochs"] is None
+    saved = Checkpoint(options["checkpoint"])
     with workers.used():
-        saved = workers.from_first(Checkpoint(options["checkpoint"]).read)
-    known = {} if saved is None else saved["identity"]
-    if (by_default or asked) and known.get("searches"):
-        return Search(known["searches"], known["epochs"])
+        state = workers.from_first(saved.read)
+    with saved.undamaged():
+        known = {} if state is None else state["identity"]
+        if (by_default or asked) and known.get("searches"):
+            return Search(int(known["searches"]), int(known["epochs"]))
     default = model.training_defaults(rows)
     count = default.searches if by_default and not model.is_trained else asked
     if not count:  # nor where a model that is trained already has seen all rows

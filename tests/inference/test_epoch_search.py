@@ -164,3 +164,14 @@ def test_the_best_epoch_is_that_of_all_searches() -> None:
     assert best_epoch(one, other) == 5
     assert best_epoch(search(2.0, 1.0)) == 2
     assert best_epoch(search(3.0, 1.0, 1.0, 1.0, 9.0), search(3.0, 1.0, 1.0)) == 3
+
+
+def test_few_rows_are_trained_on_for_few_epochs_and_searched_often() -> None:
+    columns = [column.float() for column in rows(12)]
+    model = GCM(3, 2, prior="members")
+    with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12"):
+        result = fit(model, *columns, **QUICK)
+    assert (len(result.rows), len(result.searches)) == (2, 0)
+    counts = {n: model.training_defaults(n).searches for n in (19, 20, 400, 700, 2000, 20_000)}
+    assert counts == {19: 0, 20: 5, 400: 5, 700: 3, 2000: 1, 20_000: 1}
+    assert model.training_defaults(20_001).searches == 0

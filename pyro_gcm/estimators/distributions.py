@@ -79,7 +79,7 @@ class DistributionOutcome(RealOutcome):
             at = vector("values", at.reshape(-1)).expand(len(x), -1)
         if at.dim() != 2 or len(at) != len(x):
             raise ValueError(f"values must be [T] or [{len(x)}, T], got shape {tuple(at.shape)}")
-        return np.stack([_numbers(self.model_.cdf(x, r, column)) for column in at.unbind(1)], 1)
+        return _numbers(self.model_.cdf(x, r, at))
 
     def sample(self, X: Any, count: int = 100, *, random_state: Any = 0) -> Array:
         """Independent draws of y for each row, [count, n].

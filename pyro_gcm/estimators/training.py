@@ -31,8 +31,12 @@ class TrainingRows(NamedTuple):
         drawn = torch.cat(
             [part[torch.randint(len(part), (len(part),), generator=generator)] for part in parts]
         )
-        weight = None if self.weight is None else self.weight[drawn]
-        return TrainingRows(self.x[drawn], self.r[drawn], self.y[drawn], weight)
+        return self.take(drawn)
+
+    def take(self, index: Tensor) -> TrainingRows:
+        """The rows `index`."""
+        weight = None if self.weight is None else self.weight[index]
+        return TrainingRows(self.x[index], self.r[index], self.y[index], weight)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ from pyro_gcm.inference.row_weights import weighable
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, TrainingData
 from pyro_gcm.inference.training_pair import is_dreg
 from pyro_gcm.training import FitResult, TrainingOptions, described, workers_of
+from pyro_gcm.training.constant import constant_loss, warn_if_worse
+
+#: Objectives whose loss is that of y given x and r.
+_OF_Y = ("conditional", "members")
 
 
 @one_thread()
@@ -247,6 +251,8 @@ def fit(
             model.objective = objective
             model.train()
         result = trainer.run()
+    if objective in _OF_Y and temperature == 1.0 and c is None:
+        warn_if_worse(result, constant_loss(model.response, *rows.outcomes))
     model.training_summary = {
         "rows": trainer.training.rows,
         "validation_rows": trainer.validation.rows,

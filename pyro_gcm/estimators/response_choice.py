@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
+from pyro_gcm.estimators.training import Recipe, TrainingRows
+from pyro_gcm.inference import fit
 from pyro_gcm.members import SEARCHED_ROWS, VALIDATION
 
 #: The responses of a regressor, of which the first is taken where nothing speaks for another.
 CHOICES = ("continuous", "distribution")
 #: Rows that are looked at, at most; enough to tell them apart.
-_MOST_ROWS = 2400
+_MOST_ROWS = 2000
 #: Skewness of y, and the share of rows with one value, from which on y is no sum of many effects.
 _SKEWED, _REPEATED = 0.75, 0.1
 
@@ -34,14 +35,15 @@ def better_response(
     if len(counts) < SEARCHED_ROWS.start or not _is_unusual(rows.y[counts]):
         return CHOICES[0]
     generator = torch.Generator().manual_seed(seed)
-    mixed = counts[torch.randperm(len(counts), generator=generator)][
-        : int(_MOST_ROWS / (1 - VALIDATION))
-    ]
+    mixed = counts[torch.randperm(len(counts), generator=generator)][:_MOST_ROWS]
     held, learn = (rows.take(part) for part in mixed.tensor_split([int(VALIDATION * len(mixed))]))
     weight = torch.ones(len(held.y)) if held.weight is None else held.weight
     scores = {}
     for name in CHOICES:
-        model, _ = trained(recipe(name, len(learn.y)), learn, seed=seed, **common)
+        one = recipe(name, len(learn.y))
+        model, more = one.build(seed), {"validation": tuple(held[:3]), "seed": seed}
+        options = {**one.options(model), **common, **more, "sample_weight": learn.weight}
+        fit(model, *learn[:3], **options)  # the weights that are best for the others are kept
         found = model.crps(held.x, held.r, held.y).cpu().double()
         scores[name] = float((weight * found).sum())
     return min(scores, key=scores.__getitem__)
@@ -50,5 +52,5 @@ def better_response(
 def _is_unusual(y: Tensor) -> bool:
     centred = y - y.mean()
     skewness = centred.pow(3).mean() / centred.square().mean().pow(1.5)
-    most = y.unique(return_counts=True)[1].max()
-    return bool(skewness.abs() > _SKEWED) or bool(most > _REPEATED * len(y))
+    most = float(y.unique(return_counts=True)[1].max()) / len(y)
+    return bool(skewness.abs() > _SKEWED) or _REPEATED < most < 1.0

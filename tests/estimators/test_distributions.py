@@ -71,7 +71,7 @@ def test_a_y_without_a_sign_of_another_shape_is_continuous_at_once(of, table, mo
     rng = np.random.default_rng(0)
     y = X["size"] + rng.normal(size=300) if of == "a sum" else y
     X, y = (X[:90], y[:90]) if of == "few rows" else (X, y)
-    monkeypatch.setattr(response_choice, "trained", None)
+    monkeypatch.setattr(response_choice, "fit", None)
     assert GCMRegressor(**SMALL).fit(X, y).response_ == "continuous"
 
 

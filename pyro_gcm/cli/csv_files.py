@@ -89,6 +89,7 @@ def _fields(
             dtype={name: str for name in names if name in letters},
             na_values={name: absent for name in names if name not in letters},
             decimal=reading.decimal,
+            float_precision="round_trip",
             **options,
         )
     others = [name for name in names if name not in letters and not _has_type(fields[name])]

@@ -13,7 +13,7 @@ from pyro_gcm.distributions.numerics import log1mexp
 from pyro_gcm.training.result import FitResult
 
 #: How much worse a loss is when that is told: what few epochs, dropout and bounds may cost.
-_MARGIN = 1.0
+_MARGIN = 2.0
 
 
 def warn_if_worse(result: FitResult, constant: float | None) -> None:

@@ -70,7 +70,11 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "dates": (GCMRegressor, pd.Timestamp("2020") + DAYS, "y has dates, times or durations"),
     "dates as objects": (GCMClassifier, [datetime.date(2020, 1, 1)] * ROWS, "y has dates, times"),
     "periods": (GCMOrdinal, pd.period_range("2020", periods=ROWS), "y has dates, times or"),
-    "durations of polars": (GCMRegressor, pl.Series(list(DAYS)), "y has dates, times or durations"),
+    "durations of polars": (
+        GCMRegressor,
+        pl.Series(DAYS.to_pytimedelta().tolist()),
+        "y has dates, times or durations",
+    ),
     "text": (GCMRegressor, ["1"] * ROWS, "y must have numbers, and has text, such as '1'"),
     "a mix": (GCMClassifier, ["yes", 1] * (ROWS // 2), "y mixes text and int, such as 1"),
     "NaN among text": (

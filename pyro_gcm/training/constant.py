@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._warn import warn_user
-from pyro_gcm.distributions.numerics import log1mexp
 from pyro_gcm.training.result import FitResult
 
 #: How much worse a loss is when that is told: what few epochs, dropout and bounds may cost.
@@ -51,7 +50,8 @@ def constant_loss(response: Any, y: Tensor, weight: Tensor | None = None) -> flo
         lower, upper, entry = y.unbind(1)
         came = upper.isfinite()
         rate = share[came].sum() / (share @ torch.where(came, upper, lower))
-        within = torch.where(lower == upper, rate.log(), log1mexp(rate * (lower - upper)))
+        between = torch.log(-torch.expm1(rate * (lower - upper)))
+        within = torch.where(lower == upper, rate.log(), between)
         log_p = float(share @ (within - rate * (lower - entry)))
         return -log_p if math.isfinite(log_p) else None
     if response.levels or response.is_probability:

@@ -295,16 +295,18 @@ def test_bound_that_suits_the_response_is_the_default(response: str, elbo: str, 
     assert not same(weights(by_default), weights(other))
 
 
-TOO_FAST = {"plain": 1e3, "continuous": 1e3, "ordinal": 10.0, "distribution": 1e3, "survival": 10.0}
-
-
-@pytest.mark.parametrize("kind", TOO_FAST)
+@pytest.mark.parametrize("kind", ["plain", "continuous", "ordinal", "distribution", "survival"])
 @pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
 def test_a_training_that_ends_worse_than_a_constant_says_so(kind: str, weighted: bool) -> None:
     """And one that does not is silent, here as in all other tests."""
     x, r, y, _ = zoo.rows_of(kind, 80)
     weight = torch.linspace(0.1, 1.0, 80) if weighted else None
     options: Any = {"epochs": 3, "num_particles": 4, "progress": False, "sample_weight": weight}
-    fit(zoo.build(kind), x, r, y, **options)
+    fit(model := zoo.build(kind), x, r, y, **options)
+
+    @torch.no_grad()
+    def far_off(_: int) -> None:
+        model.cost_net.loc_bias.fill_(1e3)
+
     with pytest.warns(UserWarning, match="training ended with a loss of .*: try a lower learning"):
-        fit(zoo.build(kind), x, r, y, learning_rate=TOO_FAST[kind], **options)
+        fit(model, x, r, y, callback=far_off, **options)

@@ -251,7 +251,9 @@ def fit(
             model.objective = objective
             model.train()
         result = trainer.run()
-    if objective in _OF_Y and temperature == 1.0 and c is None:
+    of_y = objective in _OF_Y and temperature == 1.0 and c is None
+    # Elsewhere the bound may be a loose one, and say little of the prediction.
+    if of_y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
         warn_if_worse(result, constant_loss(model.response, *rows.outcomes))
     model.training_summary = {
         "rows": trainer.training.rows,

@@ -11,6 +11,7 @@ import torch
 from pyro_gcm._options import seed_of
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, one_of, shown
+from pyro_gcm._warn import told_once
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import GCM
@@ -90,6 +91,7 @@ def build_members(
 
 @one_thread()
 @torch.inference_mode(False)  # with gradients, whatever the caller has switched off
+@told_once()
 def fit_members(
     x: ArrayLike,
     r: ArrayLike,

@@ -20,6 +20,7 @@ from pyro_gcm.training import (
     rows_in_memory,
     selected,
 )
+from pyro_gcm.training.constant import entropy, warn_if_worse
 
 
 @one_thread()
@@ -67,7 +68,18 @@ def fit(
             if standardize:
                 model.learn_units(*selected(data, parts[0]))
             model.train()
-        return trainer.run()
+        result = trainer.run()
+    warn_if_worse(result, _constant_loss(model, selected(data[2:], parts[0])[0].double()))
+    return result
+
+
+def _constant_loss(model: Baseline, y: Tensor) -> float | None:
+    """The loss of the best score that is the same for all rows; None where levels move it."""
+    if model.response == "quantile":
+        return None
+    if model.response == "binary":
+        return entropy(y, torch.full_like(y, 1.0 / len(y)))
+    return float(y.var(correction=0) / model.y_units.scale.double().cpu().square())
 
 
 def checked_rows(model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:

@@ -81,6 +81,8 @@ def _fields(
 
     options: Any = {"names": names, "header": 0, "encoding": "utf-8-sig", "low_memory": False}
     options |= {"index_col": False, "keep_default_na": False}
+    if pd.__version__ < "3":  # whose default may be off in the last bit
+        options["float_precision"] = "round_trip"
     absent = ["", *ABSENT, *reading.missing]
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -239,6 +239,8 @@ def fit(
     }
     if reading.options:
         notes["reading"] = reading.options
+    if found.kind == "regressor":
+        notes["response"] = estimator.response_
     if found.kind == "survival":
         estimator.event_codes_ = found.codes
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}

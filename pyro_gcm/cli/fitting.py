@@ -63,7 +63,7 @@ def estimator_of(target: Target, directions: Mapping[str, int], **options: Any) 
     kind = KINDS[target.kind]
     if target.kind != "survival":
         options.pop("horizon")
-    if target.kind in ("regressor", "distribution"):
+    if target.kind == "distribution":  # that of a regressor is the better one for the rows
         options["response"] = kind.response
     made = getattr(estimators, kind.classes[0])
     return made(monotonic_cst=dict(directions), **target.options, **options)

@@ -12,7 +12,6 @@ from pyro_gcm.distributions.curve_outcome import AxisUnits, CurveOutcome
 from pyro_gcm.distributions.event_curve import (
     AT,
     Axis,
-    EventCurve,
     Sighting,
     first_occurrence,
     same_position,
@@ -76,5 +75,5 @@ class AlongAxis(CurveOutcome):
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(y <= value), float64."""
         position = self.units.position(value.double())
-        one = EventCurve(self.event).probability(self.axis, position)
+        one = self.curve.probability(self.axis, position)
         return one if self.rises else 1.0 - one

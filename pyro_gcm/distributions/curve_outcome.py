@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -67,6 +68,11 @@ class CurveOutcome(TorchDistribution):
         """
         raise NotImplementedError("the shape of an event is not that of its costs")
 
+    @cached_property
+    def curve(self) -> EventCurve:
+        """The probability of the event along the axis."""
+        return EventCurve(self.event)
+
     def _replaced(self, event: OrderEvent, cost: Tensor | None) -> Any:
         """The same outcome of another event or with other costs."""
         raise NotImplementedError
@@ -98,8 +104,7 @@ class CurveOutcome(TorchDistribution):
         """p(c | y), exact."""
         if self._validate_args:
             self._validate_sample(y)
-        curve, validate = EventCurve(self.event), self._validate_args
-        return CurvePosterior(curve, self.seen(y), validate_args=validate)
+        return CurvePosterior(self.curve, self.seen(y), validate_args=self._validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same distribution with a larger batch shape.
@@ -122,7 +127,7 @@ class CurveOutcome(TorchDistribution):
             log_p = self._log_prob_given_cost(value)
         else:
             seen = self.seen(value)
-            log_p = EventCurve(self.event).log_prob(seen)
+            log_p = self.curve.log_prob(seen)
             if seen.has(AT):
                 log_p = log_p + torch.where(seen.kind == AT, self.log_slope(value), 0.0)
         shape = broadcast_shapes(log_p.shape, self.batch_shape)

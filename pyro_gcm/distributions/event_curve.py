@@ -14,7 +14,8 @@ with hit_gk = Pr(c_gk < r_gk + m_gk) and miss_g = 1 - prod_k hit_gk: nothing can
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +23,15 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm.distributions.event_planes import (
+    CostPlanes,
+    EventPlanes,
+    Factor,
+    cost_planes,
+    elementwise,
+    is_separable,
+    planes,
+)
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.intervals import log_interval
@@ -30,6 +40,18 @@ from pyro_gcm.distributions.order_event import OrderEvent
 
 #: Positions [...] to the shifts of the revenues and their slopes, each [..., (G,) K], float64.
 Axis = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+class AxisInPlanes:
+    """An axis that also gives its shifts one coordinate after another, without their slopes."""
+
+    def __call__(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        """The shifts of the revenues and their slopes, as every `Axis`."""
+        raise NotImplementedError
+
+    def planes(self, position: Tensor) -> Iterator[Tensor]:
+        """The shifts of each coordinate, counted through all alternatives, [...]; new tensors."""
+        raise NotImplementedError
 
 
 #: What was seen of the first position at which the event occurs: it itself, that it lies above a
@@ -104,12 +126,32 @@ class EventCurve:
             validate_args=False,
         )
 
+    @torch.no_grad()
     def probability(self, axis: Axis, position: Tensor) -> Tensor:
         """Pr(event at positions), [...], float64, without gradients.
 
         It rises with the position and with the revenues, rounding included: both are on a grid.
+        What does not depend on the position is taken apart once for all calls.
         """
-        return self.at(on_grid(axis(coarse(position))[0])).probability64()
+        position = coarse(position)
+        if not (isinstance(axis, AxisInPlanes) and self._taken_apart):
+            return self.at(on_grid(axis(position)[0])).probability64()
+        cost, revenues = self._taken_apart
+
+        def factors(_: bool) -> Iterator[Factor]:
+            for k, shift in enumerate(axis.planes(position)):
+                yield cost.factor(k, revenues[k] + on_grid(shift))
+
+        with elementwise():
+            return EventPlanes(cost, factors, self.event.log_probs64).probability64()
+
+    @cached_property
+    def _taken_apart(self) -> tuple[CostPlanes, Tensor] | None:
+        """Planes of the costs and of the revenues, where coordinates can be evaluated alone."""
+        event = self.event
+        if isinstance(event.cost, Tensor) or not is_separable(event):
+            return None
+        return cost_planes(event), planes(event.revenue, event.cost_shape)
 
     def log_prob(self, seen: Sighting) -> Tensor:
         """log-probability of what was seen, a density by s where it is the position, float64."""

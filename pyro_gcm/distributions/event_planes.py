@@ -7,6 +7,7 @@ coordinate has tensors of its own, planes, whose dimensions are those of revenue
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,17 @@ from pyro_gcm.distributions.numerics import probit
 #: Where a probability is smaller, its probit is computed from its logarithm.
 TINY = 1e-280
 ALL = slice(None)
+#: Numbers of costs that are evaluated at once where there are many values of one row.
+AT_ONCE = 1 << 18
+
+
+def elementwise() -> AbstractContextManager[None]:
+    """Inside, torch's functions skip every mode, such as that of batch-invariant products.
+
+    Each of them takes its detour otherwise.
+    """
+    context: AbstractContextManager[None] = torch._C.DisableTorchFunction()
+    return context
 
 
 class Factor(NamedTuple):

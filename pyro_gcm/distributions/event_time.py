@@ -16,7 +16,6 @@ from pyro_gcm.distributions.event_curve import (
     BELOW,
     BETWEEN,
     Axis,
-    EventCurve,
     Sighting,
     first_occurrence,
     same_position,
@@ -108,7 +107,7 @@ class EventTime(CurveOutcome):
 
     def log_survival(self, time: Tensor) -> Tensor:
         """log Pr(the event comes after a time), float64, 0 for a time of 0."""
-        event = EventCurve(self.event).at(self.axis(self._position(time.double(), time > 0.0))[0])
+        event = self.curve.at(self.axis(self._position(time.double(), time > 0.0))[0])
         if self.cost is not None:
             event = event.given_cost(self.cost)
         log_p = event.log_prob64(torch.zeros((), dtype=torch.float64, device=time.device))
@@ -131,5 +130,5 @@ class EventTime(CurveOutcome):
     def cdf(self, value: Tensor) -> Tensor:
         """Pr(the event comes by a time), float64; `value` [...] of times at least 0."""
         position = self._position(value.double(), value > 0.0)
-        by_then = EventCurve(self.event).probability(self.axis, position)
+        by_then = self.curve.probability(self.axis, position)
         return torch.where(value > 0.0, by_then, 0.0)

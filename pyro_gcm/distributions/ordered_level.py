@@ -14,7 +14,6 @@ from pyro_gcm.distributions.event_curve import (
     ABOVE,
     BELOW,
     BETWEEN,
-    EventCurve,
     Sighting,
 )
 from pyro_gcm.distributions.numerics import on_grid
@@ -83,16 +82,13 @@ class OrderedLevel(CurveOutcome):
 
     def cumulative(self) -> Tensor:
         """Pr(y >= l) for l = 1 .. L-1, float64, [L-1, ...]."""
-        curve = EventCurve(self.event)
+        curve = self.curve
         return torch.stack([curve.at(on_grid(shift)).probability64() for shift in self.shifts])
 
     def probabilities(self) -> Tensor:
         """Pr(y = l) of every level, float64, [..., L]."""
         levels = torch.arange(self.levels, device=self.event.device).double()
-        each = [
-            EventCurve(self.event).log_prob(self.seen(level.expand(self.batch_shape)))
-            for level in levels
-        ]
+        each = [self.curve.log_prob(self.seen(level.expand(self.batch_shape))) for level in levels]
         return torch.stack(each, -1).exp()
 
     def cdf(self, value: Tensor) -> Tensor:
@@ -100,7 +96,7 @@ class OrderedLevel(CurveOutcome):
         level = value.floor().clamp(-1.0, self.levels - 1.0)
         inside = (level >= 0) & (level < self.levels - 1)
         shift = self._shift(level.clamp(0, self.levels - 2).long())
-        below = 1.0 - EventCurve(self.event).at(on_grid(shift)).probability64()
+        below = 1.0 - self.curve.at(on_grid(shift)).probability64()
         return torch.where(inside, below, (level >= 0).double())
 
     def drawn(self, cost: Tensor) -> Tensor:

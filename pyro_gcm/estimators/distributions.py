@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,20 +14,26 @@ from torch import Tensor
 
 from pyro_gcm._validation import as_tensor, one_of, positive_int, vector
 from pyro_gcm.estimators.bands import check_level
+from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.outcomes import RealOutcome
+from pyro_gcm.estimators.response_choice import CHOICES, better_response
 from pyro_gcm.estimators.targets import target_numbers
+from pyro_gcm.estimators.training import Recipe, TrainingRows
 from pyro_gcm.models.known_responses import RESPONSES
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 Array = npt.NDArray[np.float64]
-#: The responses of a regressor.
-_RESPONSES = ("continuous", "distribution")
 
 
 class DistributionOutcome(RealOutcome):
     """A regressor with a distribution of y that is ordered as its mean is."""
+
+    @property
+    def response_(self) -> str:
+        """The response of the fitted model: the better one where `response` is "auto"."""
+        return next(name for name in CHOICES if type(self.model_.response) is RESPONSES[name])
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table X of n rows and numbers y.
@@ -36,15 +44,31 @@ class DistributionOutcome(RealOutcome):
         :raises TypeError: for columns that are neither numbers, text nor categories.
         :raises ValueError: for wrong shapes, values or options.
         """
-        one_of("response", self.response, _RESPONSES)
-        if self.warm_start is True and hasattr(self, "model_"):
-            learned = [n for n in _RESPONSES if type(self.model_.response) is RESPONSES[n]]
-            if self.response not in learned:
-                raise ValueError(
-                    f"response must be that of the first fit, {learned[0]!r}, in a warm start, got "
-                    f"{self.response!r}"
-                )
+        one_of("response", self.response, ("auto", *CHOICES))
+        if (
+            self.warm_start is True
+            and hasattr(self, "model_")
+            and self.response not in ("auto", self.response_)
+        ):
+            raise ValueError(
+                f"response must be that of the first fit, {self.response_!r}, in a warm start, got "
+                f"{self.response!r}"
+            )
         return super().fit(X, y, sample_weight)
+
+    def _settled(
+        self, rows: TrainingRows, ordered: Sequence[Sequence[int]], **common: Any
+    ) -> MonotoneEstimator:
+        if self.response != "auto":
+            return self
+        each = {name: copy(self) for name in CHOICES}
+
+        def recipe(name: str, count: int) -> Recipe:
+            return each[name]._recipe(count, rows.x.shape[1], rows.r.shape[1], ordered)
+
+        for name, one in each.items():
+            one.response = name
+        return each[better_response(recipe, rows, **common)]
 
     def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
         """Quantiles of y for each row, [n, L]: monotone as the mean is, and never crossing.
@@ -79,7 +103,7 @@ class DistributionOutcome(RealOutcome):
             at = vector("values", at.reshape(-1)).expand(len(x), -1)
         if at.dim() != 2 or len(at) != len(x):
             raise ValueError(f"values must be [T] or [{len(x)}, T], got shape {tuple(at.shape)}")
-        return np.stack([_numbers(self.model_.cdf(x, r, column)) for column in at.unbind(1)], 1)
+        return _numbers(self.model_.cdf(x, r, at))
 
     def sample(self, X: Any, count: int = 100, *, random_state: Any = 0) -> Array:
         """Independent draws of y for each row, [count, n].

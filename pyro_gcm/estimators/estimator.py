@@ -19,7 +19,7 @@ from pyro_gcm._options import flag
 from pyro_gcm._table import Table, as_frame, read_table
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import positive_int
-from pyro_gcm._warn import warn_user
+from pyro_gcm._warn import told_once, warn_user
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions
@@ -64,7 +64,9 @@ class MonotoneEstimator(BaseEstimator):
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
-                made = torch.inference_mode(False)(method) if name == "fit" else method
+                made = method
+                if name == "fit":
+                    made = told_once()(torch.inference_mode(False)(method))
                 setattr(cls, name, one_thread()(made))
 
     def _recipe(
@@ -72,6 +74,16 @@ class MonotoneEstimator(BaseEstimator):
     ) -> Recipe:
         """How the model is made and trained."""
         raise NotImplementedError
+
+    def _settled(
+        self, rows: TrainingRows, ordered: Sequence[Sequence[int]], **common: Any
+    ) -> MonotoneEstimator:
+        """The estimator whose options settle what this one leaves to the rows.
+
+        :param ordered: as `_recipe` takes it.
+        :param common: seed and options of every `fit`.
+        """
+        return self
 
     def new_response(self) -> Any:
         """The response of a new model, as `GCM` takes it."""
@@ -119,10 +131,11 @@ class MonotoneEstimator(BaseEstimator):
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)
         count_of = len(y) if weights is None else int(weights.count_nonzero())
-        recipe = self._recipe(count_of, x.shape[1], r.shape[1], encoding.ordered)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {name: getattr(self, name) for name in ("device", "threads")}
         common["progress"] = bool(self.verbose)
+        options = self if goes_on else self._settled(rows, encoding.ordered, seed=seed, **common)
+        recipe = options._recipe(count_of, x.shape[1], r.shape[1], encoding.ordered)
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
         widths = [code.width for code in encoding.columns if code.width] or [1]
 

@@ -88,7 +88,9 @@ class GCMRegressor(DistributionOutcome, GCMOptions):
         Booleans and ordered categories may be constrained too.
     :param response: "continuous", a mixture of normal densities, whose mean is trained as least
         squares do; or "distribution", which assumes nothing of the shape of y and is trained on its
-        density (paper, Lemma 1): for skewed y, for bounds and tails, for quantiles.
+        density (paper, Lemma 1): for skewed y, for bounds and tails, for quantiles. "auto" trains
+        both on a part of the rows, and takes the one with the lower CRPS in the others, if there
+        are 100 rows or more whose y is skewed or often has the same value; otherwise "continuous".
     :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
         categories; a mask, indices or names say which columns are; None for none.
     :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
@@ -111,8 +113,8 @@ class GCMRegressor(DistributionOutcome, GCMOptions):
     :param verbose: whether training shows its progress.
 
     After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
-    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
-    that are text.
+    `response_`, that of the model; `n_iter_`, the epochs of the last training; `n_features_in_`,
+    and `feature_names_in_` for names that are text.
 
     >>> import pandas as pd
     >>> from pyro_gcm.estimators import GCMRegressor
@@ -128,7 +130,7 @@ class GCMRegressor(DistributionOutcome, GCMOptions):
         self,
         *,
         monotonic_cst: Any = None,
-        response: str = "continuous",
+        response: str = "auto",
         categorical_features: Any = "from_dtype",
         prior: str = "members",
         members: int = 8,

@@ -31,7 +31,8 @@ KINDS = {
 
 def kind_of(estimator: Any) -> str:
     """The kind of an estimator: classifier, regressor, distribution, ordinal or survival."""
-    return next(name for name, kind in KINDS.items() if kind.response == estimator.response)
+    found = (name for name, kind in KINDS.items() if kind.response == estimator.response)
+    return next(found, "regressor")  # whose response may be left to the rows
 
 
 def kind_of_class(name: str, response: str | None = None) -> str:

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
 from pyro_gcm._validation import shown
-from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
@@ -159,8 +158,6 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         _check_size(y)
         if len(y) < 2:
             raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
-        if (y == y[0]).all():
-            warn_user(f"y has the same value in all rows, {y[0]:g}: there is nothing to learn")
         self._learn(columns, torch.tensor(y), row_weights(sample_weight, y))
         return self
 

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_consistent_length
 
 from pyro_gcm._options import flag
 from pyro_gcm._validation import ArrayLike, vector
-from pyro_gcm._warn import warn_user
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.concordance import harrell_concordance
 from pyro_gcm.estimators.estimator import MonotoneEstimator
@@ -65,10 +64,6 @@ class TimeOutcome(MonotoneEstimator):
         seen = seen[(seen > 0.0) & seen.isfinite()]
         if not len(seen):
             raise ValueError("y must have a time above 0")
-        if times.upper.isinf().all():
-            warn_user("y has no event: all rows are censored, and tell little of when events come")
-        elif times.is_exact.all() and len(seen.unique()) == 1:
-            warn_user(f"y has the same time in all rows, {seen[0]:g}: there is nothing to learn")
         self._learn(columns, times.columns(), weight)
         self.event_codes_ = codes
         self.unique_times_ = _spread(np.unique(seen.numpy()))

@@ -33,8 +33,12 @@ class TrainingRows(NamedTuple):
             drawn = index[torch.randint(len(index), (len(index),), generator=generator)]
             if len(self.y[drawn].unique(dim=0)) >= values:
                 break
-        weight = None if self.weight is None else self.weight[drawn]
-        return TrainingRows(self.x[drawn], self.r[drawn], self.y[drawn], weight)
+        return self.take(drawn)
+
+    def take(self, index: Tensor) -> TrainingRows:
+        """The rows `index`."""
+        weight = None if self.weight is None else self.weight[index]
+        return TrainingRows(self.x[index], self.r[index], self.y[index], weight)
 
     def with_prior(self, widths: Sequence[int], weight: float, seed: int) -> TrainingRows:
         """These rows, and others that keep predictions near the base rate where rows are few.

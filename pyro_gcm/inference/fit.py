@@ -24,6 +24,10 @@ from pyro_gcm.inference.row_weights import weighable
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, TrainingData
 from pyro_gcm.inference.training_pair import is_dreg
 from pyro_gcm.training import FitResult, TrainingOptions, described, workers_of
+from pyro_gcm.training.constant import constant_loss, warn_if_worse
+
+#: Objectives whose loss is that of y given x and r.
+_OF_Y = ("conditional", "members")
 
 
 @one_thread()
@@ -264,6 +268,10 @@ def fit(
             model.objective = objective
             model.train()
         result = replace(trainer.run(), searches=search.results)
+    of_y = objective in _OF_Y and temperature == 1.0 and c is None
+    # Elsewhere the bound may be a loose one, and say little of the prediction.
+    if of_y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
+        warn_if_worse(result, constant_loss(model.response, *rows.outcomes))
     model.training_summary = {
         "rows": trainer.training.rows,
         "validation_rows": trainer.validation.rows,

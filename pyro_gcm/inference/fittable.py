@@ -19,6 +19,7 @@ class Fittable(Protocol):
     x_dim: int
     r_dim: int
     reads_x: bool
+    z_guide: Any
     response: Any
     objective: Any  # what it was trained for last
     training_summary: Any  # and how, in plain data

@@ -21,6 +21,7 @@ from pyro_gcm._validation import (
     refuse_empty,
     row_blocks,
 )
+from pyro_gcm.inference.little import Extremes
 from pyro_gcm.inference.row_weights import in_parts, weighed
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block
@@ -39,10 +40,12 @@ class TrainingData(ABC):
 
     Attributes: `weighted`, whether the last column of a batch is a factor on the loss of each row;
     `names`, those of the columns of x and r where they are known; `given`, the rows that were given
-    for validation, and `share`, that of the others which is held out.
+    for validation, and `share`, that of the others which is held out; `outcomes`, y of training
+    rows, all of them or a sample, and their weights or None.
     """
 
     weighted = False
+    outcomes: tuple[Tensor, Tensor | None]
     names: dict[str, list[str] | None]
     given: dict[str, Tensor] | None = None
     share: Any
@@ -141,6 +144,9 @@ class DataInMemory(TrainingData):
         """The order of the rows, and those that are held out."""
         self.order = torch.Generator().manual_seed(options.seed)
         self.parts = options.parts(self._rows + self.held_out, self.order)
+        Extremes(self.columns["y"][: self._rows]).tell(self.model.response)
+        at, weights = self.parts[0], self.weights
+        self.outcomes = self.columns["y"][at], None if weights is None else weights[at]
 
     def incomplete(self) -> list[str]:
         """As `TrainingData.incomplete`."""
@@ -200,6 +206,7 @@ class StreamedData(TrainingData):
         self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
         self.found: Survey | None = None
         self._with_missing: set[str] = set()
+        self._extremes = Extremes()
 
     @property
     def rows(self) -> int | None:
@@ -218,6 +225,8 @@ class StreamedData(TrainingData):
             check=self._check,
             progress=options.progress,
         )
+        self.outcomes = self.found.sample["y"], None
+        self._extremes.tell(self.model.response)
         for name, moments in (("x", self.found.x), ("r", self.found.r)):
             refuse_empty(name, moments.count == 0.0, self.names[name])
 
@@ -231,6 +240,7 @@ class StreamedData(TrainingData):
             where = self.source.place(first)
             raise ValueError(f"{error}; rows are counted from {where}") from error
         self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
+        self._extremes.add(checked["y"])
 
     def _place(self, first: int, error: WrongCell) -> str:
         names = self.given_names[error.argument]

@@ -21,12 +21,12 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.along_axis import AlongAxis
 from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
+from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
 from pyro_gcm.models.response import Response
 from pyro_gcm.models.responses import check_size
-from pyro_gcm.nets.axis_map import AxisMap
+from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import Probit
-from pyro_gcm.sampling.base_samples import elementwise
 
 #: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
 _FAR = 1e4
@@ -79,7 +79,7 @@ class AxisResponse(Response):
         if isinstance(self.axis, AxisMap):
             weights = self.axis.weights()
             weights = of_each(weights, z) if self.members else weights
-            return lambda position: self.axis.along(weights, position, self.event_dim)
+            return AxisOfDraws(self.axis, weights, self.event_dim)
         return lambda position: self._own_axis(position, z)
 
     def _own_axis(self, position: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -266,9 +266,13 @@ def survival_sum(event: OrderEvent, axis: Axis, positions: Tensor, weights: Tens
     :param weights: positive, [J].
     """
     curve, total = EventCurve(event), None
+    size = math.prod((*event.batch_shape, *event.cost_shape))
+    at = positions.reshape(-1, *(1 for _ in event.batch_shape))
     with elementwise():
-        for position, weight in zip(positions, weights, strict=True):
-            part = weight * curve.probability(axis, position.reshape(1))
-            total = part if total is None else total + part
+        for some, own in zip(
+            *(v.split(max(1, AT_ONCE // size)) for v in (at, weights)), strict=True
+        ):
+            for part, weight in zip(curve.probability(axis, some), own, strict=True):
+                total = weight * part if total is None else total + weight * part
     assert total is not None
     return total

@@ -19,11 +19,12 @@ from pyro_gcm.distributions.event_planes import (
     EventPlanes,
     Factor,
     cost_planes,
+    elementwise,
     is_separable,
     planes,
     planes_of,
 )
-from pyro_gcm.sampling.base_samples import elementwise, pairwise_mean, row_blocks
+from pyro_gcm.sampling.base_samples import pairwise_mean, row_blocks
 from pyro_gcm.sampling.draws import Draws
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,20 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._options import share
-from pyro_gcm._validation import ArrayLike, vector
+from pyro_gcm._validation import ArrayLike, as_tensor, same_rows, vector
 from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.sampling.draws import Draws, Rows
 
-#: Numbers of costs that are evaluated at once.
-_NUMBERS = 1 << 18
 #: Levels of the quantiles between which integrals are taken, and nodes of each of them.
 LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
+#: Where quantiles are first looked for, in standard deviations; how often, and how close to a
+#: level, in probits, they come. Probits beyond `_FAR` count as equal.
+_STARTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0, 2.0**7, 2.0**10, 2.0**15, 2.0**20)
+_ROUNDS, _CLOSE, _FAR = 12, 0.1, 8.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -76,6 +79,34 @@ class DistributionPredictions(Predictions):
         ends: Tensor = self.quantile(x, r, [tail, 1.0 - tail], num_samples=num_samples)
         return ends
 
+    @prediction
+    def cdf(
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
+    ) -> Tensor:
+        """Pr(Y <= y | x, r) of every row; uniform over calibrated rows.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+        :param y: [B], or [B, T] for several values of each row.
+        :returns: of the shape of y.
+        :raises ValueError: for a response without a distribution function.
+        """
+        if y is None:
+            raise ValueError("y must be given")
+        self._check_cdf("cdf")
+        if self.response.is_censored:
+            raise ValueError("cdf needs y itself, and times may be censored: use predict_survival")
+        rows, values = self.rows(x, r), as_tensor("y", y)
+        at = self.response.outcome(values.reshape(-1) if values.dim() == 2 else y, self.device)
+        self.response.check_outcome(at)
+        at = at.reshape(values.shape)
+        same_rows(x=rows.x, y=at)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            assert rows.y is not None
+            return self._cdf_of(draws, rows)(rows.y.movedim(0, -1)).movedim(-1, 0)
+
+        return self.of_rows(block, num_samples, rows._replace(y=at)).to(self.dtype)
+
     def sample(
         self, x: ArrayLike, r: ArrayLike, *, num_samples: int = 1000, seed: int = 0
     ) -> Tensor:
@@ -114,7 +145,7 @@ class DistributionPredictions(Predictions):
                 steps = torch.arange(self.response.levels - 1.0, device=y.device)
                 parts = [(cdf(s.expand(len(y))) - (y <= s).double()).square() for s in steps]
                 return torch.stack(parts).sum(0)
-            return _crps(self.response, cdf, y.double(), rows)
+            return crps_of(self.response, cdf, y.double())
 
         return self.by_blocks(block, num_samples, x, r, y, dtype=self._y_dtype)
 
@@ -151,7 +182,7 @@ class DistributionPredictions(Predictions):
     def _cdf_of(self, draws: Draws, rows: Rows) -> Callable[[Tensor], Tensor]:
         """Pr(Y <= y | x, r) of a block as a function of y [..., b], float64."""
         p_y, count = self.response.distribution(draws.event, draws.covariates, rows.r), len(rows.x)
-        at_once = max(1, _NUMBERS // (draws.event.cost_shape.numel() * len(draws.z) * count))
+        at_once = max(1, AT_ONCE // (draws.event.cost_shape.numel() * len(draws.z) * count))
 
         def cdf(y: Tensor) -> Tensor:
             parts = y.reshape(-1, 1, count).split(at_once)  # [m, 1, b] beside draws [N, b]
@@ -196,24 +227,53 @@ def quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tensor) ->
     return response.from_standard(smallest_reaching(excess, 0.0, start, start + 1.0))
 
 
-def integral(function: Callable[[Tensor], Tensor], knots: Sequence[Tensor]) -> Tensor:
-    """Integral [b] between the first and the last of rising knots [b], panel by panel.
+def integral(function: Callable[[Tensor], Tensor], ends: Tensor) -> Tensor:
+    """Integral [b] between the first and the last of rising ends [K, b], panel by panel.
 
     :param function: of points [J, b].
     """
-    ends = torch.stack(list(knots))
     half, middle = 0.5 * ends.diff(dim=0), 0.5 * (ends[1:] + ends[:-1])
     nodes, weights = (ends.new_tensor(v)[:, None, None] for v in (_NODES, _WEIGHTS))
     points = (middle + nodes * half).flatten(0, 1)
     return (weights * half * function(points).reshape(-1, *half.shape)).sum((0, 1))
 
 
-def _crps(response: Any, cdf: Callable[[Tensor], Tensor], y: Tensor, rows: Rows) -> Tensor:
+def crps_of(response: Any, cdf: Callable[[Tensor], Tensor], y: Tensor) -> Tensor:
     """CRPS [b]: squares of the distribution function below y and of its complement above."""
     levels = torch.tensor(LEVELS, dtype=torch.float64, device=y.device)[:, None]
-    knots = quantiles(response, cdf, levels.expand(-1, len(rows.x)))
-    below = [torch.minimum(q, y) for q in knots]
-    above = [torch.maximum(q, y) for q in knots]
-    return integral(lambda t: cdf(t).square(), [*below, y]) + integral(
-        lambda t: (1.0 - cdf(t)).square(), [y, *above]
-    )
+    knots = _near_quantiles(response, cdf, levels.expand(-1, len(y)))
+    ends = torch.cat([knots, y[None]]).sort(0).values
+    return integral(lambda t: (cdf(t) - (y <= t).double()).square(), ends)
+
+
+def _near_quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tensor) -> Tensor:
+    """Rising y [L, b] at which a distribution function is close to levels [L, b].
+
+    They are looked for in probits, in which most distribution functions are nearly straight
+    lines, between the closest points that are known. A row that is close enough stays as it is,
+    whatever rows are beside it.
+    """
+    wanted = torch.special.ndtri(levels)
+    steps = levels.new_tensor(_STARTS)
+    known = torch.cat([-steps.flip(0), steps.new_zeros(1), steps])[:, None].repeat(1, len(levels.T))
+    at_known = _probit(cdf(response.from_standard(known)))
+    found, open_ = torch.zeros_like(levels), levels[0] > 0.0
+    for _ in range(_ROUNDS):
+        above = torch.searchsorted(at_known.T.contiguous(), wanted.T.contiguous()).T
+        above = above.clamp(1, len(known) - 1)
+        low, high = known.gather(0, above - 1), known.gather(0, above)
+        at_low, at_high = at_known.gather(0, above - 1), at_known.gather(0, above)
+        share = ((wanted - at_low) / (at_high - at_low)).nan_to_num(0.5).clamp(0.0, 1.0)
+        found = torch.where(open_, low + share * (high - low), found)
+        at_found = _probit(cdf(response.from_standard(found)))
+        open_ = open_ & ((at_found - wanted).abs() > _CLOSE).any(0)
+        if not open_.any():
+            break
+        known, order = torch.cat([known, found]).sort(0)
+        at_known = torch.cat([at_known, at_found]).gather(0, order)
+    values: Tensor = response.from_standard(found)
+    return values
+
+
+def _probit(p: Tensor) -> Tensor:
+    return torch.special.ndtri(p).clamp(-_FAR, _FAR)

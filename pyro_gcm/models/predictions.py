@@ -11,12 +11,13 @@ from torch import Tensor
 from pyro_gcm._options import function
 from pyro_gcm._validation import ArrayLike, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
+from pyro_gcm.distributions.event_planes import elementwise
 from pyro_gcm.models.blocks import mean_over_draws, row_predictions
 from pyro_gcm.models.conditioning import given_selection, log_likelihood
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
-from pyro_gcm.sampling.base_samples import elementwise, in_blocks, row_blocks
+from pyro_gcm.sampling.base_samples import in_blocks, row_blocks
 from pyro_gcm.sampling.draws import Draws, Rows
 
 
@@ -145,37 +146,6 @@ class Predictions(Posteriors):
         return self.by_blocks(log_mean, num_samples, x, r, y, c)
 
     @prediction
-    def cdf(
-        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
-        """Pr(Y <= y | x, r) of every row; uniform over calibrated rows.
-
-        :param x: [B, x_dim] in data units.
-        :param r: [B, r_dim].
-        :param y: [B].
-        :returns: [B].
-        :raises ValueError: for a response without a distribution function, and for times, which
-            may be known in part only.
-        """
-        if y is None:
-            raise ValueError("y must be given")
-        if not self.response.has_cdf:
-            raise ValueError(
-                "cdf needs a response with a distribution function, such as 'continuous', got "
-                f"{self.response.named!r}"
-            )
-        if self.response.is_censored:
-            raise ValueError(
-                "cdf needs y itself, and times may be censored: use predict_survival or log_prob"
-            )
-
-        def mean(draws: Draws, rows: Rows) -> Tensor:
-            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
-            return draws.mean(p_y.cdf(rows.y))
-
-        return self.by_blocks(mean, num_samples, x, r, y)
-
-    @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
 
@@ -245,12 +215,17 @@ class Predictions(Posteriors):
 
         :param dtype: of the result; that of the model by default.
         """
+        return self.of_rows(function, num_samples, self.rows(*columns)).to(dtype or self.dtype)
+
+    def of_rows(
+        self, function: Callable[[Draws, Rows], Tensor], num_samples: int | None, rows: Rows
+    ) -> Tensor:
+        """`function` of draws and checked rows, block by block."""
         base, objective = self.base(num_samples), self.trained_objective
 
         def block(*columns: Tensor) -> Tensor:
-            rows = Rows(*columns)
-            draws = objective.given_revenue(objective.draw(rows.x, base, self.seed), rows.r)
-            return function(draws, rows)
+            some = Rows(*columns)
+            draws = objective.given_revenue(objective.draw(some.x, base, self.seed), some.r)
+            return function(draws, some)
 
-        rows = filter(torch.is_tensor, self.rows(*columns))
-        return in_blocks(block, *rows, draws=len(base)).to(dtype or self.dtype)
+        return in_blocks(block, *filter(torch.is_tensor, rows), draws=len(base))

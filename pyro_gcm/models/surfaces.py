@@ -13,11 +13,17 @@ from torch import Tensor
 from pyro_gcm._interrupts import interruption_point
 from pyro_gcm._validation import kind
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import EventPlanes, Factor, cost_planes, is_separable
+from pyro_gcm.distributions.event_planes import (
+    EventPlanes,
+    Factor,
+    cost_planes,
+    elementwise,
+    is_separable,
+)
 from pyro_gcm.models.blocks import event_values, mean_over_draws, row_predictions
 from pyro_gcm.models.distinct import DistinctRevenues
 from pyro_gcm.models.objectives import Objective
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, PASS, elementwise, in_blocks, row_blocks
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, PASS, in_blocks, row_blocks
 from pyro_gcm.sampling.draws import Draws
 
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].

@@ -112,7 +112,7 @@ class TimePredictions(DistributionPredictions):
                 t = units.value(position)
                 return (1.0 - cdf(t)) / units.log_slope(t).exp()
 
-            return knots[0] + integral(speed, positions)
+            return knots[0] + integral(speed, torch.stack(positions))
 
         return self.by_blocks(block, num_samples, x, r, dtype=torch.float64)
 

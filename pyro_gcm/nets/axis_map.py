@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from pyro_gcm._options import shape_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import positive, positive_int
+from pyro_gcm.distributions.event_curve import AxisInPlanes
+from pyro_gcm.distributions.event_planes import planes
 from pyro_gcm.nets.knots import quantile_knots
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
@@ -84,6 +86,37 @@ class AxisMap(nn.Module):
             shift = shift + weight * gate
             slope = slope + weight * (gate * (1.0 - gate) / width)
         return shift, slope.expand(shift.shape)
+
+    def gates(self, position: Tensor) -> list[Tensor]:
+        """What the weights of a and v are of, at positions [...]: 1 + J tensors [...], float64."""
+        at = position.double()
+        bends = zip(self.knots.double(), self.widths.double(), strict=True)
+        return [at, *(torch.sigmoid((at - knot) / width) for knot, width in bends)]
+
+
+class AxisOfDraws(AxisInPlanes):
+    """An `AxisMap` with the weights of given draws.
+
+    :param weights: [..., *event, 1 + J], see `AxisMap.along`.
+    """
+
+    def __init__(self, axis: AxisMap, weights: Tensor, event_dim: int) -> None:
+        self.axis, self.weights, self.event_dim = axis, weights, event_dim
+
+    def __call__(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        """The map and its slope."""
+        return self.axis.along(self.weights, position, self.event_dim)
+
+    def planes(self, position: Tensor) -> Iterator[Tensor]:
+        """The map alone; the gates, which all coordinates share, are computed once."""
+        gates = self.axis.gates(position)
+        for own in planes(self.weights, self.weights.shape[-self.event_dim - 1 :]).split(
+            len(gates)
+        ):
+            shift = own[0] * gates[0]
+            for weight, gate in zip(own[1:], gates[1:], strict=True):
+                shift.add_(weight * gate)
+            yield shift
 
 
 def _widths(knots: Tensor) -> Tensor:

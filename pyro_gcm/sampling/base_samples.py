@@ -9,7 +9,6 @@ the position of a row in its block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
@@ -214,12 +213,6 @@ def _product(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
         return _by_blocks(args[0], args[1])
     return func(*args, **kwargs)
-
-
-def elementwise() -> AbstractContextManager[None]:
-    """Inside, torch's functions skip `BatchInvariantProducts`, whose detour each of them takes."""
-    context: AbstractContextManager[None] = torch._C.DisableTorchFunction()
-    return context
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -164,3 +164,14 @@ def test_quantile_levels_are_one_column_inside_the_unit_interval() -> None:
         model.predict(x, level)
     with pytest.raises(ValueError, match=f"^revenues {message}"):
         model.surface(x, level)
+
+
+@pytest.mark.parametrize("response", ["binary", "continuous"])
+def test_a_training_that_ends_worse_than_a_constant_says_so(response: str) -> None:
+    g = torch.Generator().manual_seed(0)
+    x, r = torch.randn(80, 2, generator=g), torch.rand(80, 1, generator=g)
+    y = (r[:, 0] > 0.5).float() if response == "binary" else 100.0 * r[:, 0]
+    options = {"epochs": 3, "progress": False}
+    fit(MLP(2, 1, response=response), x, r, y, **options)
+    with pytest.warns(UserWarning, match="training ended with a loss of .*: try a lower learning"):
+        fit(MLP(2, 1, response=response), x, r, y, learning_rate=3e3, **options)

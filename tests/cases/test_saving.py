@@ -51,6 +51,8 @@ def mounted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("mkdir", "rename", "replace", "rmdir"):
         monkeypatch.setattr(os, name, refused(getattr(os, name)))
+        if hasattr(Path, "_accessor"):  # Python 3.10 keeps what it found in os
+            monkeypatch.setattr(Path._accessor, name, getattr(os, name))
 
 
 def test_a_folder_that_cannot_be_renamed_is_written_inside(

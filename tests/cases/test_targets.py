@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sklearn.pipeline import Pipeline
 from target_rows import CAME, LATE, QUICK, ROWS, SMALL, TIME, TIMES, X, masked, objects
 
 import pyro_gcm
+from pyro_gcm import GCM, fit_members
 from pyro_gcm.audit import audit_table
 from pyro_gcm.cli import main
 from pyro_gcm.data import SurvivalTimes
@@ -30,6 +32,7 @@ from pyro_gcm.estimators import (
     GCMSurvival,
     IGCMClassifier,
 )
+from pyro_gcm.models.member_settings import MemberSettings
 
 LABELS: dict[str, tuple[Any, list[Any]]] = {
     "booleans as objects": (objects(LATE.tolist()), [False, True]),
@@ -67,7 +70,11 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
     "dates": (GCMRegressor, pd.Timestamp("2020") + DAYS, "y has dates, times or durations"),
     "dates as objects": (GCMClassifier, [datetime.date(2020, 1, 1)] * ROWS, "y has dates, times"),
     "periods": (GCMOrdinal, pd.period_range("2020", periods=ROWS), "y has dates, times or"),
-    "durations of polars": (GCMRegressor, pl.Series(list(DAYS)), "y has dates, times or durations"),
+    "durations of polars": (
+        GCMRegressor,
+        pl.Series(DAYS.to_pytimedelta().tolist()),
+        "y has dates, times or durations",
+    ),
     "text": (GCMRegressor, ["1"] * ROWS, "y must have numbers, and has text, such as '1'"),
     "a mix": (GCMClassifier, ["yes", 1] * (ROWS // 2), "y mixes text and int, such as 1"),
     "NaN among text": (
@@ -173,6 +180,29 @@ def test_what_says_little_gets_one_warning_and_a_model(case: str) -> None:
     assert [str(each.message)[: len(message)] for each in caught] == [message]
     assert caught[0].filename == __file__
     assert np.isfinite(model.predict(table)).all()
+
+
+@pytest.mark.parametrize("way", ["fit", "members", "a stream", "an event of nobody"])
+def test_an_outcome_that_says_little_gets_one_warning_from_every_way_to_fit(way: str) -> None:
+    g = torch.Generator().manual_seed(0)
+    x, r, y = torch.randn(120, 2, generator=g), torch.rand(120, 1, generator=g), torch.ones(120)
+    quick: dict[str, Any] = {"epochs": 1, "progress": False}
+    message = "y has the same value in all rows, 1: there is nothing to learn"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if way == "members":
+            of_table = replace(MemberSettings.for_table(120, 2, 1), members=2, width=4, epochs=1)
+            fit_members(x, r, y, settings=of_table, progress=False)
+        elif way == "a stream":
+            halves = [column.split(60) for column in (x, r, y)]
+            pyro_gcm.fit(GCM(2, 1), data=list(zip(*halves, strict=True)), **quick)
+        elif way == "fit":
+            pyro_gcm.fit(GCM(2, 1), x, r, y, **quick)
+        else:
+            message = "y has no event: all rows are censored, and tell little of when events come"
+            times = SurvivalTimes.right_censored(y, y == 0)
+            pyro_gcm.fit(GCM(2, 1, response="survival"), x, r, times, **quick)
+    assert [str(each.message) for each in caught] == [message]
 
 
 # The command line

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.base import clone
 
-from pyro_gcm.estimators import GCMRegressor
+import pyro_gcm
+from pyro_gcm.estimators import GCMRegressor, response_choice
 
 SMALL = {"monotonic_cst": {"size": 1}, "epochs": 3, "hidden": 8, "members": 2}
 RESPONSES = ("continuous", "distribution")
@@ -47,6 +49,30 @@ def test_a_whole_distribution_follows_a_skewed_y(table):
     skewed = GCMRegressor(**{**SMALL, "epochs": 25}, response="distribution").fit(X, y)
     low, middle, high = skewed.predict_quantiles(X[:60], [0.1, 0.5, 0.9]).T
     assert ((high - middle) > 1.3 * (middle - low)).mean() > 0.9
+
+
+def test_the_response_that_is_better_for_the_rows_is_taken(table, tmp_path):
+    X, y = table
+    chosen = GCMRegressor(**{**SMALL, "epochs": 12}).fit(X, y)
+    assert chosen.response_ == "distribution"
+    named = GCMRegressor(**{**SMALL, "epochs": 12}, response="distribution").fit(X, y)
+    np.testing.assert_array_equal(chosen.predict(X), named.predict(X))
+    pyro_gcm.save(chosen, tmp_path / "model")
+    loaded = pyro_gcm.load(tmp_path / "model")
+    assert (loaded.response, loaded.response_) == ("auto", "distribution")
+    assert clone(loaded).response == "auto"
+    again = loaded.set_params(warm_start=True, epochs=1).fit(X, np.sqrt(y))
+    assert again.response_ == "distribution"
+
+
+@pytest.mark.parametrize("of", ["a sum", "few rows"])
+def test_a_y_without_a_sign_of_another_shape_is_continuous_at_once(of, table, monkeypatch):
+    X, y = table
+    rng = np.random.default_rng(0)
+    y = X["size"] + rng.normal(size=300) if of == "a sum" else y
+    X, y = (X[:90], y[:90]) if of == "few rows" else (X, y)
+    monkeypatch.setattr(response_choice, "fit", None)
+    assert GCMRegressor(**SMALL).fit(X, y).response_ == "continuous"
 
 
 def test_wrong_responses_values_and_levels_are_refused(model, table):

@@ -76,7 +76,10 @@ def test_columns_without_a_type_are_missing(model, numbers):
     [
         (lambda X: pd.cut(X["debt"], 3), r"column 'k' of X has categories .* such as Interval"),
         (lambda X: pd.Series([b"\xff"] * len(X), dtype=object), "column 'k' of X has bytes that"),
-        (lambda X: [10**400] * len(X), "column 'k' of X has a number that is too large"),
+        (
+            lambda X: pd.Series([10**400] * len(X), dtype=object),
+            "column 'k' of X has a number that is too large",
+        ),
         (lambda X: pd.arrays.SparseArray(X["debt"]), "column 'k' of X must have .*Sparse"),
         (lambda X: pd.period_range("2020", periods=len(X)), "column 'k' of X must have .*period"),
     ],

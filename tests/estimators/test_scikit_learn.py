@@ -92,7 +92,11 @@ def test_a_pipeline_of_data_frames(table):
     X, y = table
     encode = ColumnTransformer(
         [
-            ("text", OneHotEncoder(sparse_output=False), make_column_selector(dtype_include="str")),
+            (
+                "text",
+                OneHotEncoder(sparse_output=False),
+                make_column_selector(dtype_exclude="number"),
+            ),
             ("numbers", SimpleImputer(), ["income", "debt", "years"]),
         ],
         verbose_feature_names_out=False,

@@ -10,6 +10,7 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 from toy_rows import QUICK, Rows
 from training_runs import same, weights
@@ -181,7 +182,9 @@ def test_units_are_learned_from_the_training_rows_or_not_at_all(toy: Rows) -> No
     held_out = GCM(3, 2)
     fit(held_out, *toy, **QUICK, validation=0.5)
     assert not torch.allclose(held_out.r_standardizer.loc, toy.r.mean(0))
-    fit(raw := GCM(3, 2, response="continuous"), toy.x, toy.r, y, **QUICK, standardize=False)
+    raw = GCM(3, 2, response="continuous")
+    with pytest.warns(UserWarning, match="training ended with a loss of"):
+        fit(raw, toy.x, toy.r, y, **QUICK, standardize=False)
     for part in (raw.x_standardizer, raw.r_standardizer, raw.response.standardizer):
         assert (part.loc == 0).all()
         assert (part.scale == 1).all()
@@ -290,3 +293,20 @@ def test_bound_that_suits_the_response_is_the_default(response: str, elbo: str, 
     fit(other, toy.x, r, toy.y, **QUICK, elbo="elbo" if elbo == "iwae" else "iwae")
     assert same(weights(by_default), weights(named))
     assert not same(weights(by_default), weights(other))
+
+
+@pytest.mark.parametrize("kind", ["plain", "continuous", "ordinal", "distribution", "survival"])
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_a_training_that_ends_worse_than_a_constant_says_so(kind: str, weighted: bool) -> None:
+    """And one that does not is silent, here as in all other tests."""
+    x, r, y, _ = zoo.rows_of(kind, 80)
+    weight = torch.linspace(0.1, 1.0, 80) if weighted else None
+    options: Any = {"epochs": 3, "num_particles": 4, "progress": False, "sample_weight": weight}
+    fit(model := zoo.build(kind), x, r, y, **options)
+
+    @torch.no_grad()
+    def far_off(_: int) -> None:
+        model.cost_net.loc_bias.fill_(1e3)
+
+    with pytest.warns(UserWarning, match="training ended with a loss of .*: try a lower learning"):
+        fit(model, x, r, y, callback=far_off, **options)

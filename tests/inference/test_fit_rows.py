@@ -102,6 +102,7 @@ def test_integers_train(toy: Rows) -> None:
     assert model.predict((3 * toy.x).int(), toy.r.long()).isfinite().all()
 
 
+@pytest.mark.filterwarnings("ignore:y has the same value in all rows")
 @pytest.mark.parametrize("response", ["binary", "continuous"])
 @pytest.mark.parametrize("rows", [1, 2, 5], ids=lambda n: f"{n} rows")
 def test_fewer_rows_than_a_batch_train(rows: int, response: str, toy: Rows) -> None:
@@ -113,6 +114,7 @@ def test_fewer_rows_than_a_batch_train(rows: int, response: str, toy: Rows) -> N
     assert not torch.equal(before["cost_net.net.0.weight"], model.cost_net.net[0].weight)
 
 
+@pytest.mark.filterwarnings("ignore:y has the same value in all rows")
 @pytest.mark.parametrize("constant", ["x", "r", "y"])
 def test_constant_columns_train(constant: str, toy: Rows) -> None:
     rows = toy._asdict()

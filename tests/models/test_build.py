@@ -92,7 +92,7 @@ def test_modules_are_used_as_they_are_and_trained(case: str) -> None:
 
 
 def test_missing_values_need_independent_columns() -> None:
-    x, r, y = torch.randn(64, 3), torch.rand(64, 2), torch.ones(64)
+    x, r, y = torch.randn(64, 3), torch.rand(64, 2), torch.arange(64.0) % 2
     model = GCM(3, 2, prior="standard", r_decoder=FullDecoder(2 + 3, 2))
     options = {"objective": "joint", "epochs": 1, "progress": False}
     fit(model, x, r, y, **options)

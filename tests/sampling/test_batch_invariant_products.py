@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, BatchInvariantProducts, elementwise
+from pyro_gcm.distributions.event_planes import elementwise
+from pyro_gcm.sampling.base_samples import BLOCK_ROWS, BatchInvariantProducts
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])

@@ -146,8 +146,8 @@ def fit_members(
     )
     options: dict[str, Any] = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
     options["searches"] = searches
-    if searches and settings is None:
-        options["epochs"] = None  # those of the table are no bound
+    if settings is None:
+        options["epochs"] = None  # those of the table are no bound of a search
     same: Any = {"seed": seed, "device": device, "progress": progress, "threads": threads}
     result = fit(model, x, r, y, sample_weight=sample_weight, **options, **same)
     return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result)

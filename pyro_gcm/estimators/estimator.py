@@ -26,7 +26,6 @@ from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
-from pyro_gcm.inference import FitResult
 
 Array = npt.NDArray[np.float64]
 _ARROWS = {1: "rises with it", -1: "falls with it"}
@@ -137,19 +136,13 @@ class MonotoneEstimator(BaseEstimator):
         options = self if goes_on else self._settled(rows, encoding.ordered, seed=seed, **common)
         recipe = options._recipe(count_of, x.shape[1], r.shape[1], encoding.ordered)
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
-        widths = [code.width for code in encoding.columns if code.width] or [1]
-
-        def fitted(rows: TrainingRows, seed: int, **more: Any) -> tuple[Any, FitResult]:
-            if recipe.prior:
-                rows = rows.with_prior(widths, recipe.prior, seed)
-            return trained(recipe, rows, seed=seed, **more, **common)
-
-        model, result = fitted(rows, seed, before=before[0])
+        common["widths"] = [code.width for code in encoding.columns if code.width] or [1]
+        model, result = trained(recipe, rows, seed=seed, before=before[0], **common)
         samples = []
         for number, earlier in enumerate(before[1:], 1):
             drawn = rows.resampled(seed + number)
-            made, _ = fitted(drawn, seed + number, like=result, before=earlier)
-            samples.append((made, drawn))
+            own: Any = {"seed": seed + number, "like": result, "before": earlier}
+            samples.append((trained(recipe, drawn, **own, **common)[0], drawn))
         if self.response == "binary":
             for made, seen in [(model, rows), *samples]:
                 match_base_rate(made, seen)

@@ -12,7 +12,7 @@ from pyro_gcm.estimators.training import Recipe
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM
-from pyro_gcm.models.member_settings import MemberSettings, searches_for
+from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
 
 #: Options of the training, whose names are those of `fit`.
 _OF_TRAINING = ("epochs", "batch_size", "learning_rate")
@@ -67,7 +67,9 @@ def gcm_recipe(
         )
 
     stops = options.early_stopping
-    if stops == "auto" and options.epochs is not None:
+    if options.epochs is None:
+        warn_of_few(rows)
+    elif stops == "auto":
         stops = False  # a number of epochs that was asked for is not looked for
     searches = searches_for(rows, stops)
     most = MOST * settings.epochs if searches and options.epochs is None else settings.epochs

@@ -23,11 +23,16 @@ class TrainingRows(NamedTuple):
     y: Tensor
     weight: Tensor | None
 
+    @property
+    def counted(self) -> Tensor:
+        """Indices of the rows that count."""
+        counts = torch.ones(len(self.y)) if self.weight is None else self.weight
+        return counts.nonzero()[:, 0]
+
     def resampled(self, seed: int) -> TrainingRows:
         """A bootstrap sample of the rows that count, the first with both of two values of y."""
         generator = torch.Generator().manual_seed(seed)
-        counts = torch.ones(len(self.y)) > 0 if self.weight is None else self.weight > 0
-        index = counts.nonzero()[:, 0]
+        index = self.counted
         values = min(2, len(self.y[index].unique(dim=0)))
         while True:
             drawn = index[torch.randint(len(index), (len(index),), generator=generator)]
@@ -46,25 +51,25 @@ class TrainingRows(NamedTuple):
         They are a catalytic prior (Huang et al., PNAS 2020): every column, and y, is that of
         another row, so that nothing can be learned from them but how y is distributed.
 
-        :param widths: columns of x that stand for one of the table, one after the other.
+        :param widths: as in `trained`.
         :param weight: of all of them, as a number of rows.
         """
         generator = torch.Generator().manual_seed(seed)
-        counts = torch.ones(len(self.y)) if self.weight is None else self.weight
-        index, known = counts.nonzero()[:, 0], counts[counts > 0].double()
-        others = min(len(index), PRIOR_ROWS)
+        weight_of = torch.ones(len(self.y)) if self.weight is None else self.weight
+        index, others = self.counted, min(len(self.counted), PRIOR_ROWS)
+        mean = float(weight_of[index].double().mean())
 
         def another() -> Tensor:
             return index[torch.randint(len(index), (others,), generator=generator)]
 
         x = torch.cat([block[another()] for block in self.x.split(list(widths), 1)], 1)
         r = torch.stack([column[another()] for column in self.r.unbind(1)], 1)
-        own = torch.full((others,), float(known.mean()) * weight / others, dtype=torch.float64)
+        own = torch.full((others,), mean * weight / others, dtype=torch.float64)
         return TrainingRows(
             torch.cat([self.x, x]),
             torch.cat([self.r, r]),
             torch.cat([self.y, self.y[another()]]),
-            torch.cat([counts.double(), own]),
+            torch.cat([weight_of.double(), own]),
         )
 
 
@@ -89,6 +94,7 @@ def trained(
     recipe: Recipe,
     rows: TrainingRows,
     *,
+    widths: Sequence[int],
     seed: int,
     like: FitResult | None = None,
     before: Any = None,
@@ -96,6 +102,7 @@ def trained(
 ) -> tuple[Any, FitResult]:
     """A trained model, and the result of its training.
 
+    :param widths: columns of x that stand for one of the table, one after the other.
     :param like: of an earlier training, whose epochs are taken in place of those of the recipe.
     :param before: a trained model that is trained on, in its own units.
     :param common: options of `fit`.
@@ -106,5 +113,9 @@ def trained(
         options |= {"epochs": recipe.again or options["epochs"], "searches": 0}
     if like is not None:
         options |= {"epochs": len(like.rows), "searches": like if like.searches else 0}
+    if recipe.prior:
+        if before is None:  # the units are those of the rows themselves
+            model.learn_units(*rows.take(rows.counted)[:3])
+        rows, options["standardize"] = rows.with_prior(widths, recipe.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     return model, fit(model, rows.x, rows.r, rows.y, **options)

@@ -217,7 +217,7 @@ def fit(
 
     options, workers = chosen(Search()), workers_of(distributed)
     rows.look(options)
-    model.adapt(rows.rows or 1)
+    model.adapt(rows.rows or 1, epochs=epochs)
     search = search_epochs(fit, given, rows.rows or 1, workers)
     options = chosen(search)  # now that the number of rows is known
     parameters = model.trained_parameters(objective)

@@ -42,7 +42,7 @@ class Fittable(Protocol):
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, for a number of rows."""
 
-    def adapt(self, rows: int) -> None:
+    def adapt(self, rows: int, *, epochs: int | None) -> None:
         """Choose what was left to the number of rows, before training."""
 
     def modules(self) -> Iterator[torch.nn.Module]:

@@ -196,8 +196,8 @@ class OrderEventModel(nn.Module):
         """Options of `fit` where they are left out, for a number of rows."""
         return TrainingDefaults()
 
-    def adapt(self, rows: int) -> None:
-        """Choose what was left to the number of training rows; `fit` calls this."""
+    def adapt(self, rows: int, *, epochs: int | None) -> None:
+        """Choose what was left to the number of training rows, as `fit` asks for, with `epochs`."""
 
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
         """The parameters that an objective trains, by name; the others it leaves as they are."""

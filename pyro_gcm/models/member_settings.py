@@ -17,6 +17,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from pyro_gcm._warn import warn_user
 from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.training import AdamW, TrainingDefaults
 
@@ -132,6 +133,15 @@ def searches_for(rows: int, stops: bool | str = "auto") -> int:
     """
     count = min(5, math.ceil(2000 / rows)) if rows in SEARCHED_ROWS else 0
     return 0 if stops is False else max(1, count) if stops is True else count
+
+
+def warn_of_few(rows: int) -> None:
+    """Warn of rows so few that members are hardly trained on them."""
+    if rows < SEARCHED_ROWS.start:
+        warn_user(
+            f"members need {SEARCHED_ROWS.start} rows or more to learn from, got {rows}: "
+            "predictions stay near the mean of y"
+        )
 
 
 def grouped_adamw(model: Any, weight_decay: float, map_rate: float) -> Callable[..., Optimizer]:

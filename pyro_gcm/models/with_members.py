@@ -7,8 +7,7 @@ from typing import Any
 import pyro
 from torch import Tensor
 
-from pyro_gcm._warn import warn_user
-from pyro_gcm.models.member_settings import SEARCHED_ROWS, MemberSettings, searches_for
+from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
 from pyro_gcm.models.time_predictions import TimePredictions
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.training import TrainingDefaults
@@ -33,14 +32,11 @@ class WithMembers(TimePredictions):
         settings, searches = self._settings(rows), searches_for(rows)
         return settings.training(self)._replace(searches=searches)
 
-    def adapt(self, rows: int) -> None:
+    def adapt(self, rows: int, *, epochs: int | None) -> None:
         """As `OrderEventModel.adapt`: the dropout of members, where none was named."""
         if isinstance(self.encoder, MemberEncoder):
-            if rows < SEARCHED_ROWS.start:
-                warn_user(
-                    f"members need {SEARCHED_ROWS.start} rows or more to learn from, got {rows}: "
-                    "unless epochs says otherwise, predictions stay near the mean of y"
-                )
+            if epochs is None:
+                warn_of_few(rows)
             self.encoder.choose_dropout(self._settings(rows).dropout)
 
     def _settings(self, rows: int) -> MemberSettings:

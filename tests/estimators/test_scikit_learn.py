@@ -53,7 +53,7 @@ def checks() -> list:
 
 
 @pytest.mark.long(keep=8)
-@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:members need 20 rows")
 @pytest.mark.parametrize(("estimator", "check"), checks())
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

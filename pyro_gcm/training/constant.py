@@ -20,7 +20,8 @@ def warn_if_worse(result: FitResult, constant: float | None) -> None:
 
     :param constant: that loss, in the units of the result; None where it is not known.
     """
-    loss = result.rows[result.best_epoch - 1]["loss"]
+    kept = result.rows[result.best_epoch - 1]
+    loss = min(kept["loss"], kept.get("validation_loss", math.inf))
     if constant is not None and loss > constant + _MARGIN:
         warn_user(
             f"training ended with a loss of {loss:.4g} a row, and one prediction for all rows has "

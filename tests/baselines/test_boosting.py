@@ -50,8 +50,10 @@ def test_scikit_learn_runs_on_one_thread_and_leaves_the_others_as_they_were(rows
     model, inside = MonotoneBoosting(max_iter=2), []
 
     def threads():
-        openmp = threadpoolctl.ThreadpoolController().select(user_api="openmp")
-        return {library["num_threads"] for library in openmp.info()}
+        openmp = threadpoolctl.ThreadpoolController().select(user_api="openmp").info()
+        # Others may have one of their own, which was not there when the first limit was set.
+        own = [library for library in openmp if "scikit_learn" in library["filepath"]] or openmp
+        return {library["num_threads"] for library in own}
 
     monkeypatch.setattr(model._make, "fit", lambda self, *_, **__: inside.append(threads()) or self)
     with threadpoolctl.threadpool_limits(3, user_api="openmp"):

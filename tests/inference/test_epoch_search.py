@@ -169,9 +169,7 @@ def test_the_best_epoch_is_that_of_all_searches() -> None:
 def test_few_rows_are_trained_on_for_few_epochs_and_searched_often() -> None:
     columns = [column.float() for column in rows(12)]
     model = GCM(3, 2, prior="members")
-    with pytest.warns(
-        UserWarning, match=r"members need 20 rows or more to learn from, got 12: "
-    ):
+    with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12: "):
         result = fit(model, *columns, **QUICK)
     assert (len(result.rows), len(result.searches)) == (2, 0)
     counts = {n: model.training_defaults(n).searches for n in (19, 20, 400, 700, 2000, 20_000)}

@@ -165,7 +165,7 @@ def _written_anew(folder: Path, data: Any, group: int = 37, value: float = 0.5) 
 
 def _one_value(folder: Path, data: Any) -> None:
     changed = frame().iloc[100:200]
-    changed.iloc[77, 1] += 1e-6
+    changed.iloc[77, 1] += 1
     before = os.stat(folder / "1.parquet")
     pq.write_table(pa.Table.from_pandas(changed), folder / "1.parquet", row_group_size=37)
     os.utime(folder / "1.parquet", ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -176,7 +176,7 @@ def _cut(folder: Path, data: Any) -> None:
 
 
 def _in_frame(folder: Path, data: Any) -> None:
-    data.iloc[77, 1] += 1e-6
+    data.iloc[77, 1] += 1
 
 
 def _in_batch(folder: Path, data: Any) -> None:

@@ -21,6 +21,7 @@ from plot_toys import (
     quoted,
     trained,
 )
+from scipy.integrate import trapezoid
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.plots import plot_cost_density, plot_cost_pairs
@@ -41,7 +42,7 @@ def test_shaded_mass_is_the_probability_of_a_cost_below_the_revenue(
     wanted = at(model, limits)
     assert 0.02 < wanted < 0.98
     x, low, high = band(ax.collections[0])
-    assert np.trapezoid(high - low, x) == pytest.approx(wanted, abs=1e-3)
+    assert trapezoid(high - low, x) == pytest.approx(wanted, abs=1e-3)
     assert (low == 0.0).all()
     assert x[-1] == pytest.approx(float(limits[cost]))
     assert quoted(ax) == pytest.approx(wanted, abs=6e-4)
@@ -54,7 +55,7 @@ def test_area_under_the_density_is_the_probability_of_a_finite_cost(
     model = trained(**options)
     ax = plot_cost_density(model, X[:1])
     infinite = 1.0 - at(model, [1e9, 1e9])
-    area = np.trapezoid(ax.lines[0].get_ydata(), ax.lines[0].get_xdata())
+    area = trapezoid(ax.lines[0].get_ydata(), ax.lines[0].get_xdata())
     assert area == pytest.approx(1.0 - infinite, abs=2e-3)
     assert (infinite > 0.001) == ("p0" in options)
     if "p0" in options:
@@ -101,7 +102,7 @@ def test_implicit_model_is_drawn_in_the_units_of_its_kernel() -> None:
     ax = plot_cost_density(model, X[0], cost=1)
     assert ax.get_xlabel() == "c[1], cost of k[1] (units of k)"
     x, p = ax.lines[0].get_data()
-    mean = np.trapezoid(x * p, x)
+    mean = trapezoid(x * p, x)
     assert mean == pytest.approx(float(model.cost(X[:1]).mean[0, 1]), abs=0.01)
 
 
@@ -126,7 +127,7 @@ def test_density_of_a_positive_family_is_zero_elsewhere(monkeypatch: pytest.Monk
     x, density = ax.lines[0].get_data()
     assert x[0] < -0.2
     assert (density[x <= 0] == 0).all()
-    assert np.trapezoid(density, x) == pytest.approx(1.0, abs=5e-3)
+    assert trapezoid(density, x) == pytest.approx(1.0, abs=5e-3)
 
 
 def test_draws_are_a_histogram_with_the_same_area() -> None:

@@ -17,7 +17,8 @@ _TOLD: ContextVar[set[str] | None] = ContextVar("told", default=None)
 @contextmanager
 def told_once() -> Iterator[None]:
     """Inside, `warn_user` says nothing twice: a fit of several models has one warning."""
-    token = _TOLD.set(_TOLD.get() or set())
+    told = _TOLD.get()
+    token = _TOLD.set(set() if told is None else told)
     try:
         yield
     finally:

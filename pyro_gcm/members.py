@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -34,6 +35,13 @@ class FittedMembers(NamedTuple):
     model: GCM
     settings: MemberSettings
     result: FitResult
+
+    @property
+    def search(self) -> FitResult | None:
+        """Deprecated: the first of `result.searches`, or None."""
+        message = "search is deprecated: use result.searches"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return next(iter(self.result.searches), None)
 
 
 def build_members(
@@ -145,7 +153,7 @@ def fit_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )
     options: dict[str, Any] = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
-    options["searches"] = searches
+    options |= {"searches": searches, "schedule": "default"}
     if settings is None:
         options["epochs"] = None  # those of the table are no bound of a search
     same: Any = {"seed": seed, "device": device, "progress": progress, "threads": threads}

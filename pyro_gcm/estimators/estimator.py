@@ -129,12 +129,11 @@ class MonotoneEstimator(BaseEstimator):
         weights = None if weight is None else torch.tensor(weight)
         x, r = encoding(columns)
         rows = TrainingRows(x, r, y, weights)
-        count_of = len(y) if weights is None else int(weights.count_nonzero())
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {name: getattr(self, name) for name in ("device", "threads")}
         common["progress"] = bool(self.verbose)
         options = self if goes_on else self._settled(rows, encoding.ordered, seed=seed, **common)
-        recipe = options._recipe(count_of, x.shape[1], r.shape[1], encoding.ordered)
+        recipe = options._recipe(len(rows.counted), x.shape[1], r.shape[1], encoding.ordered)
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
         common["widths"] = [code.width for code in encoding.columns if code.width] or [1]
         model, result = trained(recipe, rows, seed=seed, before=before[0], **common)

@@ -73,7 +73,7 @@ def gcm_recipe(
         stops = False  # a number of epochs that was asked for is not looked for
     searches = searches_for(rows, stops)
     most = MOST * settings.epochs if searches and options.epochs is None else settings.epochs
-    looked_for = {"searches": searches, "epochs": most}
+    looked_for = {"searches": searches, "epochs": most, "schedule": "default"}
 
     def of_members(model: Any) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
@@ -96,7 +96,8 @@ def _plain(build: Any, rows: int, training: dict[str, Any], early_stopping: Any)
 
     def of_training(model: Any) -> dict[str, Any]:
         searches = int(early_stopping is True)
-        return {**model.training_defaults(rows)._asdict(), **training, "searches": searches}
+        own = {"searches": searches, "schedule": "default"}
+        return {**model.training_defaults(rows)._asdict(), **training, **own}
 
     return Recipe(build, of_training)
 

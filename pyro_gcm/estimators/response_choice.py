@@ -31,7 +31,7 @@ def better_response(
     :param recipe: function of a response and a number of rows -> how its model is trained.
     :param common: options of every `fit`.
     """
-    counts = torch.arange(len(rows.y)) if rows.weight is None else rows.weight.nonzero()[:, 0]
+    counts = rows.counted
     if len(counts) < _FEWEST_ROWS or not _is_unusual(rows.y[counts]):
         return CHOICES[0]
     generator = torch.Generator().manual_seed(seed)

@@ -30,15 +30,17 @@ class TrainingRows(NamedTuple):
         return counts.nonzero()[:, 0]
 
     def resampled(self, seed: int) -> TrainingRows:
-        """A bootstrap sample of the rows that count, the first with both of two values of y."""
-        generator = torch.Generator().manual_seed(seed)
-        index = self.counted
-        values = min(2, len(self.y[index].unique(dim=0)))
+        """A bootstrap sample of the rows that count, drawn again until it has what they have.
+
+        That is two values of y, and an event among times.
+        """
+        generator, index = torch.Generator().manual_seed(seed), self.counted
+        kinds = self.y if self.y.dim() == 1 else self.y[:, 1].isfinite()
+        wanted = min(2, len(kinds[index].unique()))
         while True:
             drawn = index[torch.randint(len(index), (len(index),), generator=generator)]
-            if len(self.y[drawn].unique(dim=0)) >= values:
-                break
-        return self.take(drawn)
+            if len(kinds[drawn].unique()) >= wanted:
+                return self.take(drawn)
 
     def take(self, index: Tensor) -> TrainingRows:
         """The rows `index`."""
@@ -112,7 +114,8 @@ def trained(
     if before is not None:
         options |= {"epochs": recipe.again or options["epochs"], "searches": 0}
     if like is not None:
-        options |= {"epochs": len(like.rows), "searches": like if like.searches else 0}
+        found = bool(like.searches)
+        options |= {"epochs": None, "searches": like} if found else {"epochs": len(like.rows)}
     if recipe.prior:
         if before is None:  # the units are those of the rows themselves
             model.learn_units(*rows.take(rows.counted)[:3])

@@ -19,7 +19,7 @@ except ImportError:  # Windows
 
 #: Endings of the names of what is written, and of what is replaced.
 PARTIAL, OLD = "partial", "old"
-_NAME = re.compile(rf"\.(.*)\.[0-9a-f]{{8}}\.({PARTIAL}|{OLD})", re.DOTALL)
+_NAME = re.compile(rf"\.(.*)\.pyro_gcm-[0-9a-f]{{16}}\.({PARTIAL}|{OLD})", re.DOTALL)
 #: Bytes of a name to which others can be added.
 _LONGEST = 200
 #: Seconds after which nobody is writing any more, where the system has no locks.
@@ -62,7 +62,7 @@ def temporary(
     :param place: the folder in which it is made.
     """
     while True:
-        path = place / f".{_stem(target)}.{secrets.token_hex(4)}.{ending}"
+        path = place / f".{_stem(target)}.pyro_gcm-{secrets.token_hex(8)}.{ending}"
         try:
             make(path)
             with held(path):

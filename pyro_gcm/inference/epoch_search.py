@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 import torch
 
+from pyro_gcm._evaluating import in_training
+from pyro_gcm._options import output_of
 from pyro_gcm._validation import positive_int
-from pyro_gcm.training import FitResult
+from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.workers import Alone
 
@@ -17,7 +19,7 @@ from pyro_gcm.training.workers import Alone
 VALIDATION = 0.15
 #: Epochs without a better score after which a search ends.
 PATIENCE = 8
-#: At a constant rate an epoch gives the same weights in a search as in the training that follows.
+#: At a constant rate, the default, an epoch gives the same weights in a search as afterwards.
 SCHEDULE = "constant"
 #: How many times the epochs that suit a model most often a search goes through.
 MOST = 3
@@ -47,38 +49,76 @@ def search_epochs(
     :param rows: number of rows that count.
     :raises ValueError: for searches in rows that hold others out already, or are read anew.
     """
-    model, asked = options["model"], options["searches"]
-    share = options["validation"]
+    model, asked, share = options["model"], options["searches"], options["validation"]
     free = options["data"] is None and isinstance(share, int | float) and share == 0.0
     if isinstance(asked, FitResult):
-        return Search(len(asked.searches), len(asked.rows))
-    if asked is not None and positive_int("searches", asked, minimum=0) and not free:
-        raise ValueError("searches must be 0 with data or validation, as they hold rows out")
+        if not free or options["epochs"] is not None:
+            raise ValueError("searches must be left out with data, validation or epochs")
+        return Search(len(asked.searches), asked.best_epoch)
+    if asked is not None:
+        asked = positive_int("searches", asked, minimum=0)
+        if asked and not free:
+            raise ValueError("searches must be 0 with data or validation, as they hold rows out")
+        if asked and not 0 < round(VALIDATION * rows) < rows:
+            raise ValueError(f"searches must be 0 with fewer than 4 rows, got {rows}")
+    default = model.training_defaults(rows)
     by_default = asked is None and free and options["epochs"] is None
+    by_default &= isinstance(options["schedule"], str) and options["schedule"] == "default"
     saved = Checkpoint(options["checkpoint"])
     with workers.used():
         state = workers.from_first(saved.read)
-    with saved.undamaged():
-        known = {} if state is None else state["identity"]
-        if (by_default or asked) and known.get("searches"):
-            return Search(int(known["searches"]), int(known["epochs"]))
-    default = model.training_defaults(rows)
-    count = default.searches if by_default and not model.is_trained else asked
-    if not count:  # nor where a model that is trained already has seen all rows
+    if state is not None:
+        with saved.undamaged(ValueError):
+            known = state["identity"]
+            if known.get("searches") and (by_default or asked):
+                return Search(int(known["searches"]), int(known["epochs"]))
+            if asked:
+                raise ValueError("checkpoint is of another run: without a search for the epochs")
+    # A model that is trained already has seen all rows.
+    count = asked or (default.searches if by_default and not model.is_trained else 0)
+    if not count or state is not None:
         return Search()
-    epochs = options["epochs"] or MOST * default.epochs
-    own = {"epochs": epochs, "validation": VALIDATION, "patience": PATIENCE, "searches": 0}
-    own = {**options, **own, "schedule": SCHEDULE, "checkpoint": None, "callback": None}
-    before, is_trained = copy.deepcopy(model.state_dict()), model.is_trained
+    if saved.path is not None and workers.rank == 0:
+        output_of("checkpoint", saved.path)
+    return Search(count, *_searched(fit, options, count, MOST * default.epochs))
+
+
+def _searched(
+    fit: Callable[..., FitResult], options: dict[str, Any], count: int, most: int
+) -> tuple[int, tuple[FitResult, ...]]:
+    """The best number of epochs, and the results of the searches.
+
+    :param most: epochs of a search where `options` have none.
+    """
+    model, schedule = options["model"], options["schedule"]
+    own = {**options, "validation": VALIDATION, "patience": PATIENCE, "searches": 0}
+    own |= {"epochs": options["epochs"] or most, "checkpoint": None, "callback": None}
+    own["schedule"] = SCHEDULE if isinstance(schedule, str) and schedule == "default" else schedule
+    with in_training(model):
+        before = copy.deepcopy(model.state_dict())
+        is_trained, summary = model.is_trained, model.training_summary
+
+    def restore() -> None:
+        with in_training(model):
+            model.load_state_dict(before)
+            model.is_trained, model.training_summary = is_trained, summary
+
     results = []
     try:
         for part in range(count):
             results.append(fit(**{**own, "seed": options["seed"] + part}))
-            model.load_state_dict(before)
-    finally:
-        model.load_state_dict(before)
-        model.is_trained, model.training_summary = is_trained, None
-    return Search(count, best_epoch(*results), tuple(results))
+            restore()
+    except Diverged as error:
+        restore()
+        found = str(error).split(". The model has")[0]
+        raise Diverged(
+            f"{found}, in a search for the number of epochs. The model is as it was: lower "
+            "learning_rate or clip_norm"
+        ) from None
+    except BaseException:
+        restore()
+        raise
+    return best_epoch(*results), tuple(results)
 
 
 def best_epoch(*searches: FitResult) -> int:

@@ -111,10 +111,10 @@ def fit(
         (`training_defaults`), as it does with members.
     :param searches: on how many parts of the rows, one after the other and each without 15 % of
         them, the number of epochs is looked for that is best for the others, at most `epochs`;
-        training on all rows follows. All of them have a constant learning rate and keep averages
-        of the weights as with `patience`. Or the result of another fit, whose number is taken. By
-        default none, or for members in memory what the model asks for, where neither epochs nor
-        rows for validation are given.
+        training on all rows follows. By default all of them have a constant learning rate, and they
+        keep averages of the weights as with `patience`. Or the result of another fit, whose number
+        is taken. By default none, or for members in memory what the model asks for, where neither
+        epochs, a schedule nor rows for validation are given.
     :param learning_rate: of the optimiser at the start; 0.01, or what the model asks for.
     :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default, or what
         the model asks for.
@@ -135,7 +135,8 @@ def fit(
     :param progress: show a progress bar with the loss.
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
         from there to the same numbers as an uninterrupted run, or with a lower `learning_rate`.
-        Every bit of it is checked. Removed at the end.
+        Every bit of it is checked. Removed at the end. Searches for the number of epochs come first
+        and write nothing.
     :param checkpoint_every: seconds after which it is also written in the middle of an epoch.
     :param distributed: whether the processes of a run share every batch: None, those of torch's
         process group if it is initialised; True, also initialise it from the environment that
@@ -143,7 +144,8 @@ def fit(
         model and options, computes its part of every batch with the noise that the rows have in one
         process (discrete and gamma variates excepted), and ends with the same weights; process 0
         shows progress and writes. One thread at a time can do so.
-    :param callback: called with the number of steps done, before the first and after every step.
+    :param callback: called with the number of steps done, before the first and after every step of
+        the training, those of searches excepted.
     :param engine: "auto" runs the first step through Pyro and all others without its handlers, if
         loss and gradients agree; "pyro" runs every step through Pyro. The result names the engine
         that was used, and why.
@@ -194,14 +196,14 @@ def fit(
 
     def chosen(search: Search) -> TrainingOptions:
         default = model.training_defaults(rows.rows or 1)
-        chosen_schedule = default.schedule if _is_default(schedule) else schedule
+        usual = default.schedule if search.epochs is None else SCHEDULE
         return TrainingOptions(
             epochs=search.epochs or (default.epochs if epochs is None else epochs),
             averages=search.epochs is not None,
             batch_size=default.batch_size if batch_size is None else batch_size,
             learning_rate=default.learning_rate if learning_rate is None else learning_rate,
             optimizer=default.optimizer if optimizer is None else optimizer,
-            schedule=SCHEDULE if search.epochs else chosen_schedule,
+            schedule=usual if _is_default(schedule) else schedule,
             clip_norm=default.clip_norm if _is_default(clip_norm) else clip_norm,  # type: ignore[arg-type]
             validation=rows.share,
             held_out=rows.held_out,
@@ -217,7 +219,6 @@ def fit(
 
     options, workers = chosen(Search()), workers_of(distributed)
     rows.look(options)
-    model.adapt(rows.rows or 1, epochs=epochs)
     search = search_epochs(fit, given, rows.rows or 1, workers)
     options = chosen(search)  # now that the number of rows is known
     parameters = model.trained_parameters(objective)
@@ -235,6 +236,7 @@ def fit(
         )
     with in_training(model), torch_threads(options.threads), workers.used():
         model.to(options.target)
+        model.adapt(rows.rows or 1, epochs=epochs)
         identity = {
             "objective": objective,
             "temperature": temperature,
@@ -271,7 +273,8 @@ def fit(
     of_y = objective in _OF_Y and temperature == 1.0 and c is None
     # Elsewhere the bound may be a loose one, and say little of the prediction.
     if of_y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
-        warn_if_worse(result, constant_loss(model.response, *rows.outcomes))
+        loss = constant_loss(model.response, *rows.outcomes)
+        warn_if_worse(result, loss, validated=not pair.averaged)
     model.training_summary = {
         "rows": trainer.training.rows,
         "validation_rows": trainer.validation.rows,

@@ -191,8 +191,8 @@ class ProgramTrainer(Trainer):
     def held_out_loss(self, batch: list[Tensor]) -> float:
         """As `Trainer.held_out_loss`; of the averaged prediction where z is a member.
 
-        A member is trained on its own likelihood, but it is the average that is used. It is best
-        much later than the mean of the members.
+        A member is trained on its own likelihood, but it is the average that is used, and that is
+        best much later. Pyro's handlers know no prediction: there it is always the log score.
         """
         if not self.pair.averaged:
             return self.loss(batch)

@@ -83,8 +83,7 @@ class GCM(WithMembers):
     :param member_weights: p(z) of the members: "uniform", or with objective "conditional" alone
         "learned" or "conditional" on x.
     :param hidden: width of the two tanh layers of every network, or widths of any number of layers.
-        "auto" is 16, for members what suits the columns (`MemberSettings.for_table`); None is 16,
-        for members 64, as up to version 0.2.
+        "auto" is 16, for members `MemberSettings.for_table`'s; None is 16, for members 64.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its
         revenues. One, the default, is the paper's model, which cannot express that one revenue
         makes up for another; more can. Members have 3.

@@ -132,7 +132,7 @@ def searches_for(rows: int, stops: bool | str = "auto") -> int:
     :param stops: True for at least one, False for none, "auto" for what suits the number of rows.
     """
     count = min(5, math.ceil(2000 / rows)) if rows in SEARCHED_ROWS else 0
-    return 0 if stops is False else max(1, count) if stops is True else count
+    return 0 if stops is False or rows < SEARCHED_ROWS.start else max(count, stops is True)
 
 
 def warn_of_few(rows: int) -> None:

@@ -109,8 +109,8 @@ def checksum(columns: list[Tensor]) -> int:
 
 def check_progress(state: dict[str, Any], epochs: int, steps: int) -> None:
     """Raise ValueError for a state in which no run of these epochs, of these steps each, can be."""
-    part = state.get("part")  # which files of 0.2.0 do not have
-    epoch, batches = state["epoch"], 0 if part is None else part["batches"]
+    part, epoch = state["part"], state["epoch"]
+    batches = 0 if part is None else part["batches"]
     for name, value, most in (("epoch", epoch, epochs), ("batches", batches, steps)):
         if type(value) is not int or not 0 <= value <= most:
             raise ValueError(f"has the number {value!r} of {name}, of {most}")

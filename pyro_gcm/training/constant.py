@@ -15,13 +15,14 @@ from pyro_gcm.training.result import FitResult
 _MARGIN = 2.0
 
 
-def warn_if_worse(result: FitResult, constant: float | None) -> None:
+def warn_if_worse(result: FitResult, constant: float | None, *, validated: bool = True) -> None:
     """Warn of a loss far above that of one prediction for all rows.
 
     :param constant: that loss, in the units of the result; None where it is not known.
+    :param validated: whether the loss of rows held out, if there is one, is in these units too.
     """
     kept = result.rows[result.best_epoch - 1]
-    loss = min(kept["loss"], kept.get("validation_loss", math.inf))
+    loss = kept.get("validation_loss", kept["loss"]) if validated else kept["loss"]
     if constant is not None and loss > constant + _MARGIN:
         warn_user(
             f"training ended with a loss of {loss:.4g} a row, and one prediction for all rows has "

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -35,29 +35,36 @@ def digest(part: Any) -> str:
     return hashlib.sha256(repr(_told(part)).encode()).hexdigest()[:16]
 
 
-def _told(part: Any) -> Any:
-    """A part as plain data: how it was made, or its class and options."""
-    if isinstance(part, list | tuple):
-        return [_told(value) for value in part]
-    if isinstance(part, Mapping):
-        return [(name, _told(value)) for name, value in part.items() if name != "name"]
-    if isinstance(part, bool | int | float | str | torch.dtype | None):
+def _told(part: Any, *around: Any) -> Any:
+    """A part as plain data: its class, its options, and how it was made.
+
+    :param around: the parts that it belongs to, which it may refer to.
+    """
+    if isinstance(part, np.generic | np.ndarray):
+        part = part.tolist()
+    if isinstance(part, bool | int | float | str | None):
         return part
     if isinstance(part, Tensor):
         return checksum([part.detach()[None]])
+    if isinstance(part, list | tuple | range | set | frozenset):
+        return [_told(value, *around) for value in part]
+    if isinstance(part, Mapping):
+        return [(name, _told(value, *around)) for name, value in part.items() if name != "name"]
     kind = part if isinstance(part, type) or inspect.isroutine(part) else type(part)
     name = f"{kind.__module__}.{kind.__qualname__}"
-    if kind is part:
+    if kind is part or any(part is other for other in around):
         return name
-    plain = {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float | str | type)}
+    options = {k: v for k, v in getattr(part, "__dict__", {}).items() if not k.startswith("_")}
+    if not isinstance(part, nn.Module):  # a device or a type of torch has no options
+        return name, _told(options, *around, part) or str(part).split(" at 0x")[0]
     changing = ("training", "objective", "is_trained")
-    plain = {k: v for k, v in plain.items() if k not in changing and not k.startswith("_")}
-    if not isinstance(part, nn.Module):
-        return name, _told(plain)
+    plain = {k: v for k, v in options.items() if isinstance(v, bool | int | float | str | type)}
+    plain = {k: v for k, v in plain.items() if k not in changing}
     recipe, own = recipe_of(part), part.named_parameters(recurse=False)
     arguments = None if recipe is None else recipe.arguments
     weights = [(name, str(weight.dtype)) for name, weight in own]
-    return name, _told(plain), _told(arguments), _told(dict(part.named_children())), weights
+    parts = plain, arguments, dict(part.named_children())
+    return name, *(_told(each, *around, part) for each in parts), weights
 
 
 def told(
@@ -93,6 +100,8 @@ def told(
 
 def same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     """Raise ValueError if a checkpoint with one identity is not of the run with the other."""
+    if mine.keys() - theirs.keys() >= {"digest of the parts of the model"}:
+        raise ValueError("checkpoint was written by an earlier version of pyro_gcm")
     if theirs["learning_rate"] > mine["learning_rate"]:  # a run that diverged may go on so
         theirs = {**theirs, "learning_rate": mine["learning_rate"]}
     other = [

@@ -35,7 +35,9 @@ class FitResult:
         """One row per epoch: epoch, step, loss, learning_rate, seconds, maybe validation_loss.
 
         Losses are means over rows: minus the bound in nats, in the units of y, or the loss of a
-        baseline, in standardised units of y. `validation_loss` is there with a validation part.
+        baseline, in standardised units of y. `validation_loss` is there with a validation part; of
+        members it is that of their averaged prediction: minus the log score, the squared error of a
+        mean in squared standard deviations, or the pinball loss.
         """
         import pandas as pd  # whose import takes as long as a short fit
 

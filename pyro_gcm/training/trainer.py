@@ -317,7 +317,7 @@ class Trainer(ABC):
         if mine != theirs:
             scale_rates(self.optimizer, self.scheduler, mine / theirs)
         self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
-        if state.get("part") is not None:  # which files of 0.2.0 do not have
+        if state["part"] is not None:
             self.part = EpochPart.of(state["part"])
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:

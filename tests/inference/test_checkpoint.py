@@ -10,10 +10,12 @@ from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from disks import full_disk
 from safetensors.torch import save as torch_save
+from torch.distributions.transforms import AffineTransform, ComposeTransform
 from toy_rows import Rows
 from training_runs import goes_on, same, stop_at, weights
 
@@ -22,6 +24,7 @@ from pyro_gcm.files import archive, strict_json
 from pyro_gcm.files.damaged import DamagedFile
 from pyro_gcm.training import Adam
 from pyro_gcm.training.checkpoint import Checkpoint
+from pyro_gcm.training.identity import digest
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
 
@@ -301,3 +304,16 @@ def test_forged_trees_and_contents_are_damaged_files(tmp_path: Path) -> None:
         saved.path.write_bytes(archive.packed(contents))
         with pytest.raises(DamagedFile):
             saved.read()
+
+
+def test_a_digest_takes_any_argument_and_sees_what_it_is_made_of() -> None:
+    def of(**options: Any) -> str:
+        return digest(GCM(np.int64(2), 1, **options))
+
+    assert of(hidden=[np.int64(8)]) == of(hidden=(8,)) != of(hidden=[9])
+    maps = [AffineTransform(0.0, torch.tensor(scale)) for scale in (1.0, 1.0, 5.0)]
+    one, same, other = (of(revenue_map=ComposeTransform([part])) for part in maps)
+    assert one == same != other
+    for part in ({1, 2}, range(3), torch.device("cpu"), torch.float32, np.float32(0.1), object()):
+        assert digest(part) == digest(part)
+    assert digest(torch.device("cpu")) != digest(torch.device("meta"))

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from training_runs import same, stop_at, weights
 
 from pyro_gcm import GCM, IGCM, baselines, fit, fit_members
+from pyro_gcm.inference import epoch_search
 from pyro_gcm.inference.epoch_search import best_epoch
 from pyro_gcm.models.ordinal import Ordinal
+from pyro_gcm.training import Diverged
 
 SEED, QUICK = 3, {"progress": False, "device": "cpu"}
 
@@ -120,8 +122,11 @@ def test_a_search_leaves_no_trace_and_does_not_begin_where_epochs_are_given() ->
     members = GCM(3, 2, prior="members").double()
     assert not fit(members, *columns, epochs=1, **QUICK).searches
     for more in ({"validation": 0.2}, {"validation": [c[:9] for c in columns]}):
-        with pytest.raises(ValueError, match="searches must be 0 with data or validation"):
-            fit(members, *columns, searches=1, **more, **QUICK)
+        for asked in (1, searched):
+            with pytest.raises(ValueError, match=r"searches must be .* with data"):
+                fit(members, *columns, searches=asked, **more, **QUICK)
+    with pytest.raises(ValueError, match="searches must be 0 with fewer than 4 rows, got 3"):
+        fit(members, *(column[:3] for column in columns), searches=1.0, **QUICK)
 
 
 def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_none(
@@ -151,6 +156,35 @@ def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_non
         fit(model, *columns, seed=SEED, **QUICK)
     assert same(weights(model), before)
     assert not model.is_trained
+
+
+def test_what_cannot_be_done_is_told_before_a_search_and_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = [column.float() for column in rows(60)]
+    with pytest.raises(KeyboardInterrupt):
+        fit(GCM(3, 2), *columns, checkpoint=tmp_path / "run", callback=stop_at(1), **QUICK)
+    spoilt = GCM(3, 2)
+    model, places = GCM(3, 2), [tmp_path / "run", tmp_path / "run" / "none"]
+    with pytest.raises(Diverged, match="in a search for the number of epochs"):
+        fit(spoilt, *columns, searches=1, optimizer=torch.optim.SGD, learning_rate=1e38, **QUICK)
+    assert not spoilt.is_trained
+    monkeypatch.setattr(epoch_search, "_searched", None)
+    for place in places:
+        with pytest.raises((ValueError, OSError), match="run"):
+            fit(model, *columns, searches=2, checkpoint=place, **QUICK)
+
+
+def test_a_schedule_that_is_given_is_used() -> None:
+    columns, seen = [column.float() for column in rows(60)], []
+
+    def schedule(optimizer: Any, steps: int) -> None:
+        seen.append(steps)
+
+    result = fit(GCM(3, 2, prior="members", hidden=4), *columns, schedule=schedule, **QUICK)
+    assert (len(result.searches), len(seen)) == (0, 1)
+    result = fit(GCM(3, 2, hidden=4), *columns, schedule=schedule, searches=1, epochs=3, **QUICK)
+    assert (len(result.searches), len(seen)) == (1, 3)
 
 
 def test_the_best_epoch_is_that_of_all_searches() -> None:

@@ -97,7 +97,8 @@ def test_a_save_that_is_killed_can_be_read_and_leaves_nothing_to_the_next(
 
 
 def test_files_of_others_and_of_writers_at_work_are_not_cleared_away(tmp_path: Path) -> None:
-    names = [".a.0123abcd.partial", ".a.0123abcd.old", ".b.0123abcd.partial", ".a.partial"]
+    mark = f"pyro_gcm-{'0123abcd' * 2}"
+    names = [f".a.{mark}.partial", f".a.{mark}.old", f".b.{mark}.partial", ".a.20260101.partial"]
     for name in names:
         (tmp_path / name).touch()
     with left_overs.held(tmp_path / names[0]):

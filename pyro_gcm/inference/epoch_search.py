@@ -122,11 +122,20 @@ def _searched(
 
 
 def best_epoch(*searches: FitResult) -> int:
-    """Where the mean of three neighbouring validation losses is lowest, over all searches."""
+    """Where the mean of three neighbouring validation losses is lowest, over all searches.
+
+    Of several searches it is the first epoch that is no worse by a standard error of the difference
+    between them: rows held out are few then, and to train too long costs more than too short.
+    """
     losses = [[row["validation_loss"] for row in search.rows] for search in searches]
     longest = max(map(len, losses))  # one that has ended stays as it was
-    loss = torch.tensor([own + own[-1:] * (longest - len(own)) for own in losses]).mean(0)
-    if len(loss) < 3:
-        return int(loss.argmin()) + 1
-    padded = torch.cat([loss[:1], loss, loss[-1:]])
-    return int(padded.unfold(0, 3, 1).mean(1).argmin()) + 1
+    loss = torch.tensor([own + own[-1:] * (longest - len(own)) for own in losses])
+    if longest > 2:
+        padded = torch.cat([loss[:, :1], loss, loss[:, -1:]], 1)
+        loss = padded.unfold(1, 3, 1).mean(-1)
+    best = int(loss.mean(0).argmin())
+    if len(searches) == 1:
+        return best + 1
+    worse = loss - loss[:, best : best + 1]
+    error = worse.std(0) / len(searches) ** 0.5
+    return int((worse.mean(0) <= error).nonzero()[0]) + 1

@@ -150,10 +150,11 @@ def fit(
         loss and gradients agree; "pyro" runs every step through Pyro. The result names the engine
         that was used, and why.
     :param threads: of torch in the training, whose numbers differ by rounding. More than one helps
-        on idle cores alone, and little where the batches are small: members on Adult took 1.50 s
-        in place of 1.81 on two cores, at 1.65 times the CPU time, and 83.5 s in place of 4.7 beside
-        other programs. `python -m reproduce.benchmarks.threads --batches` measures it by batch and
-        width. A checkpoint may go on with another number.
+        on idle cores alone: on two, two took .9 of the time for members of width 16 in batches of
+        256 and .57 for a GCM of width 256 in batches of 1,024, at 1.2 to 1.55 times the CPU time;
+        and members on Adult 83.5 s in place of 4.7 beside other programs. `python -m
+        reproduce.benchmarks.threads --batches` measures it by batch and width. A checkpoint may go
+        on with another number.
     :raises TypeError: for what is no such model, and options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pyro_gcm.cli.arrow_files import read_arrow
 from pyro_gcm.cli.csv_files import read_csv
 from pyro_gcm.cli.errors import WrongUse, blamed, instead
 from pyro_gcm.cli.reading import Reading
+from pyro_gcm.files.paths import check_writable
 from pyro_gcm.files.writing import write_file
 
 if TYPE_CHECKING:
@@ -39,17 +39,12 @@ def check_output(option: str, path: Path | None, inputs: Collection[Path] = ()) 
     """Refuse, before any work is done, a place where no file can be written."""
     if path is None:
         return
-    if path.is_dir():
-        raise WrongUse(f"{option} must be a file, got the folder {path}")
     if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
         raise WrongUse(f"{option} must be another file than the one that is read, got {path}")
-    place = Path(os.path.abspath(path)).parent
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir():
-        raise WrongUse(f"{option} must be in a folder, got {path}, and {place} is a file")
-    if not os.access(place, os.W_OK):
-        raise WrongUse(f"{option} {path}: the folder {place} cannot be written to")
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise WrongUse(f"{option} {error}") from error
 
 
 @dataclass(frozen=True)

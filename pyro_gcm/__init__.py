@@ -39,8 +39,8 @@ if TYPE_CHECKING:
         models,
         nets,
         plots,
+        prediction,
         report,
-        sampling,
     )
     from pyro_gcm._threads import one_thread
     from pyro_gcm.arviz_export import to_arviz
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pyro_gcm.io.export import export
     from pyro_gcm.members import fit_members
     from pyro_gcm.models import GCM, IGCM
-    from pyro_gcm.sampling import PosteriorDraws
+    from pyro_gcm.prediction import PosteriorDraws
 
 __version__ = "0.2.0"
 __all__ = [
@@ -81,9 +81,9 @@ __all__ = [
     "nets",
     "one_thread",
     "plots",
+    "prediction",
     "render_model",
     "report",
-    "sampling",
     "save",
     "to_arviz",
 ]
@@ -93,7 +93,7 @@ _HOMES = {
     "IGCM": "models",
     "FitResult": "inference",
     "MonotonicityAudit": "audit",
-    "PosteriorDraws": "sampling",
+    "PosteriorDraws": "prediction",
     "SurvivalTimes": "data",
     "audit_monotonicity": "audit",
     "compare_assumptions": "diagnostics",

@@ -15,7 +15,7 @@ from pyro_gcm._options import a_model, checks, flag, seed_of
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, positive_int
 from pyro_gcm.models.predictions import Predictions
-from pyro_gcm.sampling import PosteriorDraws
+from pyro_gcm.prediction import PosteriorDraws
 
 #: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
 _DIMENSIONS = {

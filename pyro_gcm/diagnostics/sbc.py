@@ -19,8 +19,8 @@ from pyro_gcm._interrupts import shielded
 from pyro_gcm._options import a_model, checks, flag, seed_of
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
-from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.prediction.predicted import Replayed
 
 #: Relative distance within which two values are equal: predictions put revenues on a fine grid.
 _ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-10}
@@ -121,7 +121,7 @@ def simulation_based_calibration(
     :raises ValueError: for inputs that the program draws itself, wrong options, too few
         simulations to test, or draws with a wrong shape.
     """
-    latents = ("z", "k", "c") if model.kernel_dims else ("z", "c")
+    latents = (*(name for name in ("z", "k") if name in model.places), "c")
     for site in sites or ():
         one_of("sites", site, latents)
     sites = [site for site in latents if sites is None or site in sites]
@@ -202,10 +202,9 @@ def _log_densities(
 ) -> dict[str, Tensor]:
     """log p(y | z, r or k) with the costs integrated out and given, and log p(c|z), [1 + S, B]."""
     x, r, y = data
-    covariates, name = model.covariates(latents["z"], x), "k" if "k" in latents else "r"
-    revenue = model.revenue_given(r, latents, covariates)
-    p_c = model.c_dist(latents["z"], covariates)
-    p_y = model.response.distribution(OrderEvent(p_c, revenue), covariates, r)
+    known = {site: values for site, values in latents.items() if site != "c"}
+    replayed = Replayed(model, model.prediction_plan, known).read(x, r)
+    p_y, p_c, name = replayed.p_y, replayed.left["c"].fn, "k" if "k" in latents else "r"
     log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
     if with_cost:
         log_p[f"log p(y|z, c, {name})"] = p_y.given_cost(latents["c"]).log_prob(y)

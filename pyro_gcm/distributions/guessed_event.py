@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.parameter_types import an_event, tensors
 
@@ -67,6 +69,15 @@ class GuessedEvent(TorchDistribution):
                 f"{tuple(batch_shape)}"
             )
         return new
+
+    def prediction64(self) -> Tensor:
+        """What a prediction averages: Pr(y = 1), which rises with the event's probability."""
+        return self.probability64()
+
+    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """`prediction64` of some rows as a function of the event in planes."""
+        guessed = torch.sigmoid(self.logits.double())[..., rows]
+        return lambda event: event.probability64().mul(1.0 - guessed).add_(guessed)
 
     def _of(self, event: OrderEvent) -> GuessedEvent:
         return GuessedEvent(event, self.logits, validate_args=self._validate_args)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -206,6 +209,24 @@ def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(
         nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
     )
+
+
+_rounds = ContextVar("rounds_revenues", default=False)
+
+
+@contextmanager
+def rounding() -> Iterator[None]:
+    """Inside, models round what costs are compared with, so that predictions keep its order."""
+    token = _rounds.set(True)
+    try:
+        yield
+    finally:
+        _rounds.reset(token)
+
+
+def is_rounding() -> bool:
+    """Whether this is inside `rounding`."""
+    return _rounds.get()
 
 
 def coarse(values: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,8 +14,10 @@ from torch import Tensor
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
+from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.event_sides import gaussian_difference, side
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.left import Left
 from pyro_gcm.distributions.parameter_types import tensors
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
@@ -40,7 +43,8 @@ class OrderEvent(EventForms, TorchDistribution):
     Source: paper, equation (py_on_zr) in appendix D.2, for one alternative; the minimum inside a
     maximum of Sill (1997) for several.
 
-    :param cost: tensor `[..., K]` or `[..., G, K]`, or a distribution with that event shape.
+    :param cost: tensor `[..., K]` or `[..., G, K]`, or a distribution with that event shape, or
+        what a story's site gave (`distributions.Left`).
     :param revenue: tensor or distribution that broadcasts against it.
     :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
         tensors it is 1 by default.
@@ -61,6 +65,9 @@ class OrderEvent(EventForms, TorchDistribution):
         cost_event_dim: int | None = None,
         validate_args: bool | None = None,
     ) -> None:
+        if isinstance(cost, Left):
+            cost_event_dim = cost_event_dim or len(cost.fn.event_shape)
+        cost, revenue = (v.side if isinstance(v, Left) else v for v in (cost, revenue))
         c = side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
         r = side("revenue", revenue)
         event_dim = cost_event_dim or max(c.event_dim, r.event_dim) or 1
@@ -153,6 +160,14 @@ class OrderEvent(EventForms, TorchDistribution):
         new = OrderEvent(cost, revenue, cost_event_dim=self.cost_event_dim, validate_args=False)
         new._validate_args = self._validate_args
         return new
+
+    def prediction64(self) -> Tensor:
+        """What a prediction averages: Pr(y = 1), which rises with every revenue."""
+        return self.probability64()
+
+    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """`prediction64` of some rows as a function of the event in planes."""
+        return EventPlanes.probability64
 
     def difference(self) -> OrderEvent:
         """The same event as c - r < 0, for a random revenue; infinite costs stay infinite."""

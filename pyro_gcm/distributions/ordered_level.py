@@ -80,6 +80,10 @@ class OrderedLevel(CurveOutcome):
             found = torch.where(chosen == number, shift, found)
         return found.expand(broadcast_shapes(found.shape, (*index.shape, *(1,) * dims)))
 
+    def prediction64(self) -> Tensor:
+        """What a prediction averages: the mean level, the sum of Pr(y >= l) over l from 1."""
+        return self.cumulative().sum(0)
+
     def cumulative(self) -> Tensor:
         """Pr(y >= l) for l = 1 .. L-1, float64, [L-1, ...]."""
         curve = self.curve

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
+from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.parameter_types import an_event, tensors
@@ -21,6 +23,16 @@ from pyro_gcm.distributions.parameter_types import an_event, tensors
 def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> Tensor:
     """mu_y = spread * Phi^-1(Pr(c < r)) + mu_t, in float64 (paper, appendix D.3)."""
     return spread.double() * event.probit64() + threshold_loc.double()
+
+
+def line_reader(loc: Tensor, spread: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
+    """`threshold_mean` of some rows as a function of the event in planes."""
+    loc, spread = (_rows_of(part.double(), rows) for part in (loc, spread))
+    return lambda event: event.probit64().mul(spread).add_(loc)
+
+
+def _rows_of(values: Tensor, rows: slice) -> Tensor:
+    return values[..., rows] if values.dim() and values.shape[-1] > 1 else values
 
 
 class ThresholdNormal(TorchDistribution):
@@ -110,6 +122,14 @@ class ThresholdNormal(TorchDistribution):
         :param cost: the distribution of the costs.
         """
         return self._replaced(self.event.marginalize(cost), None)
+
+    def prediction64(self) -> Tensor:
+        """What a prediction averages: mu_y, which rises with the event's probability."""
+        return self._mean64()
+
+    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """`prediction64` of some rows as a function of the event in planes."""
+        return line_reader(self.threshold_loc, self._spread(), rows)
 
     def _replaced(self, event: OrderEvent, cost: Tensor | None) -> ThresholdNormal:
         parameters = self.threshold_loc, self.threshold_scale, self.scale

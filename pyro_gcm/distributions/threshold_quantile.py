@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from pyro.distributions import AsymmetricLaplace, TorchDistribution
 from torch import Tensor
 
+from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.parameter_types import an_event, tensors
-from pyro_gcm.distributions.threshold_normal import threshold_mean
+from pyro_gcm.distributions.threshold_normal import line_reader, threshold_mean
 
 _SMALLEST_LEVEL = 1e-6
 
@@ -50,7 +52,7 @@ class ThresholdQuantile(AsymmetricLaplace):
                 raise ValueError(f"spread must be positive, got values from {spread.min():g}")
             if not ((level >= 0) & (level <= 1)).all():
                 raise ValueError("level must lie in [0, 1]")
-        self.event = event
+        self.event, self.threshold_loc, self.spread = event, threshold_loc, spread
         dtype = torch.promote_types(event.dtype, threshold_loc.dtype)
         mean = threshold_mean(event, threshold_loc, spread).to(dtype)
         level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
@@ -62,13 +64,22 @@ class ThresholdQuantile(AsymmetricLaplace):
     def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdQuantile:
         """The same distribution with a larger batch shape."""
         new = self._get_checked_instance(ThresholdQuantile, _instance)
-        new.event = self.event
+        for name in ("event", "threshold_loc", "spread"):
+            setattr(new, name, getattr(self, name))
         return super().expand(batch_shape, _instance=new)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
         log_p: Tensor = super().log_prob(value.double())  # the same for y of every type
         return log_p.to(self.event.dtype)
+
+    def prediction64(self) -> Tensor:
+        """What a prediction averages: the quantile mu, which rises with the level."""
+        return threshold_mean(self.event, self.threshold_loc, self.spread)
+
+    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """`prediction64` of some rows as a function of the event in planes."""
+        return line_reader(self.threshold_loc, self.spread, rows)
 
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
         """The same distribution, because y depends on the costs' distribution only."""

@@ -20,6 +20,12 @@ from pyro_gcm.inference.dreg import FreshValues, check_dreg, drop_score, weigh_g
 _GRADIENTS = ("iwae", "dreg")
 
 
+def importance_weighted(log_w: Tensor, alpha: float = 0.0) -> Tensor:
+    """1 / (1 - alpha) log 1/N sum_n w_n^(1 - alpha), from log w along dimension 0."""
+    power = 1.0 - alpha
+    return (torch.logsumexp(power * log_w, 0) - math.log(len(log_w))) / power
+
+
 class ImportanceWeightedELBO(ELBO):
     """log mean over particles of the importance weights, for every datum inside the common plates.
 
@@ -137,19 +143,12 @@ class ImportanceWeightedELBO(ELBO):
 
         :raises ValueError: if a site of the guide cannot be reparametrised.
         """
-        bound, scale = self._row_bounds(model, guide, args, kwargs)
-        return -scale * bound.sum() / (1.0 - self.alpha)
+        return self.row_losses(model, guide, *args, **kwargs).sum()
 
     def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
-        bound, scale = self._row_bounds(model, guide, args, kwargs)
-        return -scale * bound / (1.0 - self.alpha)
-
-    def _row_bounds(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Tensor, float]:
-        """1 - alpha times the bound of every datum, and the scale of the common plates."""
         log_w, scale = self._log_weights(model, guide, args, kwargs, reparametrized=True)
-        power = 1.0 - self.alpha
-        return torch.logsumexp(power * log_w, 0) - math.log(self.num_particles), scale
+        return -scale * importance_weighted(log_w, self.alpha)
 
     @torch.no_grad()
     def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:

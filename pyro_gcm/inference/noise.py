@@ -8,7 +8,8 @@ import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from pyro_gcm.sampling.base_samples import column_draws, driven_draws
+from pyro_gcm._warn import warn_user
+from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 from pyro_gcm.training.shared_draws import rows_along
 
 PARTICLES = ("random", "qmc")
@@ -16,10 +17,6 @@ PARTICLES = ("random", "qmc")
 
 class Noise:
     """Independent draws from torch's generator."""
-
-    def __init__(self) -> None:
-        #: Kinds of distributions that are drawn at random although something else was asked for.
-        self.at_random: set[str] = set()
 
     def new_batch(self, rows: int) -> None:
         """A new step, or the same one again for another engine."""
@@ -51,7 +48,8 @@ class QuasiRandomNoise(Noise):
     SHIFTS = 4096
 
     def __init__(self, particles: int, dim: int, seed: int, like: Tensor) -> None:
-        super().__init__()
+        #: Kinds of distributions that are drawn at random, because nothing drives them.
+        self.at_random: set[str] = set()
         engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
         points = engine.draw(particles, dtype=torch.float64)
         shifts = torch.rand(
@@ -70,7 +68,11 @@ class QuasiRandomNoise(Noise):
         first, end = self.used, self.used + q.event_shape.numel()
         draws = _driven(q, self.base[..., first:end])
         if draws is None:
-            self.at_random.add(type(q).__name__)
+            if type(q).__name__ not in self.at_random:
+                self.at_random.add(type(q).__name__)
+                warn_user(
+                    f"particles='qmc': nothing drives draws of {type(q).__name__}, which are random"
+                )
             return super().draw(q, shape)
         self.used = end
         return draws
@@ -105,7 +107,11 @@ class DrivenSites(Messenger):
 
     def _pyro_sample(self, msg: Any) -> None:
         q = msg["fn"]
-        if msg["value"] is None and getattr(q, "has_rsample", False):
+        if msg["value"] is not None or not getattr(q, "has_rsample", False):
+            return
+        if self.particles > 1 and len(q.batch_shape) > self.plates:  # it depends on other draws
+            msg["value"] = self.noise.draw(q, tuple(q.batch_shape))
+        else:
             value = self.noise.draw(q, (self.particles, *q.batch_shape))
             unused = (1,) * (self.plates - len(q.batch_shape))
             msg["value"] = value.unflatten(0, (-1, *unused)) if self.particles > 1 else value[0]

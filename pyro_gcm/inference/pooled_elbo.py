@@ -11,6 +11,20 @@ from torch import Tensor
 from pyro_gcm._options import number
 
 
+def pooled(log_p: Tensor, log_y: Tensor, pooling: float) -> Tensor:
+    """log of the mean over the values of a finite z, mean of the logs, or what is between them.
+
+    :param log_p: log-probabilities of the values, and `log_y`: of y given each, along dimension 0.
+    :param pooling: weight of the first; 1 minus it is that of the second.
+    """
+    parts = []
+    if pooling > 0.0:
+        parts.append(pooling * torch.logsumexp(log_p + log_y, 0))
+    if pooling < 1.0:
+        parts.append((1.0 - pooling) * (log_p.exp() * log_y).sum(0))
+    return sum(parts[1:], parts[0])
+
+
 class PooledELBO(TraceEnum_ELBO):
     """(1 - pooling) E_q log p(y | z) + pooling log E_p p(y | z) for a z that the guide enumerates.
 

@@ -86,10 +86,6 @@ class TrainingData(ABC):
         """Which of x, r and y have missing values."""
 
     @abstractmethod
-    def why_pyro(self) -> str:
-        """Why these data need Pyro's handlers; empty where they do not."""
-
-    @abstractmethod
     def learn_units(self) -> None:
         """Give the model the units of the training rows."""
 
@@ -126,6 +122,8 @@ class DataInMemory(TrainingData):
         observed = self.columns.get("c", self.columns["y"])
         if self.columns["y"].isnan().all() and observed.isnan().all():
             raise ValueError("y and c have no value at all, only NaN")
+        if observed.isnan().all() and not self.columns["y"].isnan().any():
+            self.columns.pop("c", None)  # no cost was seen
         self._rows = len(self.columns["y"])
         if self.given is not None:
             if self.given.keys() != self.columns.keys():
@@ -155,12 +153,6 @@ class DataInMemory(TrainingData):
             for name in _ALL
             if any(rows.isnan().any() for rows in row_blocks(self.columns[name]))
         ]
-
-    def why_pyro(self) -> str:
-        """As `TrainingData.why_pyro`."""
-        if "c" in self.columns and not self.columns["c"].isnan().all():
-            return "costs were observed"
-        return _having(self.incomplete())
 
     def learn_units(self) -> None:
         """As `TrainingData.learn_units`."""
@@ -264,10 +256,6 @@ class StreamedData(TrainingData):
         """As `TrainingData.incomplete`."""
         return [name for name in _ALL if name in self._with_missing]
 
-    def why_pyro(self) -> str:
-        """As `TrainingData.why_pyro`."""
-        return _having(self.incomplete())
-
     def learn_units(self) -> None:
         """Mean and spread of all rows; quantiles from a sample of them."""
         assert self.found is not None
@@ -318,8 +306,3 @@ class _OnDevice:
 
     def load(self, state: Any) -> None:
         pass
-
-
-def _having(missing: list[str]) -> str:
-    verb = "has" if len(missing) == 1 else "have"
-    return f"{' and '.join(missing)} {verb} missing values" if missing else ""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import torch
 from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 
+from pyro_gcm._evaluating import evaluating
+from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.plain_step import Terms
+from pyro_gcm.inference.paper_loss import PaperLoss
 from pyro_gcm.inference.pooled_elbo import PooledELBO
-from pyro_gcm.inference.views import Program, temper
+from pyro_gcm.inference.reading import Plan, Reader, of
+from pyro_gcm.inference.views import Program, collapse, conditional, given_covariates, temper
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
     "iwae": ImportanceWeightedELBO,
@@ -35,7 +39,7 @@ class TrainingPair(NamedTuple):
         trained on a likelihood of its own.
     :param missing: columns that may be NaN where a value is missing.
     :param loss: the only loss of the objective, or None where any ELBO will do.
-    :param plain: the objective as a function of its draws (`plain_step`), or None.
+    :param plan: how a reader of the story treats its sites.
     :param temperature: factor on the log-densities of the latent sites.
     """
 
@@ -47,7 +51,7 @@ class TrainingPair(NamedTuple):
     averaged: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     loss: ELBO | None = None
-    plain: Terms | None = None
+    plan: Plan = Plan()
     temperature: float = 1.0
 
     def bound(self, elbo: str | ELBO | None, num_particles: int, default: str = "iwae") -> ELBO:
@@ -120,6 +124,51 @@ class TrainingPair(NamedTuple):
             guide=temper(self.guide, temperature, sites=sites),
             temperature=temperature,
         )
+
+
+def training_pair(model: Any, objective: str) -> TrainingPair:
+    """The program and the guide of an objective, and what is known of their sites."""
+    plan, story = model.plan(objective), model.model
+    latents, guided = model.latents(plan), _guide_sites(model, plan)
+    finite = tuple(name for name, site in latents.items() if site.values)
+    sampled = tuple(name for name, site in latents.items() if not site.values)
+    if "r" in plan.given:
+        program = conditional(story, kernel="k" if "k" in plan.left else None)
+    else:
+        program = given_covariates(story) if "x" in plan.given else collapse(story)
+    return TrainingPair(
+        program,
+        partial(model.guide_of, plan),
+        sampled,
+        shared=tuple(name for name in sampled if guided.get(name, True)),
+        enumerated=finite,
+        averaged=finite if plan.averages else (),
+        missing=model.objective_records[objective].missing,
+        loss=PaperLoss() if objective == "paper" else None,
+        plan=plan,
+    )
+
+
+def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
+    """The latent sites of the guide's story, and whether each has the story's distribution."""
+    found = {}
+
+    class Names(Reader):
+        def __call__(  # type: ignore[override]
+            self, name: str, q: Any, *, own: bool = False, exact: bool = False
+        ) -> Any:
+            if name in plan.hidden or name in plan.left:
+                return None
+            found[name] = own or (exact and name in plan.exact)
+            return of(q).sample()
+
+    like: Any = {"device": model.device, "dtype": model.dtype}
+    x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
+    width = model.response.outcome_width
+    y = torch.ones((1,) if width == 1 else (1, width), **like)
+    with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
+        model.guide_story(Names(model, plan, x, r), x, r, y)
+    return found
 
 
 def is_dreg(bound: ELBO) -> bool:

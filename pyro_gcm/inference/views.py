@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +15,7 @@ from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor, nn
 
 from pyro_gcm._validation import positive
+from pyro_gcm.distributions.left import Left
 from pyro_gcm.inference.guarded_sites import (
     ContradictedCost,
     GuardedSite,
@@ -31,16 +31,14 @@ def collapse(
 ) -> Program:
     """The program with its costs integrated out in closed form: what training runs.
 
-    Site `cost` disappears and the distribution at site `outcome` is replaced by its marginal over
-    the costs. Inside the collapsed program the cost is NaN, so that anything else computed from it
-    is visibly undefined.
+    Site `cost` disappears: the program gets the distribution in the place of a value, which an
+    `OrderEvent` takes for its cost. Any other use of it is an error that names the site.
 
     :param model: a program with a site `c ~ p(c|z)` and a site `y` whose distribution takes c: an
-        `OrderEvent(c, r)`, or any distribution with a `marginalize(cost_distribution)` method. A
-        model object stands for its `.model`.
+        `OrderEvent(c, r)`, a distribution made of one, or any with an attribute `cost` and a method
+        `marginalize(cost_distribution)`. A model object stands for its `.model`.
     :param kernel: site of a Gaussian revenue with independent coordinates that is integrated out
-        too (E_k in the paper, section 3.4). It must enter y alone and as it is; in the collapsed
-        program it is infinite.
+        too (E_k in the paper, section 3.4). It must enter y alone and as it is.
     :raises RuntimeError: when run, if the sites are not there or do not belong together.
     :raises ValueError: when run, if there is no closed form for this kernel.
 
@@ -116,21 +114,20 @@ def _wrap(messenger: Messenger, model: Program) -> Program:
 
 
 class CollapseMessenger(Messenger):
-    """Handler behind `collapse`."""
+    """Handler behind `collapse`: a site's distribution in the place of its value."""
 
     def __init__(self, cost: str = "c", outcome: str = "y", kernel: str | None = None) -> None:
         super().__init__()
         self.cost, self.outcome, self.kernel = cost, outcome, kernel
-        # What stands for a hidden site. An infinite revenue passes the checks of an order event.
-        self._values = {cost: math.nan} if kernel is None else {cost: math.nan, kernel: math.inf}
+        self.names = [cost] if kernel is None else [cost, kernel]
 
     def __enter__(self) -> Any:
-        self._hidden: dict[str, tuple[TorchDistribution, Tensor]] = {}
+        self._left: dict[str, Left] = {}
         return super().__enter__()
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> Any:
-        unused = list(self._hidden)
-        self._hidden = {}
+        unused = list(self._left)
+        self._left = {}
         # First off the stack, or the handler would stay there for every later program.
         result = super().__exit__(exc_type, exc_value, traceback)
         if exc_type is None and unused:
@@ -141,45 +138,37 @@ class CollapseMessenger(Messenger):
 
     def _pyro_sample(self, msg: Any) -> None:
         name = msg["name"]
-        if name in self._values:
+        if name in self.names:
             if msg["is_observed"]:
                 raise RuntimeError(
                     f"site '{name}' is observed and cannot be integrated out: run the "
                     "explicit program, without collapse"
                 )
-            placeholder = torch.full((), self._values[name]).expand(msg["fn"].shape())
-            self._hidden[name] = msg["fn"], placeholder
-            msg["value"], msg["done"], msg["stop"] = placeholder, True, True
+            self._left[name] = msg["value"] = Left(name, msg["fn"])
+            msg["done"], msg["stop"] = True, True
             msg["infer"] = {**msg["infer"], "collapsed": True}
         elif name == self.outcome:
             msg["fn"] = self._marginal(msg["fn"])
 
     def _marginal(self, fn: Any) -> TorchDistribution:
-        for name in self._values:
-            if name not in self._hidden:
+        for name in self.names:
+            if name not in self._left:
                 raise RuntimeError(
                     f"collapse found no site '{name}' before site '{self.outcome}'; "
                     "name the sites with collapse(model, cost=..., outcome=...)"
                 )
-        cost, placeholder = self._hidden[self.cost]
-        if not hasattr(fn, "marginalize") or getattr(fn, "cost", placeholder) is not placeholder:
-            raise RuntimeError(
-                f"site '{self.outcome}' must take the value of site '{self.cost}' as its cost and "
-                f"have a marginalize method, got {type(fn).__name__}"
-            )
-        if self.kernel is None:
-            marginal: TorchDistribution = fn.marginalize(cost)
-        else:
-            kernel, placeholder = self._hidden[self.kernel]
-            if getattr(fn, "revenue", None) is not placeholder:
+        cost, kernel = self._left[self.cost], self._left.get(self.kernel or "")
+        self._left = {}
+        if getattr(fn, "cost", None) is cost and hasattr(fn, "marginalize"):
+            fn, cost.is_used = fn.marginalize(cost.fn), True
+        for left, what in ((cost, "cost"), (kernel, "revenue")):
+            if left is not None and not left.is_used:
                 raise RuntimeError(
-                    f"site '{self.kernel}' has no closed-form average: it must be the revenue of "
-                    f"an OrderEvent at site '{self.outcome}', not go through a map or another "
-                    f"response ({type(fn).__name__}); leave it to be sampled"
+                    f"site '{self.outcome}' must take the value of site '{left.name}' as its "
+                    f"{what}, in an OrderEvent, got {type(fn).__name__}"
                 )
-            marginal = fn.marginalize(cost, kernel)
-        self._hidden = {}
-        return marginal.expand(fn.batch_shape)
+        marginal: TorchDistribution = fn
+        return marginal
 
 
 class UncollapseMessenger(CollapseMessenger):
@@ -259,7 +248,7 @@ class CostGuard(Messenger):
             self._infer = msg["infer"]
         elif msg["name"] == "y" and msg["is_observed"] and self._from_prior:
             msg["fn"] = ContradictedCost(msg["fn"])
-        elif msg["name"] == "y" and getattr(msg["fn"], "cost", self) is self._guided:
+        elif msg["name"] == "y" and getattr(msg["fn"], "cost", None) is self._guided is not None:
             msg["fn"] = OutcomeOfGuidedCost(msg["fn"])
 
     def _pyro_post_sample(self, msg: Any) -> None:
@@ -267,7 +256,9 @@ class CostGuard(Messenger):
             # A guide's replay and `collapse` each bring an `infer` of their own.
             drawn = not msg["is_observed"]
             self._from_prior = drawn and msg["infer"] is self._infer
-            self._guided = msg["value"] if drawn and msg["value"].requires_grad else None
+            value = msg["value"]
+            guided = drawn and isinstance(value, Tensor) and value.requires_grad
+            self._guided = value if guided else None
         elif isinstance(msg["fn"], GuardedSite):
             msg["fn"].site_mask = msg["mask"]
 

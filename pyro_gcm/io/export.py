@@ -31,7 +31,7 @@ from pyro_gcm.files.writing import write_file
 from pyro_gcm.models import GCM
 from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets.members import MemberCosts, MemberEncoder
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, pairwise_mean
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS, pairwise_mean
 
 #: Formats, and how their files end.
 FORMATS = {"torch": ".pt2", "onnx": ".onnx"}
@@ -209,7 +209,7 @@ class _OfDraws(_Predictor):
 
     def __init__(self, model: GCM) -> None:
         super().__init__(model)
-        self.register_buffer("base", model.base(None)[..., : model.z_dim].clone())  # [N, 1, D]
+        self.register_buffer("base", model.base_samples()[..., : model.z_dim].clone())  # [N, 1, D]
 
     def draws(self, covariates: Tensor) -> tuple[Any, Tensor, Tensor | None]:
         prior, weights = self.z_prior(covariates), None

@@ -254,9 +254,10 @@ class WholeDistribution(AxisResponse):
         """y in its units."""
         return AlongAxis(event, self.axis_of(x), self.units)
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+    def predict(self, p_y: AlongAxis) -> Tensor:
         """The mean of y within its range: the lowest value and the sum of Pr(y > t) dt above it."""
-        above = survival_sum(event, self.axis_of(x), self.thresholds.double(), self.steps.double())
+        weights = self.thresholds.double(), self.steps.double()
+        above = survival_sum(p_y.event, p_y.axis, *weights)
         return self._value(self.ends[1].double()) + self.standardizer.scale.double() * above
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import pyro
 import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
@@ -13,14 +15,16 @@ from pyro_gcm._options import text_or_none
 from pyro_gcm._validation import ArrayLike, checked_data, columns_of_units, one_of, positive_int
 from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import InfiniteCost
-from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.inference.views import announce, is_announcing
+from pyro_gcm.inference.programs import Guided, Programmed
+from pyro_gcm.inference.reading import Objective, Plan
+from pyro_gcm.inference.training_pair import TrainingPair, training_pair
+from pyro_gcm.inference.views import CostGuard, announce, is_announcing
 from pyro_gcm.models import build, infinite_costs
 from pyro_gcm.models.missing import checked_costs
-from pyro_gcm.models.objectives import Objective
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberEncoder, PlainCovariates
-from pyro_gcm.sampling.base_samples import BaseSamples
+from pyro_gcm.prediction.base_samples import BaseSamples
+from pyro_gcm.prediction.predicted import Dry, Latent
 from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import TrainingDefaults
 
@@ -32,19 +36,25 @@ _LARGE = 4.0
 class OrderEventModel(nn.Module):
     """The latent z, the costs that it sets, and y: what `GCM` and `IGCM` have in common.
 
-    The methods `*_dist` are the factors of their programs, and what predictions and posteriors are
-    made of.
+    A model is told once, by `story` and the methods `*_dist` that are its factors. The program, the
+    guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
+
+        class WithEffect(GCM):
+            def story(self, sample, x, r, y, c=None):
+                ...
+                u = sample("u", lambda: dist.Normal(torch.zeros(len(x), 1), 1.0).to_event(1))
+
     """
 
     #: What a model can be trained for, by name; the first is the default of `fit`.
     objectives: ClassVar[tuple[str, ...]]
-    objective_types: ClassVar[dict[str, type[Objective]]]
+    objective_records: ClassVar[dict[str, Objective]]
+    #: First coordinates of the base samples that drive a latent site, by its name.
+    places: dict[str, int]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
     #: What the program reads of x once z is known.
     encoder: MemberEncoder | PlainCovariates
-    #: Dimension of the kernel by its site; empty where there is none.
-    kernel_dims: dict[str, int] = {}
     _objective: Tensor
 
     #: How `fit` trained it last, in plain data, if it did.
@@ -84,7 +94,7 @@ class OrderEventModel(nn.Module):
         self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
-        fillable = (column for kind in self.objective_types.values() for column in kind.missing)
+        fillable = (column for kind in self.objective_records.values() for column in kind.missing)
         self.may_be_missing = () if self.reads_x else tuple(fillable)  # columns of the program
         sizes = self.x_dim, self.r_dim, self.z_dim
         self.z_guide = build.guide_part(
@@ -99,29 +109,157 @@ class OrderEventModel(nn.Module):
         build.check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
         if self.infinite_net is not None:
             build.check_shape("p0", self.infinite_net, columns, cost_shape[:-1])
-        #: Options of sites z and x for Pyro.
-        self.infer: dict[str, Any] = {
-            "z": {"enumerate": "parallel"} if self.enumerates else {},
-            "x": {"_deterministic": True} if self.reads_x else {},
-        }
 
-    def add_units(self, num_samples: int, sampled_dim: int, seed: int) -> None:
-        """Build the standardisers and the base samples of `sampled_dim` variables."""
+    def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
+        """Build the standardisers and the base samples.
+
+        :param sizes: number of coordinates of each latent site that base samples drive.
+        """
         self.x_standardizer = Standardizer(self.x_dim)
         self.r_standardizer = Standardizer(self.r_dim)
-        self.base_samples = BaseSamples(positive_int("num_samples", num_samples), sampled_dim, seed)
+        ends = list(itertools.accumulate(sizes.values()))
+        self.places = dict(zip(sizes, [0, *ends], strict=False))
+        self.base_samples = BaseSamples(positive_int("num_samples", num_samples), ends[-1], seed)
 
     @property
     def seed(self) -> int:
         """Seed of the prediction noise, a part of the state."""
         return self.base_samples.seed
 
+    # The story, and who reads it
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        """The generative story, the lines of the paper's figure.
+
+        :param sample: what a line does: `sample(name, distribution, obs=None)` returns the value of
+            a site, see `inference.reading`.
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim]; `y`: [B]; None where not observed.
+        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others.
+        """
+        raise NotImplementedError
+
+    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
+        """The guide: `sample(name, q)` for every latent site that has a q of its own.
+
+        It returns a draw, so that one q may depend on the draw of another. A latent site that it
+        leaves out is drawn from the story's own distribution; so is one with `own=True`, in the
+        order of the guide.
+        """
+        if not self.enumerates:
+            sample("z", lambda: self.z_guide_dist(x, r, y), own=self.z_guide is None)
+
+    def shared(self, sample: Any) -> Any:
+        """Sites that all rows share, drawn before them; what it returns is `sample.shared`."""
+
+    def model(
+        self,
+        x: Tensor | None = None,
+        r: Tensor | None = None,
+        y: Tensor | None = None,
+        c: Tensor | None = None,
+        *,
+        size: int = 1,
+    ) -> Tensor:
+        """The story as an explicit Pyro program; what is not given is drawn.
+
+        :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim]. With
+            prior "standard" of `GCM`, NaN is a missing value in both.
+        :param y: [B]; NaN where it was not observed, if c is given.
+        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others: their density is
+            site `c_observed`, and site c is drawn given them.
+        :param size: number of rows when neither x nor r is given.
+        :returns: y, [B].
+        """
+        x, r, y, rows = self.program_inputs(x, r, y, c, size)
+        averages = self.objective_records[self.objective].averages
+        plan = Plan(given=(), averages=averages)
+        reader = Programmed(self, plan, self.plan("conditional"), x, r)
+        reader.shared = self.shared(reader)
+        with pyro.plate("data", rows, dim=-1), CostGuard():
+            drawn: Tensor = self.story(reader, x, r, y, c)
+        return drawn
+
+    def guide(
+        self,
+        x: Tensor | None = None,
+        r: Tensor | None = None,
+        y: Tensor | None = None,
+        c: Tensor | None = None,
+        *,
+        size: int = 1,
+    ) -> Tensor | None:
+        """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
+
+        A z with a finite support is summed out, so that it has no site here.
+
+        :returns: the value of the first site, or None.
+        """
+        return self.guide_of(self._once("guide", self._with_kernel), x, r, y, c)
+
+    def _with_kernel(self) -> Plan:
+        return replace(self.plan("conditional"), left=("c",))
+
+    def guide_of(
+        self,
+        plan: Plan,
+        x: Tensor | None,
+        r: Tensor | None = None,
+        y: Tensor | None = None,
+        c: Tensor | None = None,
+    ) -> Tensor | None:
+        """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
+        if x is None:
+            raise ValueError("x must be given: the guide reads it")
+        x, r, y, rows = self.program_inputs(x, r, y, c)
+        reader = Guided(self, plan, x, r)
+        with pyro.plate("data", rows, dim=-1):
+            first: Tensor | None = reader.run(x, r, y, c, self.latents(plan))
+        return first
+
+    def make_plan(self, objective: str) -> Plan:
+        """How the sites are treated in training for an objective."""
+        record = self.objective_records[objective]
+        return Plan(record.given, record.hidden, averages=record.averages)
+
+    def make_prediction_plan(self) -> Plan:
+        """How the sites are treated in predictions, which follow the last training."""
+        raise NotImplementedError
+
+    def plan(self, objective: str) -> Plan:
+        """`make_plan`, made once."""
+        made: Plan = self._once(("plan", objective), lambda: self.make_plan(objective))
+        return made
+
+    @property
+    def prediction_plan(self) -> Plan:
+        """`make_prediction_plan`, made once after a training."""
+        made: Plan = self._once(("plan after", self.objective), self.make_prediction_plan)
+        return made
+
+    def latents(self, plan: Plan) -> dict[str, Latent]:
+        """The latent sites that are drawn or summed out in a reading, by name, in order."""
+        found: dict[str, Latent] = self._once(("latents", id(plan)), lambda: Dry.of(self, plan))
+        return found
+
+    def _once(self, key: Any, make: Any) -> Any:
+        """What follows from the parts of the model, and is kept until one is exchanged."""
+        known = self.__dict__.setdefault("_kept", {})
+        if key not in known:
+            known[key] = make()
+        return known[key]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, nn.Module):
+            self.__dict__.pop("_kept", None)
+        super().__setattr__(name, value)
+
     @property
     def latent_dim(self) -> int:
-        """Coordinates that a guide or a prediction draws for a row."""
-        return self.base_samples.dim
+        """Coordinates that a guide draws for a row."""
+        own = sum(site.size for site in self.latents(self.plan(self.objective)).values())
+        return max(own, self.base_samples.dim)
 
-    # The factors of the program that the models share
+    # The factors of the story that the models share
 
     def z_dist(self, x: Tensor | None) -> Any:
         """p(z|x) for x [B, x_dim] in data units, or p(z)."""
@@ -142,15 +280,6 @@ class OrderEventModel(nn.Module):
         y = None if y is None else self.response.standardized(y).to(x.dtype)
         return self.z_guide(x, r, y)
 
-    def z_given_x(self, covariates: Tensor) -> Any:
-        """What a prediction draws z from, for standardised x: p(z|x), or q(z|x) with p(z).
-
-        With prior N(0, I) it is the guide that has seen x (paper, section 3.3).
-        """
-        if self.reads_x or self.z_guide is None:
-            return self.z_prior(covariates)
-        return self.z_guide(covariates, None, None)
-
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """What the program reads of x [B, x_dim] after z: x standardised, or its encoding by z.
 
@@ -158,6 +287,12 @@ class OrderEventModel(nn.Module):
         """
         read: Tensor = self.encoder(z, self.x_standardizer(x))
         return read
+
+    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
+        """`covariates` as a line of the story, with a site of its own where z is a member."""
+        note = sample.note if self.encoder.site is None else sample.deterministic
+        found: Tensor = note("e", lambda: self.covariates(z, x))
+        return found
 
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""
@@ -185,7 +320,11 @@ class OrderEventModel(nn.Module):
         :raises ValueError: where an objective has no meaning for this model.
         """
         one_of("objective", objective, self.objectives)
-        return self.objective_types[objective](self).training_pair()
+        self.check_objective(objective)
+        return training_pair(self, objective)
+
+    def check_objective(self, objective: str) -> None:
+        """Raise ValueError where an objective has no meaning for this model."""
 
     @property
     def default_objective(self) -> str:
@@ -202,7 +341,7 @@ class OrderEventModel(nn.Module):
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
         """The parameters that an objective trains, by name; the others it leaves as they are."""
         one_of("objective", objective, self.objectives)
-        untrained = self.objective_types[objective].untrained
+        untrained = self.objective_records[objective].untrained
         return {
             name: parameter
             for name, parameter in self.named_parameters()
@@ -238,7 +377,9 @@ class OrderEventModel(nn.Module):
         """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
         if is_validation_enabled():
             data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
-            x, r, y = data.get("x"), data.get("r"), data.get("y")
+            # The checks see copies without a gradient; programs may be differentiated by x and r.
+            x, r = (_checked(data.get(n), v) for n, v in (("x", x), ("r", r)))
+            y = data.get("y")
         if y is not None and is_announcing() and torch.is_grad_enabled():
             self._note_training({"x": x, "r": r, "y": y})
         announce(self.name, self)
@@ -321,9 +462,18 @@ class OrderEventModel(nn.Module):
         # Pyro's store leaves weak references on parameters, and sets them again when it needs them.
         for parameter in self.parameters():
             parameter.__dict__.pop("unconstrained", None)
-        return self.__dict__.copy()
+        state = self.__dict__.copy()
+        state.pop("_kept", None)
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(_names)}"
+
+
+def _checked(checked: Tensor | None, given: Any) -> Tensor | None:
+    """What was checked, or the tensor that was given where it has a gradient."""
+    if isinstance(given, Tensor) and given.requires_grad and checked is not None:
+        return given.to(checked.device)
+    return checked

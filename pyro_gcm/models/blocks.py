@@ -24,27 +24,31 @@ from pyro_gcm.distributions.event_planes import (
     planes,
     planes_of,
 )
-from pyro_gcm.sampling.base_samples import pairwise_mean, row_blocks
-from pyro_gcm.sampling.draws import Draws
+from pyro_gcm.prediction.base_samples import pairwise_mean, row_blocks
+from pyro_gcm.prediction.draws import Draws
+from pyro_gcm.prediction.predicted import FixedNoise, Predicted, Replayed
 
 
-def event_values(response: Any, event: OrderEvent, covariates: Tensor, rows: slice) -> Tensor:
+def outcome_values(response: Any, p_y: Any, rows: slice) -> Tensor:
     """Predictions [..., N, b] given each draw, for some rows of a block.
 
-    :param event: the order event, of batch shape [..., N, rows of the block].
-    :param covariates: standardised, [(N,) rows of the block, x_dim].
+    :param p_y: distribution of the outcome, of batch shape [..., N, rows of the block].
     """
-    alone = is_separable(event)
-    read = response.reader(covariates, rows if alone else ALL)
-    if read is None:
-        return response.predict(event, covariates)[..., rows]
+    event = getattr(p_y, "event", p_y)
+    alone = isinstance(event, OrderEvent) and event.base_dist is not None and is_separable(event)
+    read = response.reader(p_y, rows if alone else ALL)
+    if read is None or not isinstance(event, OrderEvent) or event.base_dist is None:
+        found: Tensor = response.predict(p_y)
+        return found[..., rows]
     with elementwise():
         values: Tensor = read(planes_of(event, rows if alone else ALL))
     return values if alone else values[..., rows]
 
 
-def mean_over_draws(values: Tensor, draws: Draws, rows: slice) -> Tensor:
-    """Weighted mean [..., b] of values [..., N, b]."""
+def mean_over_draws(values: Tensor, draws: Draws, rows: slice = ALL) -> Tensor:
+    """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws."""
+    if values.shape[-2:-1] != (draws.num_draws,):  # y depends on no draw
+        values = values.expand(*values.shape[:-2], draws.num_draws, values.shape[-1])
     first = values.movedim(-2, 0)
     if draws.log_weights is None:
         return pairwise_mean(first)
@@ -53,46 +57,58 @@ def mean_over_draws(values: Tensor, draws: Draws, rows: slice) -> Tensor:
 
 
 def row_predictions(
-    objective: Any, x: Tensor, r: Tensor, base: Tensor
+    model: Any, x: Tensor, r: Tensor, noise: FixedNoise
 ) -> Iterator[tuple[slice, Tensor, Draws]]:
-    """Predictions [N, b] for consecutive rows of x and r: where they stand, and their draws.
-
-    :param objective: the `Objective` that predictions follow.
-    :param base: base samples [N, 1, E].
-    """
-    model = objective.model
-    for place, (x_block, r_block) in row_blocks(x, r, draws=len(base)):
-        draws = objective.given_revenue(objective.draw(x_block, base, model.seed), r_block)
+    """Predictions [N, b] for consecutive rows of x and r: where they stand, and their draws."""
+    plan = model.prediction_plan
+    for place, (x_block, r_block) in row_blocks(x, r, draws=noise.count):
+        draws = Predicted(model, plan, noise).read(x_block, r_block)
         rows = slice(0, place.stop - place.start)
-        yield place, event_values(model.response, draws.event, draws.covariates, rows), draws
+        yield place, outcome_values(model.response, draws.p_y, rows), draws
 
 
 class MovingRevenues:
     """Predictions of a block at one set of revenues after another.
 
-    A coordinate whose revenues stay as they were is not computed again.
+    A coordinate whose revenues stay as they were is not computed again. A story other than the
+    library's is read anew, with the same draws.
+
+    :param x, r: rows [b, x_dim] and [b, r_dim] of the block.
     """
 
-    def __init__(self, response: Any, draws: Draws) -> None:
-        self.response, self.draws = response, draws
-        self._read = response.reader(draws.covariates, ALL)
+    def __init__(self, model: Any, noise: FixedNoise, x: Tensor, r: Tensor) -> None:
+        self.model, self.x = model, x
+        self.draws = Predicted(model, model.prediction_plan, noise).read(x, r)
+        self.p_y = self.draws.p_y
+        self._read = None
+        if model.tells_the_figure and is_separable(self.p_y_event):
+            self._read = model.response.reader(self.p_y, ALL)
         self._cost: CostPlanes | None = None
         self._known: dict[int, tuple[Tensor, Factor]] = {}
 
-    def __call__(self, revenues: Tensor) -> Tensor:
-        """Predictions [b] at mapped revenues [b, (G,) K]."""
-        event, draws = OrderEvent(self.draws.cost, revenues), self.draws
-        if self._read is None or not is_separable(event):
-            values = event_values(self.response, event, draws.covariates, ALL)
-        else:
-            cost = self._cost = self._cost or cost_planes(event)
+    @property
+    def p_y_event(self) -> Any:
+        """The order event of the outcome."""
+        return getattr(self.p_y, "event", self.p_y)
 
-            def factors(logarithms: bool) -> Iterator[Factor]:
-                for k, value in enumerate(planes(revenues, cost.event_shape)):
-                    yield self._factor(cost, k, value, logarithms)
+    def __call__(self, r: Tensor) -> Tensor:
+        """Predictions [b] at revenues r [b, r_dim]."""
+        model, draws = self.model, self.draws
+        if self._read is None:
+            known = draws.left if model.tells_the_figure else None
+            replayed = Replayed(model, model.prediction_plan, draws.values, known).read(self.x, r)
+            return mean_over_draws(outcome_values(model.response, replayed.p_y, ALL), draws)
+        e = draws.values.get(model.encoder.site, self.x)  # what a member's map is chosen by
+        revenues = model.encoder.revenue(e, model.mapped(r))
+        event = OrderEvent(self.p_y_event.cost, revenues)
+        cost = self._cost = self._cost or cost_planes(event)
 
-            values = self._read(EventPlanes(cost, factors, event.log_probs64))
-        return mean_over_draws(values, draws, ALL)
+        def factors(logarithms: bool) -> Iterator[Factor]:
+            for k, value in enumerate(planes(revenues, cost.event_shape)):
+                yield self._factor(cost, k, value, logarithms)
+
+        values = self._read(EventPlanes(cost, factors, event.log_probs64))
+        return mean_over_draws(values, draws)
 
     def _factor(self, cost: CostPlanes, k: int, value: Tensor, logarithm: bool) -> Factor:
         """A copy of the factor, which may be overwritten."""

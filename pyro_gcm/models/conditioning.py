@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,24 +12,22 @@ from torch import Tensor
 
 from pyro_gcm._validation import as_tensor, one_of, shown
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.models.missing import costs_in_units, event_given_observed
-from pyro_gcm.models.objectives import Objective
-from pyro_gcm.sampling.draws import Draws, Rows
-from pyro_gcm.sampling.posterior import PosteriorDraws, Target, posterior_draws
+from pyro_gcm.inference.reading import of
+from pyro_gcm.models.missing import costs_in_units
+from pyro_gcm.prediction.draws import Draws, Rows
+from pyro_gcm.prediction.posterior import PosteriorDraws, Target, posterior_draws
+from pyro_gcm.prediction.predicted import FixedNoise, Noise, Predicted, Replayed
 
 #: Draws of all rows together whose likelihood is computed at once.
 _DRAWS_AT_ONCE = 1 << 16
 
 
-def posterior_of(
-    objective: Objective, rows: Rows, units: str | None, **options: Any
-) -> PosteriorDraws:
-    """Posterior draws of the sites of a model that was trained for this objective.
+def posterior_of(model: Any, rows: Rows, units: str | None, **options: Any) -> PosteriorDraws:
+    """Posterior draws of the sites of a model.
 
     :param units: of the costs; see `GCM.posterior`.
     :param options: of `posterior_draws`.
     """
-    model = objective.model
     if units is None:
         units = "data" if model.costs_have_units else "standard"
     one_of("units", units, ("standard", "data"))
@@ -38,90 +36,198 @@ def posterior_of(
             "units='data' needs a cost in the units of each revenue, as GCM with "
             "revenue_map='identity' has"
         )
-    every = None
-    if objective.is_finite:
-        every = partial(_every_draw, objective)
-    target = Target(
-        lambda rows, count, guided: _proposals(objective, rows, count, guided),
-        lambda draws, rows: log_likelihood(model, draws.event, draws.covariates, rows),
-        lambda draws, rows: _likelihood(model, draws, rows),
-        lambda draws, rows: _complete_sites(model, draws, rows, units),
-        objective.weighted,
-        model.response.log_likelihood_bound,
-        model.dtype,
-        every,
-    )
-    return posterior_draws(target, rows, **options)
+    return posterior_draws(StoryTarget(model, units), rows, **options)
 
 
-def responsibilities(objective: Objective, rows: Rows) -> Tensor:
+class StoryTarget(Target):
+    """The latent sites of a story, given its outcome.
+
+    :param units: of the costs, "standard" or "data".
+    """
+
+    def __init__(self, model: Any, units: str = "standard") -> None:
+        self.model, self.units = model, units
+        self.plan, self.dtype = model.prediction_plan, model.dtype
+        self.log_bound = model.response.log_likelihood_bound
+        self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
+
+    @cached_property
+    def is_finite(self) -> bool:  # type: ignore[override]
+        """Whether all that a prediction draws has finitely many values."""
+        latents = self.model.latents(self.plan).items()
+        drawn = [site for name, site in latents if name not in self.plan.informed]
+        return all(site.values for site in drawn) and not self.weighted
+
+    def propose(self, rows: Rows, count: int, guided: bool) -> Draws:
+        """Independent draws before y is known; with `guided`, half of them come from the guide."""
+        guided = guided and rows.y is not None and not self.plan.proposals
+        reader = (_HalfGuided if guided else Predicted)(
+            self.model, self.plan, Noise(count), separately=True
+        )
+        if isinstance(reader, _HalfGuided):
+            reader.ask_guide(rows)
+        return given_selection(self.model, reader.read(rows.x, rows.r, rows.c), rows)
+
+    def every(self, rows: Rows) -> Draws:
+        """All values of the latent sites with their probabilities."""
+        noise = FixedNoise(self.model, self.model.latents(self.plan), 1)
+        reader = Predicted(self.model, self.plan, noise)
+        return given_selection(self.model, reader.read(rows.x, rows.r, rows.c), rows)
+
+    def log_likelihood(self, draws: Draws, rows: Rows) -> Tensor:
+        """Log-probability of the observed y and c given the draws, [N, b], float64."""
+        return log_likelihood(draws, rows)
+
+    def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
+        """Likelihood of y as a share of the bound of the response, [N, b], float64."""
+        p_y = draws.p_y
+        if self.model.response.is_event and isinstance(p_y, OrderEvent):
+            assert rows.y is not None
+            # p of y = 1, 1 - p of y = 0.
+            p = p_y.probability64() - (rows.y < 0.5).double()
+            return p.abs().expand(draws.num_draws, len(rows.x))
+        log_p = log_likelihood(draws, rows)
+        assert self.log_bound is not None
+        return (log_p - self.log_bound).exp().expand(draws.num_draws, len(rows.x))
+
+    def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
+        """All sites of draws that agree with y, the costs in these units."""
+        sites, revenue = self._standard_sites(draws, rows)
+        if self.units == "data":
+            r, c = sites.get("r", rows.r), sites["c"]
+            units = self.model.r_standardizer
+            sites["c"] = costs_in_units(c, c < revenue, r, rows.c, units)
+        return sites
+
+    def _standard_sites(self, draws: Draws, rows: Rows) -> tuple[dict[str, Tensor], Any]:
+        """The sites of draws: c (and k) exactly, and y once more, a new outcome; the revenue."""
+        shape = draws.num_draws, len(rows.x)
+        p_y = new_outcome = self._replayed(draws, rows, None).p_y
+        if rows.c is not None:
+            p_y = self._replayed(draws, rows, rows.c).p_y
+        noted = {"e", "x_missing", "r_missing"}
+        sites = {name: v for name, v in draws.values.items() if name not in noted}
+        event = _event_of(p_y)
+        if event is not None and not isinstance(event.revenue, Tensor):
+            # k was integrated out; then y is the event
+            p_k: Any = event.revenue.expand(shape)
+            if rows.y is not None:
+                p_k = event.expand(shape).revenue_posterior(rows.y)
+            sites["k"] = p_k.sample()
+            event = p_y = new_outcome = event.given_revenue(sites["k"])
+        p_y, new_outcome = p_y.expand(shape), new_outcome.expand(shape)
+        if event is None:
+            sites["y"] = new_outcome.sample()
+            return sites, None
+        if rows.y is None:
+            costs: Any = event.cost
+            sites["c"] = costs.expand(shape).sample()
+            sites["y"] = p_y.given_cost(sites["c"]).sample()
+        else:
+            # An outcome that was not observed says nothing of c.
+            unknown = rows.c is not None
+            outcome = torch.where(rows.y.isnan(), p_y.mean, rows.y) if unknown else rows.y
+            sites["c"] = p_y.cost_posterior(outcome).sample()
+            sites["y"] = new_outcome.sample()  # the row's costs are drawn anew for it
+        return sites | self.model.response.derived(p_y, sites["c"]), event.revenue
+
+    def _replayed(self, draws: Draws, rows: Rows, c: Tensor | None) -> Replayed:
+        reader = Replayed(self.model, self.plan, draws.values, draws.left)
+        return reader.read(rows.x, rows.r, c)
+
+
+def _event_of(p_y: Any) -> OrderEvent | None:
+    """The order event behind an outcome; None for a distribution of another kind."""
+    event = getattr(p_y, "event", p_y)
+    return event if isinstance(event, OrderEvent) else None
+
+
+class _HalfGuided(Predicted):
+    """Half of the draws from the guide q(z|x, r, y), with the weights of the mixture.
+
+    As the other half is not, no weight is large however poor the guide: a defensive mixture
+    (Hesterberg 1995, Owen & Zhou 2000).
+    """
+
+    def ask_guide(self, rows: Rows) -> None:
+        """Read the guide's story."""
+        self.guided: dict[str, Any] = {}
+        self.half = self.noise.count // 2
+        self.log_p: Any = 0.0
+        self.log_q: Any = 0.0
+        assert rows.y is not None
+        # It does not read a y that may be NaN.
+        y = torch.where(rows.y.isnan(), 0.0, rows.y)
+        self.model.guide_story(self._line, rows.x, rows.r, y)
+
+    def _line(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Tensor | None:
+        if own or name in self.plan.hidden or name in self.plan.left or name in self.plan.exact:
+            return None
+        q = of(q)
+        self.guided[name] = q, (draw := q.sample((self.half,)))
+        return draw
+
+    def latent(self, name: str, p: Any) -> Any:
+        """The draws of the story's distribution, half of them replaced by those of the guide."""
+        if name not in self.guided:
+            return super().latent(name, p)
+        fn, (q, drawn) = self.distribution(name, p), self.guided[name]
+        own = fn.sample((self.noise.count,))
+        value = self.drawn[name] = torch.cat([own[self.half :], drawn])
+        self.log_p = self.log_p + fn.log_prob(value).double()
+        self.log_q = self.log_q + q.log_prob(value).double()
+        return value
+
+    def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Draws:
+        """As `Predicted.read`, with the weights of the mixture."""
+        draws = super().read(x, r, c)
+        if not self.guided:
+            return draws
+        share = self.half / self.noise.count
+        parts = self.log_p + math.log1p(-share), self.log_q + math.log(share)
+        return draws.reweighted(self.log_p - torch.logaddexp(*parts))
+
+
+def responsibilities(model: Any, rows: Rows) -> Tensor:
     """p(z | x, r, y) of every value of z by Bayes' rule, [B, D], float64.
 
     :raises ValueError: for a z with infinitely many values.
     """
-    if not objective.is_finite:
+    target = StoryTarget(model)
+    if not target.is_finite:
         raise ValueError(
             "responsibilities need a z with finitely many values and no other latent variable "
             "before y, as a GCM with prior='members' or 'categorical' has"
         )
-    model, parts = objective.model, []
+    parts = []
     size = max(1, _DRAWS_AT_ONCE // model.z_dim)
     for index in torch.arange(len(rows.x), device=rows.x.device).split(size):
         part = rows.take(index)
-        draws = _every_draw(objective, part)
-        log_p = log_likelihood(model, draws.event, draws.covariates, part)
+        draws = target.every(part)
         assert draws.log_weights is not None
-        parts.append((log_p + draws.log_weights).softmax(0).T)
+        parts.append((log_likelihood(draws, part) + draws.log_weights).softmax(0).T)
     return torch.cat(parts)
-
-
-def _every_draw(objective: Objective, rows: Rows) -> Draws:
-    """All values of z with their probabilities."""
-    base = objective.model.base_samples(1)
-    draws = objective.given_revenue(objective.draw(rows.x, base, seed=0), rows.r)
-    return given_selection(objective.model, draws, rows)
-
-
-def _proposals(objective: Objective, rows: Rows, count: int, guided: bool) -> Draws:
-    """Independent draws before y is known; with `guided`, half of z comes from the guide."""
-    model = objective.model
-    shape = count, len(rows.x), model.base_samples.dim
-    like: dict[str, Any] = {"device": model.device, "dtype": model.dtype}
-    if model.base_samples.dim > model.z_dim:
-        base = torch.randn(shape, **like)
-    else:  # independent draws of z need their number alone
-        base = torch.empty(1, **like).expand(shape)
-    draws = objective.draw(rows.x, base, seed=None)
-    if guided and model.reads_x and model.z_guide is not None and rows.y is not None:
-        draws = _half_guided(model, draws, rows, rows.y)
-    draws = objective.given_revenue(objective.with_separate(draws, rows.r), rows.r)
-    return given_selection(model, draws, rows)
 
 
 def given_selection(model: Any, draws: Draws, rows: Rows) -> Draws:
     """The draws as likely as they are among rows that are in the data (`Response.log_selected`)."""
     if rows.y is None:
         return draws
-    p_y = model.response.distribution(draws.event, draws.covariates, rows.r)
-    log_selected = model.response.log_selected(p_y, rows.y)
+    log_selected = model.response.log_selected(draws.p_y, rows.y)
     return draws if log_selected is None else draws.reweighted(log_selected)
 
 
-def _half_guided(model: Any, draws: Draws, rows: Rows, y: Tensor) -> Draws:
-    """Half of the draws of z from the guide q(z|x, r, y), with the weights of the mixture.
-
-    As the other half is not, no weight is large however poor the guide: a defensive mixture
-    (Hesterberg 1995, Owen & Zhou 2000).
-    """
-    half = len(draws.z) // 2
-    p = model.z_prior(draws.covariates)
-    # It does not read a y that may be NaN.
-    q = model.z_guide_dist(rows.x, rows.r, torch.where(y.isnan(), 0.0, y))
-    z = torch.cat([draws.z[half:], q.sample((half,))])
-    share = half / len(z)
-    log_p, log_q = p.log_prob(z).double(), q.log_prob(z).double()
-    log_mixture = torch.logaddexp(log_p + math.log1p(-share), log_q + math.log(share))
-    return draws._replace(z=z, log_weights=torch.log_softmax(log_p - log_mixture, 0))
+def log_likelihood(draws: Draws | Replayed, rows: Rows) -> Tensor:
+    """Log-probability of the observed y and c, given the draws, [N, b], float64."""
+    p_y, log_c = draws.p_y, draws.log_observed
+    if rows.y is None:
+        like = torch.zeros(p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
+        return like + log_c
+    if rows.c is None:
+        log_p: Tensor = p_y.log_prob(rows.y).double()
+        return log_p
+    log_y: Tensor = p_y.log_prob(rows.y.nan_to_num()).double()
+    return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
 
 
 def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor]) -> Tensor:
@@ -131,103 +237,32 @@ def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor])
     """
     if not isinstance(sites, Mapping):
         raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
-    dims = {"z": model.z_dim, "x": model.x_dim, "r": model.r_dim, **model.kernel_dims}
-    needed = {"z", *model.kernel_dims} | {k for k in ("x", "r") if getattr(rows, k).isnan().any()}
+    plan = model.prediction_plan
+    shapes = model.latent_shapes()
+    needed = {name for name in shapes if name not in plan.informed}
+    gaps = {name for name in ("x", "r") if getattr(rows, name).isnan().any()}
     checked: dict[str, Tensor] = {}
-    for name, dim in dims.items():
+    for name, shape in {**shapes, "x": (model.x_dim,), "r": (model.r_dim,)}.items():
         if name not in sites:
-            if name in needed:
+            if name in needed | gaps:
                 raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
+            continue
+        if name in ("x", "r") and name not in gaps:
             continue
         values = as_tensor(f"sites[{name!r}]", sites[name], model.device)
         values = values if name in ("x", "r") else values.to(model.dtype)
-        count = checked["z"].shape[0] if checked else values.shape[0]
-        if values.shape != (count, len(rows.x), dim):
+        count = next(iter(checked.values())).shape[0] if checked else values.shape[0]
+        if values.shape != (count, len(rows.x), *shape):
+            wanted = ", ".join(map(str, ("draws", len(rows.x), *shape)))
             raise ValueError(
-                f"sites[{name!r}] must have shape [draws, {len(rows.x)}, {dim}], the same number "
-                f"of draws for each site, got {tuple(values.shape)}"
+                f"sites[{name!r}] must have shape [{wanted}], the same number of draws for each "
+                f"site, got {tuple(values.shape)}"
             )
         checked[name] = values
-    size = max(1, _DRAWS_AT_ONCE // len(checked["z"]))
-    parts = torch.arange(len(rows.x), device=model.device).split(size)
-    return torch.cat([_of_sites(model, rows, checked, part) for part in parts], 1)
-
-
-def _of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor], index: Tensor) -> Tensor:
-    """The same for the rows `index`."""
-    rows = rows.take(index)
-    sites = {name: values.index_select(1, index) for name, values in sites.items()}
-    covariates = model.covariates(sites["z"], sites.get("x", rows.x))
-    revenue = model.revenue_given(sites.get("r", rows.r), sites, covariates)
-    event = OrderEvent(model.c_dist(sites["z"], covariates), revenue)
-    return log_likelihood(model, event, covariates, rows)
-
-
-def log_likelihood(model: Any, event: OrderEvent, covariates: Tensor, rows: Rows) -> Tensor:
-    """Log-probability of the observed y and c, given the draws behind an event, [N, b], float64."""
-    event, log_c = _given_costs(model, event, rows)
-    if rows.y is None:
-        return log_c.expand(event.batch_shape)
-    p_y = model.response.distribution(event, covariates, rows.r)
-    if rows.c is None:
-        log_p: Tensor = p_y.log_prob(rows.y).double()
-        return log_p
-    log_y: Tensor = p_y.log_prob(rows.y.nan_to_num()).double()
-    return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
-
-
-def _likelihood(model: Any, draws: Draws, rows: Rows) -> Tensor:
-    """Likelihood of y as a share of the bound of the response, [N, b], float64."""
-    if model.response.is_event:
-        assert rows.y is not None
-        # p of y = 1, 1 - p of y = 0.
-        return (draws.event.probability64() - (rows.y < 0.5).double()).abs()
-    log_p = log_likelihood(model, draws.event, draws.covariates, rows)
-    return (log_p - model.response.log_likelihood_bound).exp()
-
-
-def _given_costs(model: Any, event: OrderEvent, rows: Rows) -> tuple[OrderEvent, Tensor]:
-    """The event once the observed costs are known, and their log-density, float64."""
-    if rows.c is None:
-        return event, torch.zeros((), dtype=torch.float64, device=rows.x.device)
-    event, log_c = event_given_observed(event, rows.c, rows.r, model.r_standardizer)
-    return event, log_c.double()
-
-
-def _complete_sites(model: Any, draws: Draws, rows: Rows, units: str) -> dict[str, Tensor]:
-    """All sites of draws that agree with y, the costs in these units."""
-    sites = _standard_sites(model, draws, rows)
-    if units == "data":
-        r, c = sites.get("r", rows.r), sites["c"]
-        below = c < draws.revenue
-        sites["c"] = costs_in_units(c, below, r, rows.c, model.r_standardizer)
-    return sites
-
-
-def _standard_sites(model: Any, draws: Draws, rows: Rows) -> dict[str, Tensor]:
-    """The sites of draws that agree with y: c (and k) exactly, and y once more, a new outcome."""
-    z, covariates = draws.z, draws.covariates
-    cost = model.c_dist(z, covariates) if draws.cost is None else draws.cost
-    event = OrderEvent(cost, draws.revenue)
-    new_outcome = model.response.distribution(event, covariates, rows.r)
-    event, _ = _given_costs(model, event, rows)
-    p_y = new_outcome
-    if rows.c is not None:
-        p_y = model.response.distribution(event, covariates, rows.r)
-    shape, sites = z.shape[:2], {"z": z, **draws.sites}
-    if not isinstance(event.revenue, Tensor):  # k was integrated out; then y is the event
-        p_k: Any = event.revenue.expand(shape)
-        if rows.y is not None:
-            p_k = event.revenue_posterior(rows.y)
-        sites["k"] = p_k.sample()
-        event = p_y = new_outcome = event.given_revenue(sites["k"])
-    if rows.y is None:
-        costs: Any = event.cost
-        sites["c"] = costs.expand(shape).sample()
-        sites["y"] = p_y.given_cost(sites["c"]).sample()
-        return sites | model.response.derived(p_y, sites["c"])
-    # An outcome that was not observed says nothing of c.
-    outcome = torch.where(rows.y.isnan(), p_y.mean, rows.y) if rows.c is not None else rows.y
-    sites["c"] = p_y.cost_posterior(outcome).sample()
-    sites["y"] = new_outcome.sample()  # the row's costs are drawn anew for it
-    return sites | model.response.derived(p_y, sites["c"])
+    size = max(1, _DRAWS_AT_ONCE // len(next(iter(checked.values()))))
+    parts = []
+    for index in torch.arange(len(rows.x), device=model.device).split(size):
+        part = rows.take(index)
+        own = {name: values.index_select(1, index) for name, values in checked.items()}
+        parts.append(log_likelihood(Replayed(model, plan, own).read(*part[:2], part.c), part))
+    return torch.cat(parts, 1)

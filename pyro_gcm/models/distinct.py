@@ -13,10 +13,11 @@ class DistinctRevenues:
 
     :param mapped: what the costs are compared with, [R, n, (G,) K]: by the one map (n = 1), or by
         the map of each draw.
+    :param given: the revenues themselves, [R, r_dim].
     """
 
-    def __init__(self, mapped: Tensor) -> None:
-        self.rows = mapped
+    def __init__(self, mapped: Tensor, given: Tensor) -> None:
+        self.rows, self.given = mapped, given
         one_map = mapped.shape[1] == 1
         #: Which of `rows` each given row is, [R]; None where no row repeats.
         self.row: Tensor | None = None
@@ -29,7 +30,7 @@ class DistinctRevenues:
         if count < len(row):
             place = torch.arange(len(row), device=row.device)
             first = row.new_empty(count).scatter_(0, row, place)
-            self.rows, self.row = mapped[first], row
+            self.rows, self.given, self.row = mapped[first], given[first], row
             found = [(values, number[first]) for values, number in found]
         #: The distinct values [V] of a coordinate and which of them each row has, [D], where that
         #: is worth a table and there is one map.

@@ -16,7 +16,7 @@ from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.predictions import Predictions
-from pyro_gcm.sampling.draws import Draws, Rows
+from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Levels of the quantiles between which integrals are taken, and nodes of each of them.
 LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
@@ -161,7 +161,7 @@ class DistributionPredictions(Predictions):
             raise ValueError("class_probabilities need response='ordinal', got " + self._named)
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+            p_y = draws.p_y
             weights = None if draws.log_weights is None else draws.log_weights.exp()
             return _mean(p_y.probabilities(), weights)
 
@@ -181,8 +181,9 @@ class DistributionPredictions(Predictions):
 
     def _cdf_of(self, draws: Draws, rows: Rows) -> Callable[[Tensor], Tensor]:
         """Pr(Y <= y | x, r) of a block as a function of y [..., b], float64."""
-        p_y, count = self.response.distribution(draws.event, draws.covariates, rows.r), len(rows.x)
-        at_once = max(1, AT_ONCE // (draws.event.cost_shape.numel() * len(draws.z) * count))
+        p_y, count = draws.p_y, len(rows.x)
+        costs = draws.left["c"].fn.event_shape.numel() if "c" in draws.left else 1
+        at_once = max(1, AT_ONCE // (costs * draws.num_draws * count))
 
         def cdf(y: Tensor) -> Tensor:
             parts = y.reshape(-1, 1, count).split(at_once)  # [m, 1, b] beside draws [N, b]

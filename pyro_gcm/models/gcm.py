@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pyro
 import pyro.distributions as dist
 from torch import Tensor, nn
 
@@ -15,20 +15,22 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, no_nan, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.numerics import coarse, on_grid
-from pyro_gcm.inference.views import CostGuard
+from pyro_gcm.distributions.left import sides
+from pyro_gcm.distributions.numerics import coarse, is_rounding, on_grid
+from pyro_gcm.inference.columns import in_units
+from pyro_gcm.inference.reading import Objective, Plan, Reader
 from pyro_gcm.models import build, member_parts
-from pyro_gcm.models.column_units import columns_in_units, in_units
 from pyro_gcm.models.inversion import required_revenue
-from pyro_gcm.models.missing import PartlyObserved, draw_missing
-from pyro_gcm.models.objectives import GCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.response import Response
 from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.models.with_members import WithMembers
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
+from pyro_gcm.prediction.predicted import FixedNoise
 from pyro_gcm.streams.moments import KnownMoments
+
+_JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
 
 @recorded("models.GCM")
@@ -49,7 +51,7 @@ class GCM(WithMembers):
     or the whole of it with objective "joint".
 
     `predict` and `surface` increase in r, across calls and batch sizes: see
-    `sampling.base_samples`. After joint training draws of z are weighted by p(z) p(x|z) / q(z|x),
+    `prediction.base_samples`. After joint training draws of z are weighted by p(z) p(x|z) / q(z|x),
     and x and r may have missing values (NaN), for which nothing is promised: the observed revenues
     then inform the missing ones, so that p(y | x, r) need not rise.
 
@@ -107,8 +109,12 @@ class GCM(WithMembers):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objective_types = {objective.name: objective for objective in GCM_OBJECTIVES}
-    objectives = tuple(objective_types)
+    objective_records = {
+        "conditional": Objective("conditional", hidden=("w",), untrained=_JOINT_PARTS),
+        "joint": Objective("joint", given=(), missing=("x", "r"), generates_revenue=True),
+        "members": Objective("members", hidden=("w",), untrained=_JOINT_PARTS, averages=True),
+    }
+    objectives = tuple(objective_records)
 
     def __init__(
         self,
@@ -163,80 +169,66 @@ class GCM(WithMembers):
             if not self.reads_x:
                 self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), widths)
         # Missing values of x and r, and w, are drawn too where the program has them.
-        others = 0 if self.reads_x else self.x_dim + 2 * self.r_dim
-        self.add_units(self.encoder.members or num_samples, self.z_dim + others, int(seed))
+        sizes = {"z": self.z_dim}
+        if not self.reads_x:
+            sizes |= {"x_missing": self.x_dim, "w": self.r_dim, "r_missing": self.r_dim}
+        self.add_units(self.encoder.members or num_samples, sizes, int(seed))
         plain = isinstance(self.revenue_map, nn.Identity)
         self.costs_have_units = plain and not self.response.moves_revenue
 
-    def model(
-        self,
-        x: Tensor | None = None,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        c: Tensor | None = None,
-        *,
-        size: int = 1,
-    ) -> Tensor:
-        """The explicit program; what is not given is drawn.
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        """The lines of the paper's figure; e is what is read of x (`covariates`)."""
+        z = sample("z", lambda: self.z_dist(x))
+        x = sample("x", lambda: self.x_dist(z, x), obs=x)
+        e = self.encoded(sample, z, x)
+        w = sample("w", self.w_dist)
+        r = sample("r", lambda: self.r_dist(w, e), obs=r)
+        c = sample("c", lambda: self.c_dist(z, e), obs=c)
+        return sample("y", lambda: self.y_dist(c, e, r), obs=y)
 
-        :param x: [B, x_dim] in data units; needed with a conditional prior. `r`: [B, r_dim]. With
-            prior "standard" NaN is a missing value in both.
-        :param y: [B]; NaN where it was not observed, if c is given.
-        :param c: observed costs, [B, r_dim] in the units of r, NaN for the others: their density is
-            site `c_observed`, and site c is drawn given them.
-        :param size: number of rows when neither x nor r is given.
-        :returns: y, [B].
-        """
-        x, r, y, rows = self.program_inputs(x, r, y, c, size)
-        with pyro.plate("data", rows, dim=-1), self.observations(x, r, c):
-            z = pyro.sample("z", self.z_dist(x), infer=self.infer["z"])
-            x = pyro.sample("x", self.x_dist(z, x), obs=x, infer=self.infer["x"])
-            covariates = self.covariates(z, x)
-            if self.encoder.site is not None:
-                pyro.deterministic(self.encoder.site, covariates, event_dim=1)
-            w = pyro.sample("w", self.w_dist())
-            r = pyro.sample("r", self.r_dist(w, covariates), obs=r)
-            p_c = self.c_dist(z, covariates)
-            c = pyro.sample("c", p_c)
-            return pyro.sample("y", self.y_dist(p_c, covariates, r).given_cost(c), obs=y)
+    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
+        """z ~ q(z|x, r, y), and for the whole program w ~ q(w|x, r)."""
+        super().guide_story(sample, x, r, y)
+        if not self.reads_x:
+            sample("w", lambda: self.w_guide_dist(self.x_standardizer(x), self.r_standardizer(r)))
 
-    def guide(
-        self,
-        x: Tensor | None = None,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        c: Tensor | None = None,
-        *,
-        size: int = 1,
-    ) -> Tensor | None:
-        """Guide of `inference.conditional(model)`: z from p(z|x), from q, or nothing, [B, D].
+    def make_prediction_plan(self) -> Plan:
+        """z from p(z|x), or from q(z|x) with prior N(0, I); weighed after objective "joint"."""
+        plan = self.plan(self.objective)
+        if self.reads_x:
+            return plan
+        proposals: Any = {"z": lambda read: self.z_guide_dist(read.x, None, None)}
+        if self.objective != "joint":  # the literal loss of the paper
+            return replace(plan, proposals=proposals, unweighted=("z",))
+        proposals["w"] = self._w_given
+        return replace(plan, proposals=proposals, informed=("w", "r_missing", "r"))
 
-        A z with a finite support is summed out, so that the guide has no site.
-        """
-        if x is None:
-            raise ValueError("x must be given: the guide reads it")
-        x, r, y, rows = self.program_inputs(x, r, y, c, size)
-        if self.enumerates:
-            return None
-        with pyro.plate("data", rows, dim=-1):
-            return pyro.sample("z", self.z_guide_dist(x, r, y))
+    def _w_given(self, read: Reader) -> Any:
+        """q(w|x, r) for the completed x of the draws."""
+        covariates = self.x_standardizer(read.values["x"])
+        r = self.r_standardizer(read.r)
+        return self.w_guide_dist(covariates, r.expand(*covariates.shape[:-1], -1))
 
-    def joint_guide(
-        self, x: Tensor, r: Tensor, y: Tensor | None = None, c: Tensor | None = None
-    ) -> None:
-        """Guide of the whole program: z ~ q(z|x), w ~ q(w|x, r), and what is missing of x and r."""
-        x, r, y, rows = self.program_inputs(x, r, y, c)
-        with pyro.plate("data", rows, dim=-1):
-            z = pyro.sample("z", self.z_guide_dist(x, r, y))
-            covariates, revenues = self.x_standardizer(x), self.r_standardizer(r)
-            w = pyro.sample("w", self.w_guide_dist(covariates, revenues))
-            if x.isnan().any():
-                x = draw_missing("x", columns_in_units(self.x_dist(z, x)), x)
-            if r.isnan().any():
-                covariates = self.x_standardizer(x)
-                draw_missing("r", columns_in_units(self.r_dist(w, covariates)), r)
+    def check_objective(self, objective: str) -> None:
+        """Refuse "joint" without a density of x and r, and "members" without members."""
+        if objective == "members" and self.default_objective != "members":
+            raise ValueError(
+                "objective='members' needs prior='members' with uniform weights: under weights "
+                "that are learned the mean of log-likelihoods collapses onto one member; use "
+                "objective='conditional'"
+            )
+        if objective == "joint" and self.reads_x:
+            raise ValueError(
+                "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z) is not a "
+                "density of x, and maximising it means nothing"
+            )
+        if objective == "joint" and self.response.r_dist() is not None:
+            raise ValueError(
+                "objective='joint' needs revenues that are observed; the levels of "
+                "response='quantile' are chosen, and the pinball loss is no density of the data"
+            )
 
-    # The factors of the program, besides z and c
+    # The factors of the story, besides z and c
 
     def x_dist(self, z: Tensor, x: Tensor | None) -> Any:
         """p(x|z) in data units; with a prior p(z|x), x [B, x_dim] itself."""
@@ -265,18 +257,14 @@ class GCM(WithMembers):
         return self.r_decoder(joined(w, covariates))
 
     def y_dist(self, cost: Any, covariates: Tensor, r: Tensor) -> Any:
-        """p(y | z, x, r), the costs integrated out: what the response makes of the order event."""
-        mapped = self.revenue_map(self.r_standardizer(r))
-        revenue = self.encoder.revenue(covariates, mapped)
-        p_y = self.response.distribution(OrderEvent(cost, revenue), covariates, r)
-        return self.response.in_program(p_y, separate=self.objective == "members")
+        """p(y | z, x, r): what the response makes of the order event between cost and revenue.
 
-    def observations(self, x: Tensor | None, r: Tensor | None, c: Tensor | None) -> CostGuard:
-        """The handler that the observations need: a guard, or more where some are incomplete."""
-        partly = c is not None
-        if self.may_be_missing:
-            partly = partly or any(v is not None and bool(v.isnan().any()) for v in (x, r))
-        return PartlyObserved(c, self.r_standardizer) if partly else CostGuard()
+        :param cost: the costs as the story's site gave them, or their distribution.
+        """
+        p_c, c = sides(cost)
+        event = OrderEvent(p_c, self.encoder.revenue(covariates, self.mapped(r)))
+        p_y = self.response.distribution(event, covariates, r)
+        return p_y if c is None else p_y.given_cost(c)
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """As `OrderEventModel.learn_units`; a revenue map with a method `learn` adapts too."""
@@ -287,18 +275,24 @@ class GCM(WithMembers):
     # Predictions
 
     def mapped(self, r: Tensor) -> Tensor:
-        """h(r) for predictions, of all members: next to its values later rounding is small."""
+        """h(r), of all members; predictions round it, so that later rounding is small beside it."""
+        if not is_rounding():
+            mapped: Tensor = self.revenue_map(self.r_standardizer(r))
+            return mapped
         return no_nan("revenue_map", on_grid(self.revenue_map(coarse(self.r_standardizer(r)))), r)
 
-    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
-        """h(r), for a member by its own map."""
-        return self.encoder.revenue(covariates, self.mapped(r))
-
     def surface_blocks(
-        self, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+        self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
-        return strict_surface(self.trained_objective, x, revenues, base, memory)
+        if not self.tells_the_figure:
+            return super().surface_blocks(x, revenues, noise, memory)
+        return strict_surface(self, x, revenues, noise, memory)
+
+    @property
+    def tells_the_figure(self) -> bool:
+        """Whether r enters y alone, through its map, so that predictions need not be read anew."""
+        return type(self).story is GCM.story and type(self).y_dist is GCM.y_dist
 
     @prediction
     def required_revenue(
@@ -326,5 +320,4 @@ class GCM(WithMembers):
         :raises ValueError: for a revenue index out of range, a number in `r` in place of the
             revenue that is searched for, and for quantile levels.
         """
-        base = self.base(num_samples)
-        return required_revenue(self.trained_objective, x, level, revenue, r, base)
+        return required_revenue(self, x, level, revenue, r, self.noise(num_samples))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from pyro_gcm._options import share
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import one_of
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.guessed_event import GuessedEvent
 from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import ConstantLogits
@@ -67,12 +64,3 @@ class Guessed(Binary):
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
         """The event or a guess."""
         return GuessedEvent(event, self.logits(x))
-
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """Pr(y = 1 | z)."""
-        return GuessedEvent(event, self.logits(x)).probability64()
-
-    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
-        """Pr(y = 1 | z)."""
-        guessed = torch.sigmoid(self.logits(x).double())[..., rows]
-        return lambda event: event.probability64().mul(1.0 - guessed).add_(guessed)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import pyro
 import pyro.distributions as dist
+import torch
 from torch import Tensor, nn
 
+from pyro_gcm._evaluating import evaluating
 from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
@@ -22,17 +23,19 @@ from pyro_gcm.distributions import (
     is_independent_normal,
     linear_gaussian_posterior,
 )
+from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import coarse, on_grid
-from pyro_gcm.inference.views import CostGuard
+from pyro_gcm.inference.columns import in_units
+from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader
 from pyro_gcm.models import build
-from pyro_gcm.models.column_units import in_units
+from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.distribution_predictions import DistributionPredictions
-from pyro_gcm.models.implicit_objectives import IGCM_OBJECTIVES
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.response import Response
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
-from pyro_gcm.sampling.base_samples import in_blocks
+from pyro_gcm.prediction.base_samples import in_blocks
+from pyro_gcm.prediction.predicted import Predicted
 
 
 @recorded("models.IGCM")
@@ -78,8 +81,18 @@ class IGCM(DistributionPredictions):
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
-    objective_types = {objective.name: objective for objective in IGCM_OBJECTIVES}
-    objectives = tuple(objective_types)
+    objective_records = {
+        objective.name: objective
+        for objective in (
+            Objective("conditional", untrained=("x_decoder.",), generates_revenue=True),
+            Objective(
+                "response_revenue", ("x",), untrained=("x_decoder.",), generates_revenue=True
+            ),
+            Objective("joint", (), generates_revenue=True),
+            Objective("paper", ("x",), untrained=("x_decoder.",), generates_revenue=True),
+        )
+    }
+    objectives = tuple(objective_records)
 
     def __init__(
         self,
@@ -108,7 +121,6 @@ class IGCM(DistributionPredictions):
         super().__init__(x_dim, r_dim, z_dim, name)
         hidden, seed = build.hidden_widths(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
-        self.kernel_dims = {"k": self.k_dim}
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
         parts: Any = {"response": response, "prior": prior, "guide": guide}
         with build.seeded_weights(seed):
@@ -134,7 +146,7 @@ class IGCM(DistributionPredictions):
             self.x_decoder: Any = build.x_decoder_part(
                 x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
             )
-        self.add_units(num_samples, self.z_dim + self.k_dim, seed)
+        self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
 
     def _check_kernel(self) -> None:
         """Refuse a prior and a guide of k that do not fit together."""
@@ -152,46 +164,84 @@ class IGCM(DistributionPredictions):
                 "draws k from the guide: there it must be q(k|x, r), such as 'amortised'"
             )
 
-    def model(
-        self,
-        x: Tensor | None = None,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        *,
-        size: int = 1,
-    ) -> Tensor:
-        """The explicit program; what is not given is drawn.
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        """The lines of the paper's figure; e is x standardised."""
+        z = sample("z", lambda: self.z_dist(x))
+        k = sample("k", lambda: self.k_dist(x))
+        x = sample("x", lambda: self.x_dist(z, k, x), obs=x)
+        e = self.encoded(sample, z, x)
+        r = sample("r", lambda: self.r_dist(k, e), obs=r)
+        c = sample("c", lambda: self.c_dist(z, e), obs=c)
+        return sample("y", lambda: self.y_dist(c, e, k, r), obs=y)
 
-        :param x: [B, x_dim] in data units; needed with a conditional prior.
-        :param r: [B, r_dim].
-        :param y: [B].
-        :param size: number of rows when neither x nor r is given.
-        :returns: y, [B].
-        """
-        x, r, y, rows = self.program_inputs(x, r, y, size=size)
-        given: Any = {"given_inputs": partial(self.k_given, x, r)}
-        with pyro.plate("data", rows, dim=-1), CostGuard():
-            z = pyro.sample("z", self.z_dist(x), infer=self.infer["z"])
-            k = pyro.sample("k", self.k_dist(x), infer=given)
-            x = pyro.sample("x", self.x_dist(z, k, x), obs=x, infer=self.infer["x"])
-            covariates = self.x_standardizer(x)
-            r = pyro.sample("r", self.r_dist(k, covariates), obs=r)
-            p_c = self.c_dist(z, covariates)
-            c = pyro.sample("c", p_c)
-            return pyro.sample("y", self.y_dist(p_c, covariates, k, r).given_cost(c), obs=y)
+    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
+        """z from q(z|x, r, y), and k from q(k|x, r, y) or the exact p(k|x, r)."""
+        super().guide_story(sample, x, r, y)
+        sample("k", lambda: self.k_guide_dist(x, r, y), exact=self.k_guide is None)
 
-    def guide(self, x: Tensor, r: Tensor, y: Tensor | None = None) -> None:
-        """z from p(z|x) or from q, k from the exact p(k|x, r) or from q.
+    def make_plan(self, objective: str) -> Plan:
+        """With x and r as inputs, k is drawn from its exact p(k|x, r), or integrated out."""
+        plan = super().make_plan(objective)
+        if objective != "conditional":
+            return plan
+        left = ("c", "k") if self.k_guide is None and self.integrates_kernel else ("c",)
+        return replace(plan, exact={"k": self._k_exact}, left=left)
 
-        A z with a finite support is summed out, so that it has no site here.
-        """
-        x, r, y, rows = self.program_inputs(x, r, y)
-        with pyro.plate("data", rows, dim=-1):
-            if not self.enumerates:
-                pyro.sample("z", self.z_guide_dist(x, r, y))
-            pyro.sample("k", self.k_guide_dist(x, r, y))
+    def make_prediction_plan(self) -> Plan:
+        """k from p(k|x, r), exact where it is known; after objective "paper" from q(k|x, r)."""
+        plan, objective = super().make_plan(self.objective), self.objective
+        proposals: Any = {}
+        if not (self.reads_x or self.z_guide is None):
+            proposals["z"] = lambda read: self.z_guide_dist(read.x, None, None)
+        unweighted = () if objective == "joint" else ("z",)
+        if objective == "paper":
+            of_k, p_k = {"exact": {"k": self._k_proposed}}, self._k_proposed
+        elif self.exact_kernel:
+            of_k, p_k = {"exact": {"k": self._k_exact}}, self._k_exact
+        else:
+            proposals["k"] = self._k_proposed
+            return replace(plan, given=plan.given[:1], proposals=proposals, unweighted=unweighted)
+        x_given = () if objective == "joint" else ("x",)
+        left = ("c", "k") if objective != "joint" and self._integrates(p_k) else ("c",)
+        given = (*x_given, "r")
+        parts: Any = {**of_k, "given": given, "left": left}
+        return replace(plan, proposals=proposals, unweighted=unweighted, **parts)
 
-    # The factors of the program, besides z and c
+    def _k_exact(self, read: Reader) -> Any:
+        """p(k | x, r), exact."""
+        return self.k_given(read.x, read.r)
+
+    def _k_proposed(self, read: Reader) -> Any:
+        """q(k | x, r), which has not seen y."""
+        assert self.k_guide is not None
+        return self.k_guide(self.x_standardizer(read.x), self.r_standardizer(read.r), None)
+
+    def check_objective(self, objective: str) -> None:
+        """Refuse what has no meaning for these priors and guides."""
+        if objective == "conditional" and not self.exact_kernel:
+            raise ValueError(
+                "objective='conditional' draws k from p(k|x, r), which is known for a normal "
+                "kernel_prior with independent coordinates: use 'response_revenue'"
+            )
+        if objective == "joint" and self.reads_x:
+            raise ValueError(
+                "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z, k) is not a "
+                "density of x, and maximising it means nothing"
+            )
+        if objective == "joint" and not isinstance(self.k_prior, StandardNormal):
+            raise ValueError(
+                "objective='joint' needs kernel_prior='standard': with p(k|x), p(k|x) p(x|z, k) is "
+                "not a density of x, and maximising it means nothing"
+            )
+        if objective == "paper" and self.enumerates:
+            raise ValueError("objective='paper' averages over draws of z: not with a categorical z")
+        if objective == "paper" and (self.k_guide is None or self.k_guide_reads_outcome):
+            raise ValueError(
+                "objective='paper' needs a q(k|x, r) of its own, which predictions use as well: "
+                "pass kernel_guide='amortised'"
+            )
+
+    # The factors of the story, besides z and c
 
     def k_dist(self, x: Tensor | None) -> Any:
         """p(k), or p(k|x) for x in data units."""
@@ -245,9 +295,14 @@ class IGCM(DistributionPredictions):
         dr = self.dr_net(covariates).base_dist
         return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
 
-    def y_dist(self, cost: Any, covariates: Tensor, k: Tensor, r: Tensor) -> Any:
-        """p(y | z, x, k), the costs integrated out: what the response makes of the order event."""
-        return self.response.distribution(OrderEvent(cost, self.kernel_map(k)), covariates, r)
+    def y_dist(self, cost: Any, covariates: Tensor, k: Any, r: Tensor) -> Any:
+        """p(y | z, x, k): what the response makes of the order event between cost and kernel.
+
+        :param cost: the costs as the story's site gave them, or their distribution.
+        """
+        p_c, c = sides(cost)
+        p_y = self.response.distribution(OrderEvent(p_c, self.kernel_map(k)), covariates, r)
+        return p_y if c is None else p_y.given_cost(c)
 
     # The kernel in closed form
 
@@ -259,17 +314,20 @@ class IGCM(DistributionPredictions):
     @property
     def integrates_kernel(self) -> bool:
         """Whether E_k has a closed form under the exact p(k|x, r); for K > 1 that is correlated."""
-        if self.k_dim > 1 or not self.kernel_enters_as_it_is:
+        return self._integrates(self._k_exact)
+
+    @torch.no_grad()
+    def _integrates(self, p_k: OfReader) -> bool:
+        """Whether the order event has a closed form for this distribution of k."""
+        if not self.kernel_enters_as_it_is:
             return False
+        like: Any = {"dtype": self.dtype, "device": self.device}
+        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
         cost = build.one_row(self.cost_net, self.z_dim)
-        return integrates_over(cost, build.one_row(self.k_prior, self.x_dim))
+        with evaluating(self):
+            return integrates_over(cost, p_k(Reader(self, Plan(), x, r)))
 
     # Predictions
-
-    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
-        """The mapped kernel."""
-        k: Tensor = self.kernel_map(sites["k"])
-        return k
 
     @prediction
     def predict_given_kernel(
@@ -287,16 +345,18 @@ class IGCM(DistributionPredictions):
         x = matrix("x", x, self.x_dim, "x_dim", self.device)
         k = matrix("k", k, self.k_dim, "k_dim", self.device).to(self.dtype)
         same_rows(x=x, k=k)
-        base, objective = self.base(num_samples), self.trained_objective
+        noise = self.noise(num_samples)
+        plan = replace(self.prediction_plan, given=("x", "r"), unweighted=("z",))
 
         def block(x: Tensor, k: Tensor) -> Tensor:
-            draws = objective.draw(x, base, self.seed)
-            cost = self.c_dist(draws.z, draws.covariates)
-            event = OrderEvent(cost, on_grid(self.kernel_map(coarse(k))))
-            return draws.mean(self.response.predict(event, draws.covariates))
+            reader = Predicted(self, plan, noise, until="c")
+            draws, e = reader.read(x, None), self.x_standardizer(x)
+            mapped = on_grid(self.kernel_map(coarse(k)))
+            p_y = self.response.distribution(OrderEvent(draws.left["c"], mapped), e, k)
+            return mean_over_draws(self.response.predict(p_y), draws)
 
         dtype = self.response.prediction_dtype(self.dtype)
-        return in_blocks(block, x, k, draws=len(base)).to(dtype)
+        return in_blocks(block, x, k, draws=noise.count).to(dtype)
 
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).
@@ -319,7 +379,6 @@ class IGCM(DistributionPredictions):
         :param x: [B, x_dim] in data units.
         :param r: [B, r_dim].
         """
-        rows = self.rows(x, r)
-        covariates, revenues = self.x_standardizer(rows.x), self.r_standardizer(rows.r)
-        objective: Any = self.trained_objective
-        return objective.kernel(covariates, revenues)
+        rows, plan = self.rows(x, r), self.prediction_plan
+        of_k = plan.exact.get("k") or plan.proposals["k"]
+        return of_k(Reader(self, plan, rows.x, rows.r))

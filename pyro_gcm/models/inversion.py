@@ -11,20 +11,19 @@ from pyro_gcm._options import number, share
 from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.models.blocks import MovingRevenues
-from pyro_gcm.models.objectives import Objective
-from pyro_gcm.sampling.base_samples import in_blocks
+from pyro_gcm.prediction.base_samples import in_blocks
+from pyro_gcm.prediction.predicted import FixedNoise
 
 
 def required_revenue(
-    objective: Objective,
+    model: Any,
     x: ArrayLike,
     level: float,
     revenue: int,
     r: ArrayLike | None,
-    base: Tensor,
+    noise: FixedNoise,
 ) -> Tensor:
     """What `GCM.required_revenue` returns; see there."""
-    model = objective.model
     x = matrix("x", x, model.x_dim, "x_dim", model.device)
     if not model.response.standardizes_revenue:
         raise ValueError("required_revenue needs revenues that are not quantile levels")
@@ -45,23 +44,22 @@ def required_revenue(
     rows = _with_start(r, len(x), revenue, loc)
     same_rows(x=x, r=rows)
     column = torch.tensor([revenue], device=rows.device)
-    rounded = model.response.prediction_dtype(base.dtype)  # as the prediction at the result will be
+    rounded = model.response.prediction_dtype(
+        model.dtype
+    )  # as the prediction at the result will be
 
     def block(x: Tensor, r: Tensor) -> Tensor:
         # The costs do not depend on r, nor do the weights of the draws where nothing is missing.
-        draws = objective.given_revenue(objective.draw(x, base, model.seed), r)
-
-        predictions = MovingRevenues(model.response, draws)
+        predictions = MovingRevenues(model, noise, x, r)
 
         def prediction(value: Tensor) -> Tensor:
-            mapped = model.mapped(r.index_copy(1, column, value[:, None]))
-            return predictions(model.encoder.revenue(draws.covariates, mapped)).to(rounded).double()
+            return predictions(r.index_copy(1, column, value[:, None])).to(rounded).double()
 
         start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
-        dtype = torch.promote_types(base.dtype, model.r_standardizer.loc.dtype)
+        dtype = torch.promote_types(model.dtype, model.r_standardizer.loc.dtype)
         return smallest_reaching(prediction, level, start, step, dtype)
 
-    return in_blocks(block, x, rows, draws=len(base))
+    return in_blocks(block, x, rows, draws=noise.count)
 
 
 def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:

@@ -77,7 +77,3 @@ class Ordinal(Response):
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderedLevel:
         """p(y | z, x, r)."""
         return OrderedLevel(event, self.shifts(x))
-
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """The mean level, the sum of Pr(y >= l) over the levels from 1."""
-        return OrderedLevel(event, self.shifts(x)).cumulative().sum(0)

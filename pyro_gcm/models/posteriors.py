@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyro
@@ -14,13 +15,13 @@ from pyro_gcm._options import seed_of
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._threads import one_thread
 from pyro_gcm._validation import ArrayLike, as_tensor, checked_data
+from pyro_gcm.inference.reading import Plan
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.conditioning import log_likelihood_of_sites, posterior_of, responsibilities
-from pyro_gcm.models.objectives import Objective
 from pyro_gcm.models.prediction_method import random_prediction
-from pyro_gcm.sampling.draws import Rows
-from pyro_gcm.sampling.posterior import PosteriorDraws
+from pyro_gcm.prediction.draws import Rows
+from pyro_gcm.prediction.posterior import PosteriorDraws
 
 
 class Posteriors(OrderEventModel):
@@ -49,7 +50,7 @@ class Posteriors(OrderEventModel):
             raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
         if self.reads_x and (x is None or size is not None):
             raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
-        generates = all(kind.generates_revenue for kind in self.objective_types.values())
+        generates = all(kind.generates_revenue for kind in self.objective_records.values())
         if self.reads_x and r is None and not generates:
             raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
         seed = seed_of(seed)
@@ -112,7 +113,7 @@ class Posteriors(OrderEventModel):
                 "posterior and sample need the model of all responses: this one has a part of them"
             )
         return posterior_of(
-            self.trained_objective,
+            self,
             self.rows(x, r, y, c),
             units,
             num_samples=num_samples,
@@ -132,7 +133,7 @@ class Posteriors(OrderEventModel):
         :raises ValueError: for a z with infinitely many values.
         """
         rows = self.rows(x, r, y, required="xry")
-        return responsibilities(self.trained_objective, rows).to(self.dtype)
+        return responsibilities(self, rows).to(self.dtype)
 
     def cost_posterior(
         self,
@@ -171,20 +172,16 @@ class Posteriors(OrderEventModel):
 
     # What these methods and predictions have in common
 
-    def revenue_given(self, r: Tensor, sites: Mapping[str, Tensor], covariates: Tensor) -> Tensor:
-        """What the costs are compared with, for revenues [B, r_dim] and draws of the sites.
+    def latent_shapes(self) -> dict[str, torch.Size]:
+        """Event shapes of the latent sites before the costs, by name."""
+        sites = self.latents(self._once(("drawn", self.objective), self._all_drawn))
+        return {name: site.event_shape for name, site in sites.items()}
 
-        :param covariates: what was read of x for the same draws.
-        """
-        raise NotImplementedError
-
-    @property
-    def trained_objective(self) -> Objective:
-        """The objective that predictions follow."""
-        return self.objective_types[self.objective](self)
+    def _all_drawn(self) -> Plan:
+        return replace(self.prediction_plan, left=("c",))
 
     def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
         """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
-        missing, device = self.objective_types[self.objective].missing, self.device
+        missing, device = self.objective_records[self.objective].missing, self.device
         data = checked_data(self, *columns, required=required, missing=missing, device=device)
         return Rows(**data)

@@ -13,9 +13,10 @@ from torch import Tensor
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._interrupts import shielded
 from pyro_gcm._validation import ArrayLike, check_names, full_precision
+from pyro_gcm.distributions.numerics import rounding
 from pyro_gcm.models.surfaces import SurfaceDraws
-from pyro_gcm.sampling.base_samples import BatchInvariantProducts
-from pyro_gcm.sampling.posterior import PosteriorDraws
+from pyro_gcm.prediction.base_samples import BatchInvariantProducts
+from pyro_gcm.prediction.posterior import PosteriorDraws
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -48,7 +49,7 @@ def _evaluated(method: Method, products: Callable[[], AbstractContextManager[Any
         for r in others:
             check_names("r", r, known.get("r"))
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        with shielded(), evaluating(self), torch.no_grad(), products():
+        with shielded(), evaluating(self), torch.no_grad(), rounding(), products():
             result = method(self, x, *args, **kwargs)
         if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
             return result.to(home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 
 import torch
@@ -17,8 +16,9 @@ from pyro_gcm.models.conditioning import given_selection, log_likelihood
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
-from pyro_gcm.sampling.base_samples import in_blocks, row_blocks
-from pyro_gcm.sampling.draws import Draws, Rows
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS, in_blocks
+from pyro_gcm.prediction.draws import Draws, Rows
+from pyro_gcm.prediction.predicted import FixedNoise, Predicted, Replayed, log_mean
 
 
 class Predictions(Posteriors):
@@ -34,9 +34,10 @@ class Predictions(Posteriors):
         :returns: [B].
         """
         with elementwise():
-            rows, base = self.rows(x, r), self.base(num_samples)
-        found = base.new_empty(len(rows.x), dtype=self.response.prediction_dtype(base.dtype))
-        for place, values, draws in row_predictions(self.trained_objective, rows.x, rows.r, base):
+            rows, noise = self.rows(x, r), self.noise(num_samples)
+        dtype = self.response.prediction_dtype(self.dtype)
+        found = torch.empty(len(rows.x), dtype=dtype, device=self.device)
+        for place, values, draws in row_predictions(self, rows.x, rows.r, noise):
             found[place] = mean_over_draws(values, draws, slice(0, values.shape[1]))
         return found
 
@@ -53,9 +54,9 @@ class Predictions(Posteriors):
             with a prior "categorical" or "mixture".
         """
         with elementwise():
-            rows, base = self.rows(x, r), self.base(num_samples)
-        dtype = self.response.prediction_dtype(base.dtype)
-        blocks = row_predictions(self.trained_objective, rows.x, rows.r, base)
+            rows, noise = self.rows(x, r), self.noise(num_samples)
+        dtype = self.response.prediction_dtype(self.dtype)
+        blocks = row_predictions(self, rows.x, rows.r, noise)
         return torch.cat([values.to(dtype) for _, values, _ in blocks], 1)
 
     @prediction
@@ -89,14 +90,14 @@ class Predictions(Posteriors):
         x, revenues = self.grid(x, revenues)
         memory = 1e6 * positive("memory", memory)
         function("reduce", reduce)
-        blocks = self.surface_blocks(x, revenues, self.base(num_samples), memory)
+        blocks = self.surface_blocks(x, revenues, self.noise(num_samples), memory)
         return stacked(blocks, len(x), reduce)
 
     def surface_blocks(
-        self, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+        self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
     ) -> Iterator[Tensor]:
         """Blocks [b, R] of `surface` after the checks: every pair is a row, as in `predict`."""
-        return pair_surface(self.trained_objective, x, revenues, base, memory)
+        return pair_surface(self, x, revenues, noise, memory)
 
     @prediction
     def surface_draws(
@@ -110,7 +111,7 @@ class Predictions(Posteriors):
         :param revenues: [R, r_dim].
         """
         x, revenues = self.grid(x, revenues)
-        return surface_draws(self.trained_objective, x, revenues, self.base(num_samples))
+        return surface_draws(self, x, revenues, self.noise(num_samples))
 
     @prediction
     def log_prob(
@@ -136,14 +137,11 @@ class Predictions(Posteriors):
         if y is None:
             raise ValueError("y must be given, or NaN where an observed cost takes its place")
 
-        def log_mean(draws: Draws, rows: Rows) -> Tensor:
+        def log_p_y(draws: Draws, rows: Rows) -> Tensor:
             draws = given_selection(self, draws, rows)
-            log_p = log_likelihood(self, draws.event, draws.covariates, rows)
-            if draws.log_weights is None:
-                return torch.logsumexp(log_p, 0) - math.log(len(log_p))
-            return torch.logsumexp(log_p + draws.log_weights, 0)
+            return log_mean(log_likelihood(draws, rows), draws.log_weights)
 
-        return self.by_blocks(log_mean, num_samples, x, r, y, c)
+        return self.by_blocks(log_p_y, num_samples, x, r, y, c)
 
     @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
@@ -151,18 +149,13 @@ class Predictions(Posteriors):
 
         In the units of what the costs are compared with.
         """
-        objective, base = self.trained_objective, self.base(num_samples)
-        rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in objective.missing)
-        blocks = row_blocks(rows, draws=len(base))
-        parts = [objective.draw(block, base, self.seed) for _, (block,) in blocks]
-
-        def joined(tensors: list[Tensor], dim: int) -> Tensor:
-            return torch.cat(tensors, dim).narrow(dim, 0, len(rows))
-
-        z = joined([part.z for part in parts], -2)
-        cost = self.c_dist(z, joined([part.covariates for part in parts], -2))
-        weights = [part.log_weights for part in parts if part.log_weights is not None]
-        return LatentMixture(cost, *self.cost_units(), joined(weights, -1) if weights else None)
+        noise, record = self.noise(num_samples), self.objective_records[self.objective]
+        rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in record.missing)
+        missing, plan = -len(rows) % BLOCK_ROWS, self.prediction_plan
+        whole = torch.cat([rows, rows[-1:].expand(missing, -1)])
+        draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
+        again = Replayed(self, plan, draws.values, until="c").read(rows, None)
+        return LatentMixture(again.left["c"].fn, *self.cost_units(), draws.log_weights)
 
     @prediction
     def effective_sample_size(
@@ -176,7 +169,7 @@ class Predictions(Posteriors):
 
         def size(draws: Draws, rows: Rows) -> Tensor:
             if draws.log_weights is None:
-                return draws.z.new_full((draws.z.shape[1],), len(draws.z))
+                return torch.full((len(rows.x),), float(draws.num_draws), device=self.device)
             return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
 
         return self.by_blocks(size, num_samples, x, r)
@@ -197,12 +190,12 @@ class Predictions(Posteriors):
         self.response.check_revenue(revenues)
         return x, revenues
 
-    def base(self, num_samples: int | None) -> Tensor:
-        """Base samples [N, 1, E]."""
-        if num_samples is not None:
-            num_samples = positive_int("num_samples", num_samples)
-        samples: Tensor = self.base_samples(num_samples)
-        return samples
+    def noise(self, num_samples: int | None) -> FixedNoise:
+        """What drives the draws of predictions, the same at every call."""
+        if num_samples is None:
+            num_samples = len(self.base_samples.samples)
+        count = positive_int("num_samples", num_samples)
+        return FixedNoise(self, self.latents(self.prediction_plan), count)
 
     def by_blocks(
         self,
@@ -221,11 +214,10 @@ class Predictions(Posteriors):
         self, function: Callable[[Draws, Rows], Tensor], num_samples: int | None, rows: Rows
     ) -> Tensor:
         """`function` of draws and checked rows, block by block."""
-        base, objective = self.base(num_samples), self.trained_objective
+        noise, plan = self.noise(num_samples), self.prediction_plan
 
         def block(*columns: Tensor) -> Tensor:
             some = Rows(*columns)
-            draws = objective.given_revenue(objective.draw(some.x, base, self.seed), some.r)
-            return function(draws, some)
+            return function(Predicted(self, plan, noise).read(some.x, some.r, some.c), some)
 
-        return in_blocks(block, *filter(torch.is_tensor, rows), draws=len(base))
+        return in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)

@@ -181,20 +181,23 @@ class Response(nn.Module):
         """
         raise NotImplementedError
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """What `GCM.predict` averages over z, float64, increasing in the event's probability."""
-        raise NotImplementedError
+    def predict(self, p_y: Any) -> Tensor:
+        """What predictions average over the draws of z, float64: of p(y | z, x, r), [..., N, b].
 
-    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
-        """`predict` for given rows of x [..., b, x_dim] as a function of the event in planes.
-
-        None, which a subclass with a `predict` of its own has by default, lets `predict` see whole
-        blocks of rows.
+        It increases in the probability of the event.
         """
-        return None
+        known = getattr(p_y, "prediction64", None)
+        found: Tensor = p_y.mean.double() if known is None else known()
+        return found
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        nearest = next(c for c in cls.__mro__ if {"predict", "reader"} & set(vars(c)))
-        if "reader" not in vars(nearest):
-            cls.reader = Response.reader  # type: ignore[method-assign]
+    def reader(self, p_y: Any, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
+        """`predict` for some rows of a block as a function of the event in planes.
+
+        None lets `predict` see whole blocks of rows, as a subclass with a `predict` of its own
+        does, and one whose distribution at site y has no `plane_reader`.
+        """
+        of_planes = getattr(p_y, "plane_reader", None)
+        if of_planes is None or type(self).predict is not Response.predict:
+            return None
+        read: Callable[[EventPlanes], Tensor] = of_planes(rows)
+        return read

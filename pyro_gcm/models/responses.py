@@ -7,8 +7,7 @@ prediction is. The models know nothing else about y, so another kind is another 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pyro.distributions as dist
 import torch
@@ -19,8 +18,6 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
-from pyro_gcm.distributions.event_planes import EventPlanes
-from pyro_gcm.distributions.threshold_normal import threshold_mean
 from pyro_gcm.models.response import Response
 from pyro_gcm.nets.conditional import mlp, positive
 
@@ -54,14 +51,6 @@ class Binary(Response):
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderEvent:
         """The event."""
         return event
-
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """Pr(c < r | z)."""
-        return event.probability64()
-
-    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
-        """Pr(c < r | z)."""
-        return EventPlanes.probability64
 
 
 def check_size(y: Tensor) -> None:
@@ -110,23 +99,9 @@ class _RealResponse(Response):
         """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
         return torch.promote_types(dtype, self.standardizer.loc.dtype)
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        """mu_y(x, r, z)."""
-        return threshold_mean(event, *self._line(x))
-
-    def reader(self, x: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
-        """mu_y(x, r, z)."""
-        loc, spread = (part[..., rows] for part in self._line(x))
-        return lambda event: event.probit64().mul(spread).add_(loc)
-
     def _curve(self, x: Tensor) -> tuple[Tensor, ...]:
         """mu_t and the standard deviations that make up the spread, each [...]."""
         raise NotImplementedError
-
-    def _line(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """mu_t and the spread sqrt(sigma_y^2 + sigma_t^2), float64, in the units of y."""
-        loc, *scales = (part.double() for part in self._curve(x))
-        return loc, functools.reduce(torch.hypot, scales)
 
     def _threshold_loc(self, raw: Tensor) -> Tensor:
         """mu_t in the units of y, [...], from the outputs of the network."""

@@ -207,7 +207,7 @@ class Several(Response):
     def _outcome(part: Response, x: Tensor, r: Tensor) -> Callable[[OrderEvent], Any]:
         return lambda event: part.distribution(event, x, r)
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+    def predict(self, p_y: Any) -> Tensor:
         """Nothing: predictions are of one response.
 
         :raises ValueError: always.
@@ -252,9 +252,9 @@ class _One(Response):
         """p(y | z, x, r) of this response."""
         return self.part.distribution(self._own(event), x, r)
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+    def predict(self, p_y: Any) -> Tensor:
         """The prediction of this response."""
-        found: Tensor = self.part.predict(self._own(event), x)
+        found: Tensor = self.part.predict(p_y)
         return found
 
 

@@ -20,11 +20,11 @@ from pyro_gcm.distributions.event_planes import (
     elementwise,
     is_separable,
 )
-from pyro_gcm.models.blocks import event_values, mean_over_draws, row_predictions
+from pyro_gcm.models.blocks import mean_over_draws, outcome_values, row_predictions
 from pyro_gcm.models.distinct import DistinctRevenues
-from pyro_gcm.models.objectives import Objective
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, PASS, in_blocks, row_blocks
-from pyro_gcm.sampling.draws import Draws
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS, PASS, in_blocks, row_blocks
+from pyro_gcm.prediction.draws import Draws
+from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
 Reduce = Callable[[Tensor], Tensor]
@@ -71,20 +71,17 @@ def stacked(blocks: Iterator[Tensor], rows: int, reduce: Reduce | None = None) -
     return whole
 
 
-def surface_draws(objective: Objective, x: Tensor, revenues: Tensor, base: Tensor) -> SurfaceDraws:
-    """Predictions for every pair, given each draw of the latent variables.
-
-    :param base: base samples [N, 1, E].
-    """
+def surface_draws(model: Any, x: Tensor, revenues: Tensor, noise: FixedNoise) -> SurfaceDraws:
+    """Predictions for every pair, given each draw of the latent variables."""
     cells = len(x) * len(revenues)
     found: list[Tensor] = []  # values, and weights where the draws have any
-    for place, values, draws in row_predictions(objective, *_pairs(x, revenues, 0, cells), base):
+    for place, values, draws in row_predictions(model, *_pairs(x, revenues, 0, cells), noise):
         rows = slice(0, values.shape[1])
         log_weights = [] if draws.log_weights is None else [draws.log_weights[:, rows]]
         parts = [values, *(part.exp() for part in log_weights)]
-        types = objective.model.response.prediction_dtype(base.dtype), base.dtype
+        types = model.response.prediction_dtype(model.dtype), model.dtype
         found = found or [
-            base.new_empty(len(values), cells, dtype=dtype)
+            torch.empty(len(values), cells, dtype=dtype, device=x.device)
             for dtype, _ in zip(types, parts, strict=False)
         ]
         for whole, part in zip(found, parts, strict=True):
@@ -100,60 +97,62 @@ def _pairs(x: Tensor, revenues: Tensor, start: int, stop: int) -> tuple[Tensor, 
 
 
 def pair_surface(
-    objective: Objective, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+    model: Any, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
 ) -> Iterator[Tensor]:
     """Blocks [b, R] of a surface whose every pair is a row of its own, as in `predict`.
 
     :param memory: see `strict_surface`.
     """
     count, share = len(revenues), memory / 4
-    dtype = objective.model.response.prediction_dtype(base.dtype)
+    dtype = model.response.prediction_dtype(model.dtype)
     width = max(BLOCK_ROWS, int(share / (8 * (x.shape[1] + revenues.shape[1]) + 32)))
     rows = max(1, min(width, int(share / dtype.itemsize)) // count)
     for part in x.split(rows):
-        block = base.new_empty(len(part) * count, dtype=dtype)
+        block = torch.empty(len(part) * count, dtype=dtype, device=x.device)
         for start in range(0, len(block), width):
             cells = block[start : start + width]
             chosen = _pairs(part, revenues, start, start + len(cells))
-            for place, values, draws in row_predictions(objective, *chosen, base):
+            for place, values, draws in row_predictions(model, *chosen, noise):
                 cells[place] = mean_over_draws(values, draws, slice(0, values.shape[1])).to(block)
         yield block.reshape(-1, count)
 
 
 def strict_surface(
-    objective: Objective, x: Tensor, revenues: Tensor, base: Tensor, memory: float
+    model: Any, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
 ) -> Iterator[Tensor]:
     """Blocks [b, R] of the surface of `GCM`, whose costs do not depend on r.
 
     :param x: [B, x_dim] in data units, on the device of the model.
     :param revenues: [R, r_dim].
-    :param base: base samples [N, 1, E].
     :param memory: bytes for what is held beside the result and beside the networks' numbers for
         one block of rows.
     """
-    model, share = objective.model, memory / 4
+    plan, share = model.prediction_plan, memory / 4
     coordinates = torch.Size(model.encoder.map_shape(model.cost_shape)).numel()
     parts = revenues.split(max(1, int(share / (32 * coordinates + 64))))
 
     @lru_cache(maxsize=1)
     def distinct(number: int) -> DistinctRevenues:
         mapped = in_blocks(model.mapped, parts[number], draws=16)
-        return DistinctRevenues(model.encoder.grid(mapped))
+        return DistinctRevenues(model.encoder.grid(mapped), parts[number])
 
-    dtype = model.response.prediction_dtype(base.dtype)
+    dtype = model.response.prediction_dtype(model.dtype)
     row_bytes = dtype.itemsize * len(revenues) + 8 * len(parts[0])
-    for place, (padded,) in row_blocks(x, draws=max(len(base), PASS // _ROWS)):
-        draws = objective.draw(padded, base, model.seed)
-        draws = draws._replace(cost=model.c_dist(draws.z, draws.covariates))
-        step = max(1, min(_ROWS, int(share / max(row_bytes, _PLANES * len(draws.z)))))
+    for place, (padded,) in row_blocks(x, draws=max(noise.count, PASS // _ROWS)):
+        reader = Predicted(model, plan, noise, until="c")
+        draws = reader.read(padded, None)
+        step = max(1, min(_ROWS, int(share / max(row_bytes, _PLANES * draws.num_draws))))
         count = place.stop - place.start
         for start in range(0, count, step):
             interruption_point()
             rows = slice(start, min(start + step, count))
-            block = base.new_empty(rows.stop - start, len(revenues), dtype=dtype)
+            block = torch.empty(rows.stop - start, len(revenues), dtype=dtype, device=x.device)
             at = 0
             for number, part in enumerate(parts):
-                means = _Grid(model.response, draws, rows, distinct(number), share).means()
+                grid = _Grid(
+                    model.response, draws, reader.values["e"], rows, distinct(number), share
+                )
+                means = grid.means()
                 block[:, at : at + len(part)] = means.T
                 at += len(part)
             yield block
@@ -166,14 +165,23 @@ class _Grid:
     """
 
     def __init__(
-        self, response: Any, draws: Draws, rows: slice, revenues: DistinctRevenues, room: float
+        self,
+        response: Any,
+        draws: Draws,
+        covariates: Tensor,
+        rows: slice,
+        revenues: DistinctRevenues,
+        room: float,
     ) -> None:
         self.response, self.draws, self.rows, self.revenues = response, draws, rows, revenues
-        event = self._event(slice(0, 1))
-        self.read = response.reader(draws.covariates, rows) if is_separable(event) else None
-        size = len(draws.z) * (rows.stop - rows.start)
+        self.covariates = covariates
+        p_y = self._outcome(slice(0, 1))
+        event, self.read = self._event(slice(0, 1)), None
+        if is_separable(event):
+            self.read = response.reader(p_y, rows)
+        size = draws.num_draws * (rows.stop - rows.start)
         if self.read is None:
-            size = event.batch_shape.numel() * draws.cost.event_shape.numel()
+            size = event.batch_shape.numel() * event.cost_shape.numel()
         else:
             self.cost = cost_planes(event, rows)
         self.chunk = max(1, int(min(PLANE, room / _PLANES)) // size)
@@ -199,12 +207,17 @@ class _Grid:
     def _event(self, part: slice) -> OrderEvent:
         """The order event at some revenues, of batch shape [m, N, b or more]."""
         revenues = self.revenues.rows[part]  # [m, n, (G,) K]
-        return OrderEvent(self.draws.cost, revenues[:, :, None])
+        return OrderEvent(self.draws.left["c"].fn, revenues[:, :, None])
+
+    def _outcome(self, part: slice) -> Any:
+        """The distribution of the outcome at some revenues."""
+        r = self.revenues.given[part][:, None, None]  # [m, 1, 1, r_dim]
+        return self.response.distribution(self._event(part), self.covariates, r)
 
     def _values(self, part: slice) -> Tensor:
         """Predictions [m, N, b] given each draw."""
         if self.read is None:
-            return event_values(self.response, self._event(part), self.draws.covariates, self.rows)
+            return outcome_values(self.response, self._outcome(part), self.rows)
 
         def log_probs() -> tuple[Tensor, Tensor]:
             log_zero, log_one = self._event(part).log_probs64()

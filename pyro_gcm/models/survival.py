@@ -187,10 +187,10 @@ class Survival(AxisResponse):
         """t, the time of the event that known costs lead to; inf where it never comes."""
         return {"t": p_y.drawn(cost)[..., 1]}
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
+    def predict(self, p_y: EventTime) -> Tensor:
         """Pr(T <= horizon | z)."""
         position = self._position(self.reference.reshape(1))
-        return EventCurve(event).probability(self.axis_of(x), position)
+        return EventCurve(p_y.event).probability(p_y.axis, position)
 
 
 def _checked_map(time_map: Any) -> Transform:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -17,7 +15,8 @@ from pyro_gcm.models.distribution_predictions import (
     quantiles,
 )
 from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.sampling.draws import Draws, Rows
+from pyro_gcm.prediction.draws import Draws, Rows
+from pyro_gcm.prediction.predicted import log_mean
 
 
 class TimePredictions(DistributionPredictions):
@@ -56,12 +55,14 @@ class TimePredictions(DistributionPredictions):
             raise ValueError(f"times must be above 0 for a hazard, got {at.min().item():g}")
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            p_y = self.response.distribution(draws.event, draws.covariates, rows.r)
+            p_y = draws.p_y
             found = []
             for t in at:
                 exact = torch.stack([t, t, torch.zeros_like(t)]).expand(len(rows.x), 3)
                 log_f, log_s = p_y.log_prob(exact).double(), p_y.log_survival(exact[:, 0])
-                found.append(_log_mean(log_f, draws) - _log_mean(log_s, draws))
+                found.append(
+                    log_mean(log_f, draws.log_weights) - log_mean(log_s, draws.log_weights)
+                )
             return torch.stack(found, -1).exp()
 
         return self.by_blocks(block, num_samples, x, r)
@@ -77,7 +78,7 @@ class TimePredictions(DistributionPredictions):
         self._check_times("cured_fraction")
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            event, shape = draws.event, (len(draws.z), len(rows.x))
+            event, shape = draws.p_y.event, (draws.num_draws, len(rows.x))
             if event.logits is None:
                 return torch.zeros(shape[1], dtype=torch.float64, device=rows.x.device)
             never = logsigmoid(event.logits.double())
@@ -126,10 +127,3 @@ class TimePredictions(DistributionPredictions):
         if (at < 0.0).any():
             raise ValueError(f"times must be at least 0, got {at.min().item():g}")
         return at
-
-
-def _log_mean(log_p: Tensor, draws: Draws) -> Tensor:
-    """log of the mean over the draws."""
-    if draws.log_weights is None:
-        return torch.logsumexp(log_p, 0) - math.log(len(log_p))
-    return torch.logsumexp(log_p + draws.log_weights, 0)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyro
-from torch import Tensor
-
 from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
 from pyro_gcm.models.time_predictions import TimePredictions
 from pyro_gcm.nets import MemberEncoder
@@ -55,19 +52,3 @@ class WithMembers(TimePredictions):
         if self.response.copies == 1:
             raise ValueError("response_model needs a model of models.several.Several responses")
         return self.response.model_of(self, name)
-
-    def member_guide(
-        self,
-        x: Tensor,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        c: Tensor | None = None,
-    ) -> Tensor:
-        """q(z) = p(z), summed over: each member is trained on a likelihood of its own, [..., B, K].
-
-        The ELBO of `inference.conditional(model)` with this guide is the mean over the members of
-        log p(y | z, x, r).
-        """
-        x, r, y, rows = self.program_inputs(x, r, y, c)
-        with pyro.plate("data", rows, dim=-1):
-            return pyro.sample("z", self.z_dist(x), infer={"enumerate": "parallel"})

@@ -2,7 +2,7 @@
 
 BatchEnsemble (Wen et al. 2020) as TabM has it (Gorishniy et al., ICLR 2025). The package `tabm` has
 these layers too; here the members come first, [K, B, d], and every product is one that
-`sampling.base_samples` makes independent of the batch.
+`prediction.base_samples` makes independent of the batch.
 """
 
 from __future__ import annotations

@@ -22,12 +22,6 @@ def test_numbers_of_a_model_stay_as_they_were(kind: str) -> None:
     compare(found, wanted)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_missing_values_and_observed_costs_need_the_handlers_of_pyro(kind: str) -> None:
-    incomplete = KINDS[kind].missing or KINDS[kind].costs_seen
-    assert model_of(kind).training_summary["engine"] == ("pyro" if incomplete else "plain")
-
-
 def one_weight(model: Any, data: Rows) -> Rows:
     """One weight of the costs is 1e-8 larger."""
     with torch.no_grad():

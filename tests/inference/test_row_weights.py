@@ -14,18 +14,17 @@ from training_cases import CASES, RENYI, case_of
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit, fit_members
+from pyro_gcm.inference.bounds import row_losses, scored
 from pyro_gcm.inference.noise import DrivenSites, Noise
-from pyro_gcm.inference.plain_step import BOUNDS, plain_loss
 from pyro_gcm.inference.row_weights import weighable, weighted_loss
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.sampling.base_samples import driven_draws
+from pyro_gcm.prediction.base_samples import driven_draws
 
 
 class OfRows(Noise):
     """The same draws for a row wherever it stands."""
 
     def __init__(self, base: Tensor, rows: Tensor) -> None:
-        super().__init__()
         self.base, self.rows, self.used = base, rows, 0
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
@@ -47,15 +46,14 @@ def test_weights_are_repetitions(case: str, engine: str) -> None:
     count = torch.arange(6) % 3 + 1
     pair = model.training_pair(training.get("objective", "conditional"))
     bound = pair.bound(training.get("elbo"), 4)
-    assert type(weighable(bound)) in BOUNDS
     base = torch.randn(4, 6, 12, generator=torch.Generator().manual_seed(1))
     once, often = torch.arange(6), torch.arange(6).repeat_interleave(count)
 
     def loss(rows: Tensor, row_weights: Tensor | None) -> Tensor:
         columns, noise = [column[rows] for column in data], OfRows(base, rows)
         if engine == "plain":
-            assert pair.plain is not None
-            return plain_loss(pair.plain, weighable(bound), noise, 1.0, columns, row_weights)
+            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns))
+            return losses.sum() if row_weights is None else (row_weights * losses).sum()
         parts = pair.program, DrivenSites(noise, weighable(bound))(pair.guide)
         if row_weights is not None:
             return weighted_loss(weighable(bound), *parts, columns, row_weights)

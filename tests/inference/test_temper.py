@@ -55,7 +55,7 @@ def test_temperature_of_fit_is_temper_around_both_sides(toy: Rows) -> None:
         return pair._replace(**sides)
 
     models[2].training_pair = tempered  # type: ignore[method-assign, assignment]
-    fit(models[2], *toy, **QUICK)
+    fit(models[2], *toy, **QUICK, engine="pyro")
     assert same(weights(models[0]), weights(models[2]))
     assert not same(weights(models[0]), weights(models[1]))
 

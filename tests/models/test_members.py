@@ -90,11 +90,12 @@ def elbo(model: GCM, guide: Any, bound: Any = None) -> float:
 def test_elbo_is_the_mean_of_the_members_log_likelihoods() -> None:
     model = trained()
     log_p = of_outcome(by_hand(model, *rows()[:2]), rows()[2]).log()
-    assert elbo(model, model.member_guide) == pytest.approx(log_p.mean(0).sum().item(), abs=1e-6)
+    guide = model.training_pair("members").guide
+    assert elbo(model, guide) == pytest.approx(log_p.mean(0).sum().item(), abs=1e-6)
     exact = (log_p.logsumexp(0) - torch.log(torch.tensor(float(K)))).sum().item()
     assert elbo(model, model.guide) == pytest.approx(exact, abs=1e-6)
     for share in (0.0, 0.3, 1.0):
-        between = elbo(model, model.member_guide, PooledELBO(share))
+        between = elbo(model, guide, PooledELBO(share))
         wanted = (1.0 - share) * log_p.mean(0).sum().item() + share * exact
         assert between == pytest.approx(wanted, abs=1e-6)
     torch.testing.assert_close(model.log_prob(*rows()).sum().item(), exact, atol=1e-6, rtol=0.0)
@@ -128,7 +129,7 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     assert (draws.ess == 1000).all()
     draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
     assert draws["c"].shape == (50, ROWS, 3, 3)
-    mapped = model.revenue_given(r, draws, model.covariates(draws["z"], x))
+    mapped = model.encoder.revenue(model.covariates(draws["z"], x), model.mapped(r))
     happened = (draws["c"] < mapped).all(-1).any(-1)
     assert (happened == (y > 0.5)).all()
 

@@ -15,9 +15,9 @@ from scipy.stats import ks_2samp
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.sampling import posterior as module
-from pyro_gcm.sampling import rejection
-from pyro_gcm.sampling.posterior import PosteriorDraws
+from pyro_gcm.prediction import posterior as module
+from pyro_gcm.prediction import rejection
+from pyro_gcm.prediction.posterior import PosteriorDraws
 
 QUIET: dict[str, Any] = {"num_samples": 50, "progress": False}
 

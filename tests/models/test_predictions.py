@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference import conditional
-from pyro_gcm.sampling.base_samples import latent_draws
+from pyro_gcm.prediction.predicted import FixedNoise
 
 responses = pytest.mark.parametrize("response", ["binary", "continuous", "quantile"])
 alternatives = pytest.mark.parametrize(
@@ -189,9 +189,9 @@ def test_quantile_prediction_has_its_level_below_it() -> None:
     program = poutine.condition(conditional(model), {"z": z.expand(6, 4)})
     with torch.no_grad(), pyro.plate("draws", 20_000, dim=-2):
         y = program(x, r)
-    event = OrderEvent(model.cost_net(z.expand(6, 4)), model.revenue_map(r))
     with torch.no_grad():
-        below = (y < model.response.predict(event, model.x_standardizer(x))).float().mean(0)
+        p_y = model.y_dist(model.cost_net(z.expand(6, 4)), model.x_standardizer(x), r)
+        below = (y < model.response.predict(p_y)).float().mean(0)
     assert ((below - r[:, 0]).abs() < 4.0 * (r * (1 - r))[:, 0].sqrt() / 20_000**0.5).all()
 
 
@@ -318,7 +318,7 @@ def test_draws_by_base_noise_follow_the_prior(kind: str) -> None:
     model = GCM(3, 2, prior=Prior(STRICT[kind]))
     x = torch.randn(3, 3)
     q = model.z_prior(x)
-    z = latent_draws(q, model.base_samples(4096), seed=0).z
+    z, _ = FixedNoise(model, model.latents(model.prediction_plan), 4096).draw("z", q)
     assert z.shape == (4096, 3, 4)
     if kind == "rsample_from":
         torch.testing.assert_close(z, q.loc + model.base_samples(4096).sinh())

@@ -13,7 +13,6 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, fit, plots
 from pyro_gcm.diagnostics import importance_diagnostics
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal
-from pyro_gcm.distributions.threshold_normal import threshold_mean
 from pyro_gcm.models.response import Response
 from pyro_gcm.models.responses import Binary, Continuous, Quantile
 
@@ -62,9 +61,7 @@ def test_quantile_levels_that_the_model_rounds_to_the_ends_are_refused(level: fl
     assert model.float().predict(x, near).isfinite().all()
 
 
-def test_a_response_has_to_say_its_prediction_and_distribution() -> None:
-    with pytest.raises(NotImplementedError):
-        Response().predict(None, torch.zeros(1))
+def test_a_response_has_to_say_its_distribution() -> None:
     with pytest.raises(NotImplementedError):
         Response().distribution(None, torch.zeros(1), torch.zeros(1))
 
@@ -92,9 +89,6 @@ class Spread(Response):
         one = torch.ones((), dtype=x.dtype)
         return ThresholdNormal(event, 0.0 * one, one, one)
 
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        return threshold_mean(event, torch.zeros(()), torch.tensor(2.0).sqrt())
-
 
 class Own(dist.Normal):
     """A density that has the type of y, as of a user who wraps a distribution of Pyro's."""
@@ -109,9 +103,6 @@ class Own(dist.Normal):
 class Wrapped(Response):
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Own:
         return Own(event.mean, 1.0)
-
-    def predict(self, event: OrderEvent, x: Tensor) -> Tensor:
-        return event.probability64()
 
 
 @pytest.mark.parametrize("prior", ["conditional", "categorical", "members"])
@@ -145,8 +136,8 @@ def test_response_from_outside_works_everywhere_or_is_refused_by_name(kind: type
 
 def test_a_prediction_from_a_mixin_is_used() -> None:
     class Twice:
-        def predict(self, event, x):
-            return 2.0 * super().predict(event, x)  # type: ignore[misc]
+        def predict(self, p_y):
+            return 2.0 * super().predict(p_y)  # type: ignore[misc]
 
     class Mine(Twice, Continuous):
         pass

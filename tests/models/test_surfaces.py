@@ -114,10 +114,13 @@ def test_reductions_that_lose_rows_are_refused(options: dict[str, Any], message:
 
 def test_distinct_revenues_of_alternatives_and_members_are_those_given() -> None:
     mixed = torch.stack([torch.randn(40), torch.arange(40.0) // 4], 1)
-    assert set(DistinctRevenues(mixed[:, None]).repeated) == {1}
-    alternatives = DistinctRevenues(torch.arange(12.0).reshape(2, 1, 3, 2))
+    assert set(DistinctRevenues(mixed[:, None], mixed).repeated) == {1}
+    alternatives = DistinctRevenues(
+        torch.arange(12.0).reshape(2, 1, 3, 2), torch.arange(2.0)[:, None]
+    )
     assert alternatives.columns.shape == (6, 2, 1)
-    by_maps = DistinctRevenues(torch.stack([mixed, mixed.flip(0)], 1)[[3, 1, 3]])
+    some = [3, 1, 3]
+    by_maps = DistinctRevenues(torch.stack([mixed, mixed.flip(0)], 1)[some], mixed[some])
     assert by_maps.columns.shape == (2, 2, 2)
     assert not by_maps.repeated
     assert torch.equal(by_maps.in_order(by_maps.rows)[0], by_maps.in_order(by_maps.rows)[2])

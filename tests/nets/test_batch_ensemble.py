@@ -8,7 +8,7 @@ import torch
 
 from pyro_gcm.nets import MemberEncoder
 from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, BatchInvariantProducts
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS, BatchInvariantProducts
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6
 

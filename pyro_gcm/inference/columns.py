@@ -36,6 +36,16 @@ def columns_in_units(lazy: Any) -> Any:
     return dist.TransformedDistribution(independent_columns(built.base_dist), [affine])
 
 
+def by_columns(fn: Any) -> Any:
+    """A distribution as a product over its columns, where `in_units` made it and it is one."""
+    if not isinstance(fn, LazyDistribution):
+        return fn
+    try:
+        return columns_in_units(fn).to_event(1)
+    except ValueError:
+        return fn
+
+
 def independent_columns(standard: Any) -> Any:
     """The univariate distribution of the columns of a decoder, as a batch dimension."""
     base = standard

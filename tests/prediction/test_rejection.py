@@ -11,9 +11,10 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm.sampling import rejection as module
-from pyro_gcm.sampling.draws import Draws, Rows
-from pyro_gcm.sampling.rejection import PROPOSALS_PER_DRAW, Tally, rejection
+from pyro_gcm.distributions.left import Left
+from pyro_gcm.prediction import rejection as module
+from pyro_gcm.prediction.draws import Draws, Rows
+from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, Tally, rejection
 
 Probability = Callable[[Draws, Rows], Tensor]
 
@@ -28,12 +29,12 @@ def propose(rows: Rows, count: int) -> Draws:
     """z uniform on (x, x + 1), so that a draw tells its row, and a cost with location z."""
     z = rows.x + torch.rand(count, *rows.x.shape, dtype=torch.float64)
     cost = dist.Normal(z, 1.0 + z.square()).to_event(1)
-    return Draws(z, rows.x, z[..., :0], cost=cost, revenue=rows.r)
+    return Draws(count, {"z": z}, {"c": Left("c", cost)})
 
 
 def fraction(draws: Draws, rows: Rows) -> Tensor:
     """The part of z that was drawn, [N, b]."""
-    return (draws.z - rows.x)[..., 0]
+    return (draws.values["z"] - rows.x)[..., 0]
 
 
 def run(
@@ -79,22 +80,22 @@ def test_every_row_gets_as_many_proposals_as_it_takes() -> None:
 def test_accepted_draws_keep_the_distribution_of_their_costs() -> None:
     rows = rows_of([0.0, 2.0])
     draws, _ = run(cubed, rows, 500)
-    assert torch.equal(draws.cost.base_dist.loc, draws.z)
-    assert torch.equal(draws.cost.base_dist.scale, 1.0 + draws.z.square())
-    assert draws.cost.event_shape == (1,)
-    assert torch.equal(draws.covariates, rows.x)
+    assert torch.equal(draws.left["c"].fn.base_dist.loc, draws.values["z"])
+    assert torch.equal(draws.left["c"].fn.base_dist.scale, 1.0 + draws.values["z"].square())
+    assert draws.left["c"].fn.event_shape == (1,)
 
 
 def test_costs_that_location_and_scale_do_not_determine_are_left_out() -> None:
     def propose_lognormal(rows: Rows, count: int) -> Draws:
         draws = propose(rows, count)
-        log_cost = dist.Normal(draws.z, 1.0)
+        log_cost = dist.Normal(draws.values["z"], 1.0)
         exp = dist.transforms.ExpTransform()
-        return draws._replace(cost=dist.TransformedDistribution(log_cost, [exp]).to_event(1))
+        cost = dist.TransformedDistribution(log_cost, [exp]).to_event(1)
+        return draws._replace(left={"c": Left("c", cost)})
 
     draws, _ = rejection(propose_lognormal, cubed, rows_of([0.0]), 20, 4096)
-    assert draws.cost is None
-    assert draws.z.shape == (20, 1, 1)
+    assert not draws.left
+    assert draws.values["z"].shape == (20, 1, 1)
 
 
 # Rows that are given up
@@ -114,8 +115,8 @@ def test_a_row_that_is_sure_to_be_given_up_is_given_up_soon() -> None:
     assert tally.proposed[1] < 0.1 * 1000 * PROPOSALS_PER_DRAW
     assert tally.rate[1].item() == pytest.approx(0.001, rel=0.1)
     # What it has, it repeats: draws of its own.
-    assert ((draws.z[:, 1] > 5.0) & (draws.z[:, 1] < 6.0)).all()
-    assert 0 < len(draws.z[:, 1].unique()) <= int(tally.accepted[1])
+    assert ((draws.values["z"][:, 1] > 5.0) & (draws.values["z"][:, 1] < 6.0)).all()
+    assert 0 < len(draws.values["z"][:, 1].unique()) <= int(tally.accepted[1])
 
 
 def test_a_row_goes_on_where_importance_resampling_would_have_fewer_draws() -> None:
@@ -142,7 +143,7 @@ def test_proposals_that_are_never_accepted_end(p: float) -> None:
 
     draws, tally = run(never, rows_of([0.0, 1.0]), 100)
     assert (tally.accepted == 0).all()
-    assert draws.z.shape == (100, 2, 1)
+    assert draws.values["z"].shape == (100, 2, 1)
     assert (tally.proposed < 10_000).all()
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._interrupts import interruption_point
-from pyro_gcm.sampling.draws import Draws, Rows
+from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Proposals that are in memory at once, of all rows together: few enough for the processor's cache.
 PROPOSALS_AT_ONCE = 1 << 15

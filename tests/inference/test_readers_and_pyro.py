@@ -1,17 +1,15 @@
-"""Steps without Pyro's handlers: the same losses, and never without saying so."""
+"""Training by the reader of a story and through Pyro's handlers: the same losses and weights."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from pyro.infer import RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 from torch import Tensor, nn
 from toy_rows import Rows
@@ -19,9 +17,10 @@ from training_cases import CASES, case_of
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO
-from pyro_gcm.inference.noise import QuasiRandomNoise
+from pyro_gcm.inference.bounds import row_losses, scored
+from pyro_gcm.inference.noise import DrivenSites, Noise, QuasiRandomNoise
+from pyro_gcm.inference.row_weights import weighted_loss
 from pyro_gcm.nets import Conditional
-from pyro_gcm.training.checkpoint import Checkpoint
 
 STEPS = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False, "seed": 2}
 
@@ -50,18 +49,17 @@ RUNS = [(case, particles) for case in CASES for particles in ("random", "qmc")]
 @pytest.mark.usefixtures("seeded_steps", "float64")
 @pytest.mark.filterwarnings("ignore:prior='standard':UserWarning")
 @pytest.mark.parametrize(("case", "particles"), RUNS)
-def test_the_plain_step_trains_as_pyro_does(case: str, particles: str) -> None:
+def test_the_reader_trains_as_pyro_does(case: str, particles: str) -> None:
     found = []
     for engine in ("auto", "pyro"):
         model, rows, training = case_of(case)
-        # Renyi's bound has a plain form where rows have weights.
-        is_weighted = particles == "qmc" or case == "renyi"
+        is_weighted = particles == "qmc"
         weight = torch.linspace(0.0, 3.0, len(rows.y)) if is_weighted else None
         options = {**STEPS, "validation": 0.25, "particles": particles, "engine": engine}
         result = fit(model, *rows, sample_weight=weight, **{**options, **training})
         found.append((model, result))
     (plain, result), (through_pyro, reference) = found
-    assert (result.engine, reference.engine) == ("plain", "pyro"), result.engine_reason
+    assert (result.engine, reference.engine) == ("plain", "pyro")
     assert reference.engine_reason == "engine='pyro' was asked for"
     torch.testing.assert_close(weights(plain), weights(through_pyro), rtol=1e-8, atol=1e-9)
     for column in ("loss", "validation_loss"):
@@ -69,36 +67,57 @@ def test_the_plain_step_trains_as_pyro_does(case: str, particles: str) -> None:
         torch.testing.assert_close(losses, wanted, rtol=1e-8, atol=1e-9)
 
 
-def test_missing_values_and_observed_costs_need_pyro_with_weights_or_without(few: Rows) -> None:
-    x, r, y = (part.clone() for part in few)
-    c = torch.full_like(r, torch.nan)
-    c[y > 0, 0] = r[y > 0, 0] - 1.0
-    x[::5, 0] = torch.nan
-    for weight in (None, torch.linspace(0.0, 2.0, 32)):
-        options: Any = {**STEPS, "epochs": 1, "sample_weight": weight}
-        observed = fit(GCM(3, 2), *few, c, **options)
-        assert (observed.engine, observed.engine_reason) == ("pyro", "costs were observed")
-        missing = fit(GCM(3, 2, prior="standard"), x, r, y, objective="joint", **options)
-        assert (missing.engine, missing.engine_reason) == ("pyro", "x has missing values")
+@pytest.mark.usefixtures("float64")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["joint", "joint, continuous", "costs seen"])
+def test_missing_values_and_observed_costs_are_scored_as_pyro_does(
+    kind: str, weighted: bool
+) -> None:
+    model, data = zoo.with_units(kind), zoo.rows_of(kind)
+    columns = [column for column in data if column is not None]
+    pair = model.training_pair(model.objective)
+    bound = pair.bound(None, 4)
+    weight = torch.linspace(0.1, 2.0, 64).double() if weighted else torch.ones(64).double()
+    noise, found = OfSites(), []
+    for engine in ("plain", "pyro"):
+        noise.drawn.clear()
+        if engine == "plain":
+            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns))
+            loss = (weight * losses).sum()
+        else:
+            guide = DrivenSites(noise, bound)(pair.guide)
+            loss = weighted_loss(bound, pair.program, guide, columns, weight)
+        found.append(loss_and_gradient(model, loss))
+    for mine, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-9)
 
 
-class Doubled(GCM):
-    """A program of the user's own, which the plain step knows nothing of."""
-
-    def model(self, *args: Any, **options: Any) -> Tensor:
-        with pyro.poutine.scale(scale=2.0):
-            return super().model(*args, **options)
-
-
-class Dropped(nn.Module):
-    """A prior whose network draws random numbers, more of them where it is run twice."""
+class OfSites(Noise):
+    """The same draws in both engines, whatever else they draw: of a seed for each site in turn."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.drop, self.net = nn.Dropout(0.5), Conditional(dist.Normal, 3, (2,), 4)
+        self.drawn: list[Any] = []
 
-    def forward(self, x: Tensor) -> Any:
-        return self.net(self.drop(x))
+    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
+        self.drawn.append(q)
+        with torch.random.fork_rng():
+            torch.manual_seed(len(self.drawn))
+            return super().draw(q, shape)
+
+
+def loss_and_gradient(model: Any, loss: Tensor) -> tuple[Tensor, Tensor]:
+    found = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return loss.detach(), torch.cat([g.flatten() for g in found if g is not None])
+
+
+def test_an_elbo_of_pyro_runs_as_svi_runs_it(few: Rows) -> None:
+    class Mine(TraceMeanField_ELBO):
+        pass
+
+    for bound in (Trace_ELBO(1, max_plate_nesting=1), Mine(4, max_plate_nesting=1)):
+        result = fit(GCM(3, 2), *few, **STEPS, elbo=bound)
+        assert result.engine == "pyro"
+        assert f"elbo is an object, {type(bound).__name__}" in result.engine_reason
 
 
 class Counting(nn.Module):
@@ -112,57 +131,12 @@ class Counting(nn.Module):
         return self.net(self.norm(x))
 
 
-@pytest.mark.parametrize(
-    ("make", "training", "reason"),
-    [
-        (lambda: Doubled(3, 2), {}, "loss of the first step differs"),
-        (lambda: GCM(3, 2, prior=Dropped(), z_dim=2, guide="posterior"), {}, "differs"),
-        (lambda: GCM(3, 2), {"elbo": "renyi"}, "bound RenyiELBO has no plain form"),
-        (
-            lambda: GCM(3, 2),
-            {"elbo": type("Mine", (TraceMeanField_ELBO,), {})(4, max_plate_nesting=1)},
-            "bound Mine has no plain form",
-        ),
-    ],
-    ids=["program", "dropout", "renyi", "bound"],
-)
-def test_what_has_no_plain_form_goes_through_pyro_and_says_why(
-    make: Callable[[], GCM], training: dict[str, Any], reason: str, few: Rows
-) -> None:
-    models = []
-    for _ in range(2):
-        torch.manual_seed(0)  # of the parts that are made here
-        models.append(make())
-    auto, forced = models
-    result = fit(auto, *few, **{**STEPS, **training})
-    assert result.engine == "pyro"
-    assert reason in result.engine_reason
-    # The step that was tried left no trace.
-    fit(forced, *few, **{**STEPS, **training}, engine="pyro")
-    assert torch.equal(weights(auto), weights(forced))
-
-
 def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: Rows) -> None:
     model = GCM(3, 2, prior=Counting(), z_dim=2)
     result = fit(model, *few, **STEPS)
     assert result.engine == "plain"
     steps = int(result.history["step"].iloc[-1])
     assert int(model.z_prior.norm.num_batches_tracked) == steps
-
-
-def test_a_wrong_gradient_is_noticed(few: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyro_gcm.inference import program_trainer
-
-    true = program_trainer.plain_loss
-
-    def off(*parts: Any) -> Tensor:
-        loss = true(*parts)
-        return loss.detach() + 1.001 * (loss - loss.detach())
-
-    monkeypatch.setattr(program_trainer, "plain_loss", off)
-    result = fit(GCM(3, 2), *few, **STEPS)
-    assert result.engine == "pyro"
-    assert "gradient" in result.engine_reason
 
 
 def test_unknown_engines_and_particles_are_refused(few: Rows) -> None:
@@ -202,12 +176,12 @@ class Heavy(nn.Module):
 
 def test_what_nothing_can_drive_is_drawn_at_random_and_says_so(few: Rows) -> None:
     model = GCM(3, 2, prior=Heavy(), z_dim=2)
-    result = fit(model, *few, **STEPS, particles="qmc")
-    assert result.engine == "plain"
-    assert result.engine_reason.endswith("nothing drives draws of Independent, which are random")
+    with pytest.warns(UserWarning, match="nothing drives draws of Independent, which are random"):
+        fit(model, *few, **STEPS, particles="qmc")
     noise = QuasiRandomNoise(4, 2, seed=0, like=torch.zeros(()))
     q = model.z_dist(few.x[:5])
     noise.new_batch(5)
+    noise.at_random.add("Independent")  # told already
     first, second = noise.draw(q, (4, 5)), noise.draw(q, (4, 5))
     assert first.requires_grad
     assert not torch.equal(first, second)
@@ -229,11 +203,6 @@ def test_one_set_of_points_needs_a_bound_that_draws_all_particles_at_once(
 ) -> None:
     with pytest.raises(ValueError, match="elbo must have max_plate_nesting=1"):
         fit(GCM(3, 2), *few, **STEPS, elbo=bound, particles="qmc")
-    result = fit(GCM(3, 2), *few, **STEPS, elbo=bound)
-    assert (result.engine, result.engine_reason) == (
-        "pyro",
-        "the bound draws in another order: pass max_plate_nesting=1 to it",
-    )
 
 
 class Fixed(nn.Module):
@@ -248,39 +217,6 @@ class Fixed(nn.Module):
 def test_dreg_of_a_guide_without_parameters(few: Rows) -> None:
     result = fit(GCM(3, 2, guide=Fixed(), z_dim=2), *few, **STEPS, elbo="dreg")
     assert result.engine == "plain", result.engine_reason
-
-
-def test_an_error_of_the_plain_step_leaves_the_fit_to_pyro(
-    few: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pyro_gcm.inference import program_trainer
-
-    def broken(*parts: Any) -> Tensor:
-        raise IndexError("no such draw")
-
-    monkeypatch.setattr(program_trainer, "plain_loss", broken)
-    result = fit(GCM(3, 2), *few, **STEPS)
-    assert (result.engine, result.engine_reason) == (
-        "pyro",
-        "the plain step raised IndexError: no such draw",
-    )
-
-
-def test_a_run_that_was_whole_but_for_its_end_still_names_its_engine(
-    few: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "state"
-
-    def killed(self: Any) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "remove", killed)
-        with pytest.raises(KeyboardInterrupt):
-            fit(GCM(3, 2), *few, **STEPS, checkpoint=file)
-    resumed = fit(GCM(3, 2), *few, **STEPS, checkpoint=file)
-    assert resumed.engine == "plain"
-    assert resumed.engine_reason == "loss and gradients of the first step are those of Pyro"
 
 
 @pytest.mark.parametrize("engine", ["auto", "pyro"])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.distributions.numerics import coarse
-from pyro_gcm.sampling.base_samples import (
+from pyro_gcm.prediction.base_samples import (
     BLOCK_ROWS,
     PASS,
     BaseSamples,

@@ -10,8 +10,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.sampling.base_samples import pairwise_mean
+from pyro_gcm.distributions.left import Left
 
 _LOCATION_SCALE = (dist.Normal, dist.Logistic, dist.Laplace)
 
@@ -35,39 +34,31 @@ class Rows(NamedTuple):
 class Draws(NamedTuple):
     """N draws of the latent variables for each of b rows.
 
-    :param z: [N, b, D].
-    :param covariates: standardised, without gaps, [(N,) b, x_dim]; of members their encodings.
-    :param base: base samples [N, b or 1, E] that z did not use.
-    :param seed: seed of what base samples cannot drive; None for independent draws.
+    :param num_draws: their number N.
+    :param values: of the latent sites by name, each [N, b, *event], with sites computed from them.
+    :param left: sites that are left as their distributions (`Left`), by name: the costs.
+    :param p_y: distribution of the outcome given the draws, of batch shape [N, b]; None for draws
+        that were selected, until the story is replayed for them.
     :param log_weights: of the draws, [N, b], normalised over N; None where they are equal.
-    :param sites: draws of other sites by name, each [N, b, ...].
     :param separate: draws of sites that y does not depend on, with log-weights of their own.
-    :param incomplete: rows [b] whose covariates had missing values.
-    :param cost: distribution of the costs given z, [N, b, (G,) K]; draws that were selected keep it
-        only where that is cheap, else None.
-    :param revenue: what the costs are compared with, [(N,) b, (G,) K], or its distribution where
-        that is integrated out.
+    :param log_observed: log-density of observed costs, [N, b].
     """
 
-    z: Tensor
-    covariates: Tensor
-    base: Tensor
-    seed: int | None = None
+    num_draws: int
+    values: Mapping[str, Tensor]
+    left: Mapping[str, Any]
+    p_y: Any = None
     log_weights: Tensor | None = None
-    sites: Mapping[str, Tensor] = MappingProxyType({})
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
-    incomplete: Any = None
-    cost: Any = None
-    revenue: Any = None
+    log_observed: Any = 0.0
 
-    @property
-    def event(self) -> OrderEvent:
-        """The order event between the costs and the revenue."""
-        return OrderEvent(self.cost, self.revenue)
-
-    def mean(self, values: Tensor) -> Tensor:
-        """Weighted mean of values [N, ...] over the draws, in a fixed order of additions."""
-        return pairwise_mean(values, None if self.log_weights is None else self.log_weights.exp())
+    def of_rows(self, count: int) -> Draws:
+        """The draws of the first rows, without the distributions of sites."""
+        values = {name: v[:, :count] for name, v in self.values.items()}
+        weights = self.log_weights
+        return Draws(
+            self.num_draws, values, {}, None, weights if weights is None else weights[:, :count]
+        )
 
     def reweighted(self, log_factors: Tensor) -> Draws:
         """The draws with their weights multiplied by factors [N, b]."""
@@ -104,38 +95,30 @@ class Draws(NamedTuple):
 
     def _varying(self) -> dict[str, Tensor]:
         """What differs between the draws, by name, each [N, b, ...]."""
-        varying = {"z": self.z, **self.sites}
-        if self.covariates.dim() == 3:
-            varying["covariates"] = self.covariates
-        rank = 2 + len(self.cost.event_shape)
-        if isinstance(self.revenue, Tensor) and self.revenue.dim() == rank:
-            varying["revenue"] = self.revenue
-        if self._cost_family() is not None:
-            base = self.cost.base_dist
-            varying["cost.loc"], varying["cost.scale"] = base.loc, base.scale
+        varying = dict(self.values)
+        for name, left in self._kept().items():
+            base = left.fn.base_dist
+            varying[f"{name}.loc"], varying[f"{name}.scale"] = base.loc, base.scale
         return varying
 
     def _with(self, varying: dict[str, Tensor]) -> Draws:
         """The draws with other values in place of those of `_varying`."""
-        family, cost = self._cost_family(), None
-        if family is not None:
-            parameters = varying.pop("cost.loc"), varying.pop("cost.scale")
-            cost = family(*parameters, validate_args=False).to_event(len(self.cost.event_shape))
-        return self._replace(
-            z=varying.pop("z"),
-            covariates=varying.pop("covariates", self.covariates),
-            revenue=varying.pop("revenue", self.revenue),
-            sites=varying,
-            cost=cost,
-        )
+        left = {}
+        for name, old in self._kept().items():
+            parameters = varying.pop(f"{name}.loc"), varying.pop(f"{name}.scale")
+            fn = type(old.fn.base_dist)(*parameters, validate_args=False)
+            left[name] = Left(name, fn.to_event(len(old.fn.event_shape)))
+        return Draws(next(iter(varying.values())).shape[0], varying, left)
 
-    def _cost_family(self) -> Any:
-        """The class of the costs where loc and scale determine them, so that draws keep them."""
-        if not isinstance(self.cost, torch.distributions.Independent):
-            return None
-        base = self.cost.base_dist
-        depends_on_draw = base.batch_shape[:2] == self.z.shape[:2]
-        return type(base) if type(base) in _LOCATION_SCALE and depends_on_draw else None
+    def _kept(self) -> dict[str, Any]:
+        """Sites whose distributions loc and scale determine, for each draw, so that they keep it."""
+        return {name: left for name, left in self.left.items() if self._is_location_scale(left.fn)}
+
+    def _is_location_scale(self, fn: Any) -> bool:
+        if not isinstance(fn, torch.distributions.Independent):
+            return False
+        drawn = len(fn.batch_shape) == 2 and fn.batch_shape[0] == self.num_draws
+        return type(fn.base_dist) in _LOCATION_SCALE and drawn
 
 
 def pick(values: Tensor, index: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from pyro_gcm.sampling.psis import effective_sample_size, pareto_k
+from pyro_gcm.prediction.psis import effective_sample_size, pareto_k
 
 N = 4000
 

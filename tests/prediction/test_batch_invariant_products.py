@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pyro_gcm.distributions.event_planes import elementwise
-from pyro_gcm.sampling.base_samples import BLOCK_ROWS, BatchInvariantProducts
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS, BatchInvariantProducts
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])

@@ -9,10 +9,10 @@ the position of a row in its block.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from pyro.distributions import MixtureOfDiagNormals
+from pyro.distributions import MaskedDistribution
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
@@ -77,54 +77,36 @@ class BaseSamples(nn.Module):
             return self.samples[:num_samples].unsqueeze(1)
         return self._sobol(num_samples).to(self.samples).unsqueeze(1)
 
+    def further(self, first: int, dim: int, num_samples: int) -> Tensor:
+        """Coordinates of the same points beyond those that are kept, [N, 1, dim].
 
-class LatentDraws(NamedTuple):
-    """Draws [N, B, D] of z and their weights [N, B], which sum to 1; None for equal weights."""
-
-    z: Tensor
-    weights: Tensor | None = None
-
-
-def latent_draws(distribution: Any, base: Tensor, seed: int | None) -> LatentDraws:
-    """Draws of z from a distribution of batch shape [B], driven by base samples [N, 1 or B, D].
-
-    A finite support is enumerated rather than sampled, with the probabilities as weights, and every
-    component of a mixture gets the same base samples. All other distributions go through
-    `driven_draws`. Without a seed the draws are independent ones from torch's global generator, and
-    have no weights.
-    """
-    if seed is not None and isinstance(distribution, MixtureOfDiagNormals):
-        return _mixture_draws(distribution, base)
-    if seed is not None and isinstance(distribution, torch.distributions.OneHotCategorical):
-        support = distribution.enumerate_support()  # [D, B, D]
-        return LatentDraws(support, distribution.log_prob(support).exp())
-    return LatentDraws(driven_draws(distribution, base, seed))
+        :param first: how many of them come before these.
+        """
+        sequence = BaseSamples(num_samples, self.dim + first + dim, self.seed)
+        return sequence.samples[:, None, self.dim + first :].to(self.samples)
 
 
-def driven_draws(distribution: Any, base: Tensor, seed: int | None) -> Tensor:
+def driven_draws(distribution: Any, base: Tensor, seed: int) -> Tensor:
     """Draws [N, ..., D] driven by base samples [N, ..., D] that broadcast to the batch shape.
 
     Uses the distribution's own `rsample_from(base)` if it has one, the location and scale of a
     normal distribution, and the quantile function of other distributions with independent
     coordinates. A distribution with none of these is sampled with a fixed seed, which is
     deterministic for one block of rows only: neither monotonicity nor equality across batches is
-    then promised, and a warning says so. Without a seed the draws are independent ones from torch's
-    global generator.
+    then promised, and a warning says so.
     """
-    if seed is None:
-        fresh: Tensor = distribution.sample((len(base),))
-        return fresh
     if hasattr(distribution, "rsample_from"):
         from_base: Tensor = distribution.rsample_from(base)
         return from_base
     coordinate = distribution
-    while isinstance(coordinate, torch.distributions.Independent):
+    while isinstance(coordinate, torch.distributions.Independent | MaskedDistribution):
         coordinate = coordinate.base_dist
     if isinstance(coordinate, torch.distributions.MultivariateNormal):
         return coordinate.loc + (coordinate.scale_tril @ base.unsqueeze(-1)).squeeze(-1)
     if not coordinate.event_shape:
+        shape = distribution.event_shape
         try:
-            return column_draws(coordinate, base)
+            return column_draws(coordinate, base.unflatten(-1, shape) if shape else base[..., 0])
         except NotImplementedError:
             pass
     warn_user(
@@ -140,17 +122,13 @@ def column_draws(columns: Any, base: Tensor) -> Tensor:
     """Draws of a univariate distribution of batch shape [..., D], driven by base samples."""
     if isinstance(columns, torch.distributions.Normal):
         return columns.loc + columns.scale * base
+    if isinstance(columns, torch.distributions.TransformedDistribution):
+        value = column_draws(columns.base_dist, base)
+        for transform in columns.transforms:
+            value = transform(value)
+        return value
     draws: Tensor = columns.icdf(torch.special.ndtr(base))
     return draws
-
-
-def _mixture_draws(mixture: MixtureOfDiagNormals, base: Tensor) -> LatentDraws:
-    """The same base samples for each of the C components, weighted by its probability."""
-    components = mixture.locs.shape[-2]
-    share = max(1, len(base) // components)
-    z = mixture.locs + mixture.coord_scale * base[:share].unsqueeze(-2)  # [N/C, B, C, D]
-    weights = (mixture.probs / share).expand(share, *mixture.probs.shape)
-    return LatentDraws(z.movedim(-2, 1).flatten(0, 1), weights.movedim(-1, 1).flatten(0, 1))
 
 
 def row_blocks(*columns: Tensor, draws: int) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:

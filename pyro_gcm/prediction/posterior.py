@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,9 +16,9 @@ from pyro_gcm._options import flag, seed_of
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm._warn import warn_user
-from pyro_gcm.sampling.draws import Draws, Rows, pick
-from pyro_gcm.sampling.psis import MIN_PARTICLES, effective_sample_size, pareto_k
-from pyro_gcm.sampling.rejection import PROPOSALS_PER_DRAW, Tally, rejection
+from pyro_gcm.prediction.draws import Draws, Rows, pick
+from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
+from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, Tally, rejection
 
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
@@ -93,30 +94,38 @@ class PosteriorDraws(Mapping[str, Tensor]):
             values[index] = quality[name]
 
 
-class Target(NamedTuple):
+class Target(ABC):
     """What posterior draws are of, as functions of rows.
 
-    :param propose: (rows, number, guided) -> draws of what comes before y; with `guided`, half of
-        them come from a guide that has seen y, if there is one.
-    :param log_likelihood: (draws, rows) -> log-probability of what was observed, [N, b], float64.
-    :param likelihood: (draws, rows) -> likelihood of y as a share of its upper bound, [N, b],
-        float64, for draws whose costs have not been observed.
-    :param complete: (draws, rows) -> all sites of draws that agree with what was observed.
-    :param weighted: whether proposals have weights before y is known.
-    :param log_bound: logarithm of that bound, which rejection needs, or None.
-    :param dtype: of the results.
-    :param every: rows -> all values of the latent variables with their log-probabilities, or None
-        where there are infinitely many.
+    Attributes: `weighted`, whether proposals have weights before y is known; `log_bound`, logarithm
+    of the upper bound of the likelihood, which rejection needs, or None; `dtype` of the results;
+    `is_finite`, whether the latent variables have finitely many values.
     """
 
-    propose: Callable[[Rows, int, bool], Draws]
-    log_likelihood: Callable[[Draws, Rows], Tensor]
-    likelihood: Callable[[Draws, Rows], Tensor]
-    complete: Callable[[Draws, Rows], dict[str, Tensor]]
     weighted: bool
     log_bound: float | None
     dtype: torch.dtype
-    every: Callable[[Rows], Draws] | None = None
+    is_finite: bool
+
+    @abstractmethod
+    def propose(self, rows: Rows, count: int, guided: bool) -> Draws:
+        """Draws of what comes before y; guided, half of them from a guide that has seen y."""
+
+    @abstractmethod
+    def log_likelihood(self, draws: Draws, rows: Rows) -> Tensor:
+        """Log-probability of what was observed, [N, b], float64."""
+
+    @abstractmethod
+    def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
+        """Likelihood of y as a share of its bound, [N, b], float64, where no cost was observed."""
+
+    @abstractmethod
+    def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
+        """All sites of draws that agree with what was observed."""
+
+    @abstractmethod
+    def every(self, rows: Rows) -> Draws:
+        """All values of the latent variables with their log-probabilities, if `is_finite`."""
 
     def allows_rejection(self, rows: Rows) -> bool:
         """Whether proposals can be accepted in proportion to their likelihood."""
@@ -145,7 +154,7 @@ def posterior_draws(
     num_proposals = positive_int("num_proposals", num_proposals, MIN_PARTICLES)
     seed, progress = seed_of(seed), flag("progress", progress)
     one_of("method", method, METHODS)
-    if method == "enumeration" and target.every is None:
+    if method == "enumeration" and not target.is_finite:
         raise ValueError(
             "method='enumeration' needs a z with finitely many values and no other latent variable "
             "before y, as a GCM with prior='members' or 'categorical' has: use 'auto'"
@@ -158,7 +167,7 @@ def posterior_draws(
         )
     # Missing values of x or r are drawn as well: rows with and without do not mix in a block.
     incomplete = rows.x.isnan().any(-1) | rows.r.isnan().any(-1)
-    enumerated = method in ("auto", "enumeration") and target.every is not None
+    enumerated = method in ("auto", "enumeration") and target.is_finite
     exact = enumerated or (method != "importance" and target.allows_rejection(rows))
     at_once = max(num_samples, 64) if exact else max(num_samples, num_proposals)
     size = max(1, _DRAWS_AT_ONCE // at_once)
@@ -213,7 +222,7 @@ def _draw(
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
         evidence: tuple[Tensor, ...] = (zero, zero, zero + num_samples)
         return _unweighted(target, draws, rows, zero + num_samples, evidence)
-    if method in ("auto", "enumeration") and target.every is not None:
+    if method in ("auto", "enumeration") and target.is_finite:
         return _enumerated(target, target.every(rows), rows, num_samples)
     if method == "importance" or not target.allows_rejection(rows):
         return _importance(target, rows, num_samples, num_proposals)
@@ -252,7 +261,7 @@ def _enumerated(target: Target, every: Draws, rows: Rows, num_samples: int) -> P
 
 def log_joint(target: Target, draws: Draws, rows: Rows) -> Tensor:
     """Log-weights of draws before what was observed plus its log-likelihood, [N, b], float64."""
-    prior = -math.log(len(draws.z)) if draws.log_weights is None else draws.log_weights
+    prior = -math.log(draws.num_draws) if draws.log_weights is None else draws.log_weights
     return target.log_likelihood(draws, rows) + prior
 
 

@@ -1,0 +1,126 @@
+"""A story as a Pyro program and its guide, inside the plate of the rows."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pyro.poutine as poutine
+from torch import Tensor
+
+from pyro_gcm.distributions.left import Left
+from pyro_gcm.inference.reading import Plan, Reached, Reader, of
+
+
+class Programmed(Reader):
+    """Every line is a `pyro.sample`, for Pyro's handlers to make of it what they do.
+
+    :param exact: plan whose sites have another distribution where x and r are inputs, which
+        `inference.given_inputs` asks for.
+    """
+
+    def __init__(self, model: Any, plan: Plan, exact: Plan, x: Any, r: Any) -> None:
+        super().__init__(model, plan, x, r)
+        self.given_inputs = exact.exact
+        self.costs_seen = False
+
+    def latent(self, name: str, p: Any) -> Tensor:
+        """A draw; a finite site is summed out by the bounds that do so."""
+        fn = of(p)
+        infer: Any = {"enumerate": "parallel"} if fn.has_enumerate_support else {}
+        if name in self.given_inputs:
+            infer["given_inputs"] = lambda: self.given_inputs[name](self)
+        value: Tensor = pyro.sample(name, fn, infer=infer)
+        return value
+
+    def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
+        """An observed site; an input is one whose density is masked out."""
+        fn = of(p)
+        infer: Any = {"_deterministic": True} if isinstance(fn, dist.MaskedDistribution) else {}
+        seen: Tensor = pyro.sample(name, fn, obs=value, infer=infer)
+        return seen
+
+    def leave(self, name: str, p: Any, obs: Any) -> Left:
+        """A cost: its distribution beside its draw, or alone where a handler hands it back."""
+        left, self.costs_seen = super().leave(name, p, obs), obs is not None
+        value = pyro.sample(name, left.fn)
+        return value if isinstance(value, Left) else Left(name, left.fn, value)
+
+    def outcome(self, p: Any, obs: Any) -> Any:
+        """The outcome; a value that was not observed, beside observed costs, does not count."""
+        fn = self.model.response.in_program(of(p), separate=self.plan.averages)
+        if obs is None or not self.costs_seen:
+            return pyro.sample("y", fn, obs=obs)
+        with poutine.mask(mask=~obs.isnan()):
+            return pyro.sample("y", fn, obs=obs.nan_to_num())
+
+    def note(self, name: str, value: Any) -> Tensor:
+        """As `Reader.note`."""
+        return super().deterministic(name, value)
+
+    def deterministic(self, name: str, value: Any) -> Tensor:
+        """A deterministic site."""
+        found: Tensor = pyro.deterministic(name, super().deterministic(name, value), event_dim=1)
+        return found
+
+
+class Guided(Reader):
+    """A guide: the sites of the guide's story, then latent ones that it leaves out from their own.
+
+    A site with a finite support is summed out, so that the guide has none, unless each of its
+    values is trained on a likelihood of its own.
+    """
+
+    def run(self, x: Tensor, r: Tensor, y: Tensor | None, c: Tensor | None, sites: Any) -> Any:
+        """Both.
+
+        :param sites: names of the latent sites of the story.
+        :returns: the value of the first site.
+        """
+        self.x, self.r = x, r
+        self.model.guide_story(self.guided, x, r, y)
+        gaps = {f"{n}_missing" for n, v in (("x", x), ("r", r)) if _has_gaps(v)}
+        self.open = (set(sites) | gaps) - set(self.values)
+        if self.open:
+            with suppress(Reached):
+                self.model.story(self, x, r, y, c)
+        return next(iter(self.values.values()), None)
+
+    def guided(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Tensor | None:
+        """One line of the guide's story."""
+        if name in self.plan.hidden or name in self.plan.left:
+            return None
+        self.values[name] = value = pyro.sample(name, of(q))
+        return value
+
+    def latent(self, name: str, p: Any) -> Any:
+        """What the guide has drawn, or a draw from the story's distribution."""
+        if name in self.values:
+            return self.values[name]
+        fn = self.distribution(name, p)
+        finite = fn.has_enumerate_support
+        if finite and not self.plan.averages:
+            return fn.sample()
+        infer: Any = {"enumerate": "parallel"} if finite else {}
+        value = pyro.sample(name, fn, infer=infer)
+        self.open.discard(name)
+        if not self.open:
+            self.values[name] = value
+            raise Reached
+        return value
+
+    def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
+        """The value: the program scores it."""
+        return value
+
+    def leave(self, name: str, p: Any, obs: Any) -> None:
+        """Nothing: it is integrated out."""
+
+    def outcome(self, p: Any, obs: Any) -> None:
+        """Nothing."""
+
+
+def _has_gaps(values: Tensor | None) -> bool:
+    return values is not None and bool(values.isnan().any())

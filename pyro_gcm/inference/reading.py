@@ -1,0 +1,195 @@
+"""A generative story is read by several readers; what they have in common.
+
+A model tells its story once::
+
+    def story(self, sample, x, r, y, c=None):
+        z = sample("z", lambda: self.z_dist(x))
+        ...
+        return sample("y", lambda: self.y_dist(c, e, r), obs=y)
+
+and whoever reads it hands in `sample`, which says what a line does: `inference.programs` runs it as
+a Pyro program, `inference.scored` scores it for training, `prediction.predicted` draws latent sites
+from fixed noise, and `prediction.replayed` goes through it once more with known values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm.distributions import ObservedCost, given_observed
+from pyro_gcm.distributions.left import Left
+from pyro_gcm.inference.columns import columns_in_units
+
+#: A site's distribution as a function of the reader, which knows the values read so far.
+OfReader = Callable[["Reader"], Any]
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+#: Name of the outcome's site.
+OUTCOME = "y"
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a model can be trained for: which sites of its story are inputs, scored or not read.
+
+    :param name: as `fit` takes it.
+    :param given: sites that are inputs, whose density does not count.
+    :param hidden: sites that are not read at all.
+    :param missing: columns that may be NaN where a value is missing, which is drawn.
+    :param untrained: prefixes of the parameters that it leaves as they are.
+    :param generates_revenue: whether r can be drawn for given x after training.
+    :param averages: whether each value of a finite z is trained on a likelihood of its own.
+    """
+
+    name: str
+    given: tuple[str, ...] = ("x", "r")
+    hidden: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    untrained: tuple[str, ...] = ()
+    generates_revenue: bool = False
+    averages: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the sites of a story are treated in one reading.
+
+    :param given, hidden, averages: as for `Objective`.
+    :param left: sites that are left as their distributions.
+    :param exact: sites whose distribution given the inputs takes the place of the story's.
+    :param proposals: what predictions draw sites from in the place of the story's distribution.
+    :param unweighted: those of them whose draws are not weighted by p / q.
+    :param informed: sites that predictions read only for rows with missing values, so that r says
+        nothing of other rows.
+    """
+
+    given: tuple[str, ...] = ("x", "r")
+    hidden: tuple[str, ...] = ()
+    left: tuple[str, ...] = ("c",)
+    averages: bool = False
+    exact: Mapping[str, OfReader] = field(default_factory=lambda: _NOTHING)
+    proposals: Mapping[str, OfReader] = field(default_factory=lambda: _NOTHING)
+    unweighted: tuple[str, ...] = ()
+    informed: tuple[str, ...] = ()
+
+
+class Reader:
+    """Base of the readers: `reader(name, distribution, obs=value)` is what a line of a story does.
+
+    A subclass says what becomes of each kind of site.
+
+    :param model: whose story is read.
+    :param inputs: x and r as they were given.
+    """
+
+    def __init__(self, model: Any, plan: Plan, x: Any = None, r: Any = None) -> None:
+        self.model, self.plan = model, plan
+        self.x, self.r = x, r
+        #: Values of the sites that were read, by name.
+        self.values: dict[str, Any] = {}
+        #: What `OrderEventModel.shared` returned.
+        self.shared: Any = None
+
+    def __call__(self, name: str, p: Any, obs: Any = None) -> Any:
+        """One line of the story.
+
+        :param name: of the site.
+        :param p: its distribution, or a function that returns it and is called only if needed.
+        :param obs: what was observed; NaN is a missing value, which is drawn.
+        :returns: the value; for a cost a `Left`.
+        """
+        if name in self.plan.hidden:
+            return None
+        if name == OUTCOME:
+            return self.outcome(p, obs)
+        if name in self.plan.left:
+            return self.leave(name, p, obs)
+        if name in self.plan.given:
+            value = given(name, obs)
+        elif obs is None:
+            value = self.latent(name, p)
+        elif obs.isnan().any():
+            value = self.partly(name, p, obs)
+        else:
+            value = self.observe(name, p, obs)
+        self.values[name] = value
+        return value
+
+    def deterministic(self, name: str, value: Callable[[], Tensor]) -> Tensor:
+        """A site that is a function of others, with one event dimension."""
+        self.values[name] = found = value()
+        return found
+
+    def note(self, name: str, value: Callable[[], Tensor]) -> Tensor:
+        """The same without a site in Pyro."""
+        return self.deterministic(name, value)
+
+    def distribution(self, name: str, p: Any) -> Any:
+        """The distribution of a latent site: that of the story, or the one given the inputs."""
+        exact = self.plan.exact.get(name)
+        return of(p) if exact is None else exact(self)
+
+    def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
+        """A site with missing values: those are a latent site of their own, the others count."""
+        missing = obs.isnan()
+        columns = columns_in_units(of(p))
+        draw = self.latent(f"{name}_missing", columns.mask(missing).to_event(1))
+        # In float64 the density is the same for rows of every type.
+        value = torch.where(missing, draw, obs.double())
+        return self.observe(name, columns.mask(~missing).to_event(1), value)
+
+    def leave(self, name: str, p: Any, obs: Any) -> Any:
+        """A site that is left as its distribution; given what was observed of costs."""
+        fn = self.distribution(name, p)
+        if obs is not None:
+            units, r = self.model.r_standardizer, self.values["r"]
+            self.observe(f"{name}_observed", ObservedCost(fn, units.loc, units.scale), obs)
+            fn = given_observed(fn, on_its_side(obs, r, self.model.mapped(r), units))
+        return Left(name, fn)
+
+    # What a subclass says
+
+    def latent(self, name: str, p: Any) -> Any:
+        """A site that was not observed: its value."""
+        raise NotImplementedError
+
+    def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
+        """A site that was: its value."""
+        raise NotImplementedError
+
+    def outcome(self, p: Any, obs: Any) -> Any:
+        """The outcome, the last site."""
+        raise NotImplementedError
+
+
+class Reached(Exception):
+    """Ends a reading at a site beyond which nothing is wanted."""
+
+
+def of(p: Any) -> Any:
+    """A distribution, or what a function returns."""
+    return p if isinstance(p, torch.distributions.Distribution) else p()
+
+
+def given(name: str, value: Any) -> Tensor:
+    """An input, which must be known.
+
+    :raises RuntimeError: without it, or where values of it are missing.
+    """
+    if value is None:
+        raise RuntimeError(f"'{name}' is an input of this objective and must be given")
+    found: Tensor = value
+    return found
+
+
+def on_its_side(c: Tensor, r: Tensor, revenue: Tensor, units: Any) -> Tensor:
+    """Standardised c on the side of `revenue` on which c is of r: rounding must not cross it."""
+    standard, revenue = torch.broadcast_tensors(units(c).to(revenue.dtype), revenue)
+    below = torch.minimum(standard, torch.nextafter(revenue, revenue.new_tensor(-torch.inf)))
+    sided = torch.where(c < r, below, torch.maximum(standard, revenue))
+    return torch.where(r.isnan(), standard, sided)

@@ -1,0 +1,356 @@
+"""The reader of predictions: latent sites from noise, costs and outcome left as distributions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from pyro.distributions import MixtureOfDiagNormals
+from torch import Tensor
+
+from pyro_gcm._evaluating import evaluating
+from pyro_gcm._process_state import Randomness
+from pyro_gcm.inference.columns import by_columns
+from pyro_gcm.inference.reading import Plan, Reached, Reader, of
+from pyro_gcm.prediction.base_samples import driven_draws
+from pyro_gcm.prediction.draws import Draws
+
+
+class Latent(NamedTuple):
+    """A latent site of a story.
+
+    :param size: number of its coordinates, and `event_shape` their shape.
+    :param values: number of its values where they are finitely many, else 0.
+    :param parts: number of components of a mixture, else 0.
+    """
+
+    size: int
+    event_shape: torch.Size
+    values: int = 0
+    parts: int = 0
+
+
+class Dry(Reader):
+    """Reads a story for one row, to learn which latent sites it has, in order."""
+
+    def __init__(self, model: Any, plan: Plan, x: Tensor, r: Tensor) -> None:
+        super().__init__(model, plan, x, r)
+        self.latents: dict[str, Latent] = {}
+
+    def latent(self, name: str, p: Any) -> Tensor:
+        """Note the site, and draw it."""
+        fn = self.distribution(name, p)
+        draw: Tensor = fn.sample()
+        values = len(fn.enumerate_support(expand=False)) if fn.has_enumerate_support else 0
+        parts = fn.locs.shape[-2] if isinstance(fn, MixtureOfDiagNormals) else 0
+        self.latents[name] = Latent(fn.event_shape.numel(), fn.event_shape, values, parts)
+        return draw
+
+    def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
+        """The value."""
+        return value
+
+    def leave(self, name: str, p: Any, obs: Any) -> None:
+        """Nothing."""
+
+    def outcome(self, p: Any, obs: Any) -> None:
+        """Nothing."""
+
+    @classmethod
+    def of(cls, model: Any, plan: Plan) -> dict[str, Latent]:
+        """The latent sites of a model by name."""
+        like: Any = {"device": model.device, "dtype": model.dtype}
+        x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
+        reader = cls(model, plan, x, r)
+        with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
+            reader.shared = model.shared(reader)
+            model.story(reader, x, r, None)
+        return reader.latents
+
+
+class Noise:
+    """Independent draws from torch's generator.
+
+    :param count: number of draws of every row.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
+        """Draws [N, b, *event] of a site, and log-weights [N, b] or None."""
+        return self._plain(name, q), None
+
+    def proposed(self, name: str, q: Any) -> Tensor:
+        """Draws of a site from a proposal."""
+        return self._plain(name, q)
+
+    def _plain(self, name: str, q: Any) -> Tensor:
+        drawn = q.batch_shape[:1] == (self.count,) and len(q.batch_shape) > 1
+        draws: Tensor = q.sample() if drawn else q.sample((self.count,))
+        return draws
+
+
+class FixedNoise(Noise):
+    """Draws driven by the model's base samples, the same at every call.
+
+    Finite sites take all of their values in turn, and components of a mixture equal shares.
+
+    :param num_samples: number of draws that is asked for; there are as many as all values, and all
+        components, make a multiple of.
+    :param latents: the latent sites of the story.
+    """
+
+    def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
+        self.model = model
+        self._further: dict[str, int] = {}  # first coordinates of sites that have no place
+        strata, self._stride, further = 1, {}, 0
+        for name, site in latents.items():
+            self._stride[name] = strata
+            strata *= max(1, site.values) * max(1, site.parts)
+            if name not in model.places and not site.values:
+                self._further[name] = further
+                further += site.size
+        driven = any(not site.values for site in latents.values())
+        self.strata = strata
+        repeats = max(1, num_samples // strata) if driven else 1
+        super().__init__(num_samples if strata == 1 else strata * repeats)
+
+    def _number(self, name: str, count: int, like: Tensor) -> Tensor:
+        """Which of so many values, or components, each draw has, [N]."""
+        place = torch.arange(self.count, device=like.device)
+        return place.div(self._stride[name], rounding_mode="floor") % count
+
+    def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
+        """As `Noise.draw`."""
+        if q.has_enumerate_support:
+            support: Tensor = q.enumerate_support(expand=False)
+            values = support[self._number(name, len(support), support)]
+            shape = torch.broadcast_shapes(
+                (self.count, *values.shape[1:]), (*q.batch_shape, *q.event_shape)
+            )
+            return values.expand(shape), q.log_prob(values).double()
+        if isinstance(q, MixtureOfDiagNormals):
+            which = self._number(name, q.locs.shape[-2], q.locs)
+            base = self._base(name, q)[torch.arange(self.count, device=which.device) // self.strata]
+            loc, scale, logits = (
+                part.index_select(dim, which).movedim(dim, 0)
+                for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))
+            )
+            return loc + scale * base, logits.double().log()
+        return driven_draws(q, self._base(name, q), self.model.seed), None
+
+    def proposed(self, name: str, q: Any) -> Tensor:
+        """As `Noise.proposed`."""
+        return driven_draws(q, self._base(name, q), self.model.seed)
+
+    def _base(self, name: str, q: Any) -> Tensor:
+        """Base samples [N, 1, d] of the coordinates of a site."""
+        size, samples = q.event_shape.numel(), self.model.base_samples
+        if name in self._further:
+            further: Tensor = samples.further(self._further[name], size, self.count)
+            return further
+        first = self.model.places[name]
+        base: Tensor = samples(self.count)[..., first : first + size]
+        return base
+
+
+class Predicted(Reader):
+    """Draws of the latent sites of rows, from p(z|x) and the like, and p(y | the draws).
+
+    Draws have log-weights where they do not come from the story's distributions given x. They
+    depend on r only for rows with missing values, and where the plan says so.
+
+    :param noise: what drives the draws.
+    :param separately: whether informed sites are drawn for rows without gaps too, with weights of
+        their own: y does not depend on them.
+    :param until: a site at which the reading ends.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        plan: Plan,
+        noise: Noise,
+        *,
+        separately: bool = False,
+        until: str | None = None,
+    ) -> None:
+        super().__init__(model, plan)
+        self.noise, self.separately, self.until = noise, separately, until
+        self.left: dict[str, Any] = {}
+        self.p_y: Any = None
+        self.log_weights: Tensor | None = None
+        self.log_observed: Any = 0.0
+        self.drawn: dict[str, Tensor] = {}
+        self.separate: dict[str, Tensor] = {}
+        self._log_separate: Any = 0.0
+
+    def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Draws:
+        """Draws for rows x [b, x_dim] and r [b, r_dim]; without r of what does not depend on it."""
+        self.x, self.r = x, r
+        if r is None:
+            given_r = {*self.plan.exact, *self.plan.proposals, "w", "r"} - {"z"}
+            self.plan = replace(self.plan, hidden=(*self.plan.hidden, *given_r))
+        self.gaps = x.isnan().any(-1)
+        if r is not None:
+            self.gaps = self.gaps | r.isnan().any(-1)
+        self.is_whole = not self.gaps.any()
+        self.shared = self.model.shared(self)
+        with suppress(Reached):
+            self.model.story(self, x, r, None, c)
+        weights = self.log_weights
+        if weights is not None:
+            weights = torch.log_softmax(weights, 0)
+        separate = {name: (values, self._log_separate) for name, values in self.separate.items()}
+        drawn = {name: v for name, v in self.drawn.items() if name not in separate}
+        return Draws(
+            self.noise.count, drawn, self.left, self.p_y, weights, separate, self.log_observed
+        )
+
+    def latent(self, name: str, p: Any) -> Any:
+        """Draws from the proposal of the plan, or from the story's distribution."""
+        informed = name in self.plan.informed
+        if informed and self.is_whole and not self.separately:
+            return None
+        propose = self.plan.proposals.get(name)
+        if propose is None:
+            value, log_w = self.noise.draw(name, self.distribution(name, p))
+        else:
+            q = propose(self)
+            value, log_w = self.noise.proposed(name, q), None
+            if name not in self.plan.unweighted:
+                log_w = self.distribution(name, p).log_prob(value) - q.log_prob(value)
+        if log_w is not None:
+            self._weigh(name, log_w)
+        if informed and self.is_whole:
+            self.separate[name] = value
+        self.drawn[name] = value
+        return value
+
+    def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
+        """The density of what was observed weighs the draws."""
+        if name.endswith("_observed"):
+            self.log_observed = self.log_observed + of(p).log_prob(value).double()
+        elif name not in self.plan.informed or not self.is_whole or self.separate:
+            # By columns, as for rows with gaps: a row has the same bits beside such rows.
+            self._weigh(name, by_columns(of(p)).log_prob(value.double()))
+        return value
+
+    def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
+        """As `Reader.partly`; the completed values are a part of the draws."""
+        value = super().partly(name, p, obs)
+        self.drawn[name] = value = torch.where(obs.isnan(), value, obs)
+        return value
+
+    def _weigh(self, name: str, log_w: Tensor) -> None:
+        log_w = log_w.double()
+        if name in self.plan.informed:
+            if self.is_whole:
+                self._log_separate = self._log_separate + log_w
+                return
+            log_w = torch.where(self.gaps, log_w, 0.0)
+        self.log_weights = log_w if self.log_weights is None else self.log_weights + log_w
+
+    def leave(self, name: str, p: Any, obs: Any) -> Any:
+        """A cost, whose distribution is a part of the draws."""
+        self.left[name] = left = super().leave(name, p, obs)
+        if name == self.until:
+            raise Reached
+        return left
+
+    def deterministic(self, name: str, value: Any) -> Tensor:
+        """A function of the draws, which is kept with them where it differs between them."""
+        found = super().deterministic(name, value)
+        if found.dim() > 2:
+            self.drawn[name] = found
+        return found
+
+    def outcome(self, p: Any, obs: Any) -> Any:
+        """The distribution of the outcome."""
+        self.p_y = of(p)
+        return self.p_y
+
+
+class Replayed(Reader):
+    """A story once more with known values of its latent sites.
+
+    :param values: by name, [S, b, *event].
+    :param left: costs whose distribution is known.
+    :param until: a site at which the reading ends.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        plan: Plan,
+        values: Mapping[str, Tensor],
+        left: Mapping[str, Any] | None = None,
+        *,
+        until: str | None = None,
+    ) -> None:
+        super().__init__(model, plan)
+        self.known, self.left, self.until = values, dict(left or {}), until
+        self.p_y: Any = None
+        self.log_observed: Any = 0.0
+
+    def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Replayed:
+        """The story for rows x [b, x_dim] and r [b, r_dim]."""
+        self.x, self.r = x, r
+        if r is None:
+            self.plan = replace(self.plan, hidden=(*self.plan.hidden, "r", "k", "w"))
+        self.shared = self.model.shared(self)
+        with suppress(Reached):
+            self.model.story(self, x, r, None, c)
+        return self
+
+    def latent(self, name: str, p: Any) -> Any:
+        """The known value; a site that only missing values need may be unknown."""
+        if name in self.plan.informed:
+            return self.known.get(name)
+        return self.known[name]
+
+    def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
+        """The log-density of observed costs."""
+        if name.endswith("_observed"):
+            self.log_observed = self.log_observed + of(p).log_prob(value).double()
+        return value
+
+    def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
+        """The completed value."""
+        return self.known[name]
+
+    def distribution(self, name: str, p: Any) -> Any:
+        """The known distribution of a cost, or that of the story."""
+        return self.left[name].fn if name in self.left else super().distribution(name, p)
+
+    def leave(self, name: str, p: Any, obs: Any) -> Any:
+        """A cost; a kernel whose value is known is that value."""
+        if name in self.known:
+            self.values[name] = self.known[name]
+            return self.known[name]
+        self.left[name] = left = super().leave(name, p, obs)
+        if name == self.until:
+            raise Reached
+        return left
+
+    def deterministic(self, name: str, value: Any) -> Tensor:
+        """The known value, or that of the story."""
+        known = self.known.get(name)
+        return known if known is not None else super().deterministic(name, value)
+
+    def outcome(self, p: Any, obs: Any) -> Any:
+        """The distribution of the outcome."""
+        self.p_y = of(p)
+        return self.p_y
+
+
+def log_mean(log_p: Tensor, log_weights: Tensor | None) -> Tensor:
+    """log of the weighted mean over the draws, dimension 0."""
+    if log_weights is None:
+        return torch.logsumexp(log_p, 0) - math.log(len(log_p))
+    return torch.logsumexp(log_p + log_weights, 0)

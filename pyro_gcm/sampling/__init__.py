@@ -1,7 +1,0 @@
-"""Base samples, draws and posterior samplers; nothing here knows a model class."""
-
-from pyro_gcm.sampling.base_samples import BaseSamples
-from pyro_gcm.sampling.posterior import PosteriorDraws
-from pyro_gcm.sampling.psis import effective_sample_size, pareto_k
-
-__all__ = ["BaseSamples", "PosteriorDraws", "effective_sample_size", "pareto_k"]

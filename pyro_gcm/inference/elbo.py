@@ -38,7 +38,9 @@ class ImportanceWeightedELBO(ELBO):
 
         with pyro.plate("data", 640, subsample_size=64):
 
-    gives an unbiased estimate of the bound on all 640 rows (Pyro's RenyiELBO scales inside).
+    gives an unbiased estimate of the bound on all 640 rows (Pyro's RenyiELBO scales inside). So
+    does `pyro.poutine.scale` around both the program and its guide; around some of their sites it
+    tempers their densities, as `inference.temper` does.
 
     :param num_particles: N.
     :param alpha: order of Renyi's bound, not 1.
@@ -110,12 +112,12 @@ class ImportanceWeightedELBO(ELBO):
             if reparametrized:
                 _check_reparametrized(guide_trace)
             frames = _common_frames(model_trace)
-            scale, sizes = 1.0, {}
+            sizes = {}
             if self._is_vectorized:  # the particles are the outermost dimension
                 sizes[-int(self.max_plate_nesting)] = self.num_particles
             for dim in sorted(frames):
                 sizes[dim] = frames[dim].size
-                scale *= (frames[dim].full_size or frames[dim].size) / frames[dim].size
+            scale = _common_scale(model_trace, guide_trace, frames)
             if dreg:
                 if not self._guide_is_checked:
                     check_dreg(model_trace, guide_trace, frames)
@@ -200,6 +202,18 @@ class _OneSubsample(Messenger):
 
 def _sample_sites(trace: Trace) -> list[Any]:
     return [site for site in trace.nodes.values() if site["type"] == "sample"]
+
+
+def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -> float:
+    """The factor of all sites: that of the common plates, and of a `poutine.scale` around both."""
+    sites = [*_sample_sites(model_trace), *_sample_sites(guide_trace)]
+    scales = [site["scale"] for site in sites]
+    if all(isinstance(scale, float | int) and scale == scales[0] for scale in scales):
+        return float(scales[0])
+    scale = 1.0
+    for frame in frames.values():
+        scale *= (frame.full_size or frame.size) / frame.size
+    return scale
 
 
 def _check_reparametrized(guide_trace: Trace) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NoReturn
 
 import pyro
 import torch
 from pyro.distributions import TorchDistribution
+from pyro.infer import TraceTMC_ELBO
+from pyro.poutine import runtime
+from pyro.poutine.block_messenger import BlockMessenger
 from pyro.poutine.messenger import Messenger
+from pyro.poutine.replay_messenger import ReplayMessenger
 from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor, nn
 
@@ -231,12 +236,15 @@ class _ScaleSites(ScaleMessenger):
             super()._process_message(msg)
 
 
-class CostGuard(Messenger):
-    """Raises an error in place of a log-density of -inf when an explicit program is trained as is.
+class SiteGuard(Messenger):
+    """Raises an error where a program would be trained on another bound than it looks.
 
     A cost drawn from p(c|z), or by an autoguide, contradicts an observed y most of the time, so
     that the density of y is 0. Drawing is harmless (it shows the program's graph); asking for that
     density raises, and for the draws of a guide asking for its gradient.
+
+    A finite site that the guide leaves out is to be summed out; a bound that does not do so would
+    draw it from its prior, and be a bound on something else.
     """
 
     _infer: Any = None
@@ -252,6 +260,8 @@ class CostGuard(Messenger):
             msg["fn"] = OutcomeOfGuidedCost(msg["fn"])
 
     def _pyro_post_sample(self, msg: Any) -> None:
+        if msg["infer"].get("enumerate") and not msg["is_observed"]:
+            _check_summed_out(msg)
         if msg["name"] == "c":
             # A guide's replay and `collapse` each bring an `infer` of their own.
             drawn = not msg["is_observed"]
@@ -263,13 +273,60 @@ class CostGuard(Messenger):
             msg["fn"].site_mask = msg["mask"]
 
 
+def _check_summed_out(msg: Any) -> None:
+    """Refuse a finite site that a bound draws from its prior, since its guide has no such site."""
+    if msg["infer"].get("_enumerate_dim") is not None:
+        if _called_by(TraceTMC_ELBO):  # for which its values are draws from the prior
+            _refuse_finite(msg["name"])
+        return
+    stack: Any = runtime._PYRO_STACK
+    if any(isinstance(handler, BlockMessenger) for handler in stack):
+        return  # a run that looks for the nesting of plates
+    replays = [handler for handler in stack if isinstance(handler, ReplayMessenger)]
+    if any(handler.trace is not None and msg["name"] not in handler.trace for handler in replays):
+        _refuse_finite(msg["name"])
+
+
+def _refuse_finite(name: str) -> NoReturn:
+    raise RuntimeError(
+        f"site '{name}' has finitely many values, which this bound does not sum out: it would draw "
+        "one from its prior, and be no bound on log p(y | x, r). Use pyro.infer.TraceEnum_ELBO, or "
+        "inference.PooledELBO"
+    )
+
+
+def _called_by(kind: type) -> bool:
+    """Whether a method of an object of this class is under way; no handler tells of it."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if "self" in frame.f_code.co_varnames[:1] and isinstance(frame.f_locals.get("self"), kind):
+            return True
+        frame = frame.f_back
+    return False
+
+
 _announces = ContextVar("announces_parameters", default=True)
 
 
 def announce(name: str, module: nn.Module) -> None:
-    """`pyro.module`, so that `pyro.infer.SVI` finds the parameters; not inside `unannounced`."""
-    if _announces.get():
-        pyro.module(name, module)
+    """Tell Pyro's store of the parameters, for `pyro.infer.SVI`; not inside `unannounced`.
+
+    :raises RuntimeError: where the store has other tensors under these names, which would be
+        trained in the place of the module's.
+    """
+    if not _announces.get():
+        return
+    for key, parameter in module.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        known = pyro.param(f"{name}$$${key}", parameter)
+        if known is not parameter:
+            raise RuntimeError(
+                f"name={name!r} is taken in Pyro's parameter store by other tensors, which would "
+                "be trained in place of this model's: call pyro.clear_param_store(), or give the "
+                "model another name (a handler that replaces parameters, such as poutine.lift, "
+                "cannot reach those of a module: make them sites in `shared` instead)"
+            )
 
 
 def is_announcing() -> bool:

@@ -18,7 +18,7 @@ from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference.programs import Guided, Programmed
 from pyro_gcm.inference.reading import Objective, Plan
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
-from pyro_gcm.inference.views import CostGuard, announce, is_announcing
+from pyro_gcm.inference.views import SiteGuard, announce, is_announcing
 from pyro_gcm.models import build, infinite_costs
 from pyro_gcm.models.missing import checked_costs
 from pyro_gcm.nets import Standardizer, StandardNormal
@@ -175,7 +175,7 @@ class OrderEventModel(nn.Module):
         plan = Plan(given=(), averages=averages)
         reader = Programmed(self, plan, self.plan("conditional"), x, r)
         reader.shared = self.shared(reader)
-        with pyro.plate("data", rows, dim=-1), CostGuard():
+        with pyro.plate("data", rows, dim=-1), SiteGuard():
             drawn: Tensor = self.story(reader, x, r, y, c)
         return drawn
 

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_probability import (
-    NORMAL,
     SMALLEST_PRODUCT,
     ProductForm,
     StandardTails,
 )
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
-from pyro_gcm.distributions.numerics import log_any, probit
+from pyro_gcm.distributions.numerics import in_transform, log_any, probit
 
 
 class EventForms:
@@ -84,7 +83,7 @@ class EventForms:
         For one Gaussian cost it is (r - c's mean) / scale itself.
         """
         base = self.base_dist
-        one_gaussian = self._standard is NORMAL and self.cost_shape == (1,)
+        one_gaussian = isinstance(base, torch.distributions.Normal) and self.cost_shape == (1,)
         if one_gaussian and self.logits is None and not isinstance(self.cost, Tensor):
             # An infinite revenue stays as it is, with a gradient of 0.
             point, infinite = self.point.double(), self.point.isinf()
@@ -129,8 +128,13 @@ class EventForms:
 
     @property
     def _standard(self) -> StandardTails | None:
-        """The family of the random side in product form, if it has one."""
-        return None if self.base_dist is None else cost_family(type(self.base_dist)).standard
+        """The family of the random side in product form, if it has one.
+
+        Under `torch.func` everything is in log form, which has no step that depends on values.
+        """
+        if self.base_dist is None or in_transform():
+            return None
+        return cost_family(type(self.base_dist)).standard
 
     def _product_form(self, standard: StandardTails) -> ProductForm:
         point, loc = self.point, self.base_dist.loc

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm.distributions.event_probability import LAPLACE, LOGISTIC, NORMAL, StandardTails
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.numerics import LOG_2, log1mexp, normal_log_tails
+from pyro_gcm.distributions.numerics import LOG_2, Transformable, log1mexp, normal_log_tails
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -63,23 +63,35 @@ _LOG_INTERVALS: dict[StandardTails, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-class _LogInterval(torch.autograd.Function):
+class _LogInterval(Transformable):
     """log(F(b) - F(a)) of a standard family; the gradient is density over probability."""
 
     @staticmethod
-    def forward(ctx: Any, standard: StandardTails, a: Tensor, b: Tensor) -> Tensor:
-        log_p = _LOG_INTERVALS[standard](a, b)
-        ctx.standard = standard
-        ctx.save_for_backward(a, b, log_p)
-        return log_p
+    def forward(standard: StandardTails, a: Tensor, b: Tensor) -> Tensor:
+        return _LOG_INTERVALS[standard](a, b)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.standard, *ends = inputs
+        ctx.save_for_backward(*ends, output)
+        ctx.save_for_forward(*ends, output)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        a, b, log_p = ctx.saved_tensors
-        log_density = _LOG_DENSITIES[ctx.standard]
-        (grad,) = grad_outputs
-        low, high = (torch.exp(log_density(u) - log_p) for u in (a, b))
-        return None, -grad * low, grad * high
+        low, high = _end_slopes(ctx)
+        return None, -grad_outputs[0] * low, grad_outputs[0] * high
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Tensor:
+        low, high = _end_slopes(ctx)
+        slope: Tensor = grad_inputs[2] * high - grad_inputs[1] * low
+        return slope
+
+
+def _end_slopes(ctx: Any) -> tuple[Tensor, ...]:
+    *ends, log_p = ctx.saved_tensors
+    log_density = _LOG_DENSITIES[ctx.standard]
+    return tuple(torch.exp(log_density(u) - log_p) for u in ends)
 
 
 def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:

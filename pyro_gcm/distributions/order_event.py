@@ -35,7 +35,8 @@ class OrderEvent(EventForms, TorchDistribution):
     of one alternative and a Gaussian revenue, whose difference is Gaussian again. An infinite
     revenue is allowed and gets gradient 0. An `InfiniteCost` bounds Pr(y = 1) away from 1 for
     every revenue. Log-probabilities keep full relative precision in both tails; they are computed
-    in float64 and returned in the dtype of the arguments.
+    in float64 and returned in the dtype of the arguments. They go through the transforms of
+    `torch.func`, for which `vmap` needs validation to be off, as for torch's own distributions.
 
     Source: paper, equation (py_on_zr) in appendix D.2, for one alternative; the minimum inside a
     maximum of Sill (1997) for several.

@@ -161,9 +161,10 @@ class ThresholdNormal(TorchDistribution):
         normal = dist.Normal(mean, scale, validate_args=self._validate_args)
         log_p = normal.log_prob(value.double())
         if self.cost is not None:
-            sign = 2.0 * self._occurred() - 1.0
-            log_side = torch.special.log_ndtr(sign * self._above_threshold(value))
-            log_p = log_p + log_side - self.event.log_prob(self._occurred()).double()
+            occurred = self._occurred()
+            sides = normal_log_tails(value, self.threshold_loc, self.threshold_scale)
+            log_side = torch.where(occurred > 0.5, *sides)
+            log_p = log_p + log_side - self.event.log_prob(occurred).double()
         return log_p.to(self.event.dtype)
 
     def cdf(self, value: Tensor) -> Tensor:

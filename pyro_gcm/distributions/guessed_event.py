@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event, tensors
+from pyro_gcm.distributions.parameter_types import an_event, tensors, wider
 
 
 class GuessedEvent(TorchDistribution):
@@ -60,13 +60,7 @@ class GuessedEvent(TorchDistribution):
 
         :raises ValueError: if the batch shape does not broadcast to the new one.
         """
-        new = self._of(self.event.expand(batch_shape))
-        if new.batch_shape != torch.Size(batch_shape):
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
-        return new
+        return self._of(self.event.expand(wider(self, batch_shape)))
 
     def _of(self, event: OrderEvent) -> GuessedEvent:
         return GuessedEvent(event, self.logits, validate_args=self._validate_args)

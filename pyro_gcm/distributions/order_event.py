@@ -15,7 +15,7 @@ from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_sides import gaussian_difference, side
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
-from pyro_gcm.distributions.parameter_types import tensors
+from pyro_gcm.distributions.parameter_types import tensors, wider
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
@@ -123,12 +123,7 @@ class OrderEvent(EventForms, TorchDistribution):
         :raises ValueError: if the batch shape does not broadcast to the new one.
         """
         new = copy.copy(self)
-        new._batch_shape = torch.Size(batch_shape)
-        if broadcast_shape(self.batch_shape, new._batch_shape) != new._batch_shape:
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
+        new._batch_shape = wider(self, batch_shape)
         return new
 
     def given_cost(self, cost: Tensor) -> OrderEvent:

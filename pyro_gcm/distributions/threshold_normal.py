@@ -15,7 +15,7 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event, tensors
+from pyro_gcm.distributions.parameter_types import an_event, tensors, wider
 
 
 def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> Tensor:
@@ -91,14 +91,7 @@ class ThresholdNormal(TorchDistribution):
 
         :raises ValueError: if the batch shape does not broadcast to the new one.
         """
-        batch_shape = torch.Size(batch_shape)
-        new = self._replaced(self.event.expand(batch_shape), self.cost)
-        if new.batch_shape != batch_shape:
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
-        return new
+        return self._replaced(self.event.expand(wider(self, batch_shape)), self.cost)
 
     def given_cost(self, cost: Tensor) -> ThresholdNormal:
         """p(y | c): y on its side of the threshold."""

@@ -12,11 +12,11 @@ from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_probability import (
     SMALLEST_PRODUCT,
     ProductForm,
-    StandardTails,
 )
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import in_transform, log_any, probit
+from pyro_gcm.distributions.standard_families import StandardFamily
 
 
 class EventForms:
@@ -127,7 +127,7 @@ class EventForms:
         return log_mean
 
     @property
-    def _standard(self) -> StandardTails | None:
+    def _standard(self) -> StandardFamily | None:
         """The family of the random side in product form, if it has one.
 
         Under `torch.func` everything is in log form, which has no step that depends on values.
@@ -136,7 +136,7 @@ class EventForms:
             return None
         return cost_family(type(self.base_dist)).standard
 
-    def _product_form(self, standard: StandardTails) -> ProductForm:
+    def _product_form(self, standard: StandardFamily) -> ProductForm:
         point, loc = self.point, self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
@@ -187,7 +187,7 @@ class EventForms:
             loc, scale, point = (
                 _at(where, v, self.cost_shape) for v in (base.loc, base.scale, point)
             )
-            base = of_same_family(base, loc, scale)
+            base = of_same_family(base, loc=loc, scale=scale)
         log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)

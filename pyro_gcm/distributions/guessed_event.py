@@ -95,11 +95,11 @@ class GuessedEvent(TorchDistribution):
         """p(c | y), exact: given y = 1 the event occurred with the odds of Pr(c < r) to guesses."""
         if self._validate_args:
             self._validate_sample(y)
-        log_zero, log_one = (log_p.expand(self.batch_shape) for log_p in self.event.log_probs64())
+        log_zero, log_one = self.event.log_probs64()
         log_guess = logsigmoid(self.logits.double())
         log_y = torch.logaddexp(log_guess, logsigmoid(-self.logits.double()) + log_one)
         # Given y = 0 there was neither.
-        seen = y.expand(self.batch_shape) > 0.5
+        seen = y > 0.5
         log_event = torch.where(seen, log_one - log_y, -torch.inf)
         log_missed = torch.where(seen, log_guess + log_zero - log_y, 0.0)
         outcome = log_event.exp().clamp(max=1.0)

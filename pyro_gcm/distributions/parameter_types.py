@@ -39,7 +39,7 @@ def wider(distribution: Any, batch_shape: Any) -> torch.Size:
     :raises ValueError: if its own does not broadcast to it.
     """
     own, wide = distribution.batch_shape, torch.Size(batch_shape)
-    if len(own) > len(wide) or broadcast_shapes(own, wide) != wide:
+    if broadcast_shapes(own, wide) != wide:
         raise ValueError(
             f"batch_shape must be one to which {tuple(own)} broadcasts, got {tuple(wide)}"
         )

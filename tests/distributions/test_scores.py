@@ -10,6 +10,13 @@ from convention_cases import CASES, OPTIONS
 from pyro.distributions.util import scale_and_mask
 
 cases = pytest.mark.parametrize("case", CASES)
+#: Outcomes with a cost posterior.
+OF_UNKNOWN_COSTS = [
+    case
+    for case in CASES
+    if case.startswith(("event", "threshold", "level", "along", "time", "several"))
+    and not ("given" in case or case == "event of a random revenue")
+]
 
 
 @cases
@@ -70,3 +77,16 @@ def test_gradients_go_through_densities_and_reparametrised_draws_alone(
     assert d.log_prob(x).requires_grad != case.startswith("certain")
     if d.has_rsample:
         assert d.rsample((3,)).requires_grad
+
+
+@pytest.mark.parametrize("case", OF_UNKNOWN_COSTS)
+def test_costs_given_many_outcomes_are_those_given_each(case: str) -> None:
+    d = CASES[case]((3, 1))
+    y = d.sample((4,))
+    many = d.cost_posterior(y)
+    assert many.batch_shape == (4, 3, 1)
+    c = many.sample()
+    log_p = many.log_prob(c)
+    assert log_p.isfinite().all()
+    each = [d.cost_posterior(own).log_prob(cost) for own, cost in zip(y, c, strict=True)]
+    torch.testing.assert_close(log_p, torch.stack(each))

@@ -12,6 +12,7 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+from convention_cases import CASES as CONVENTIONS
 from torch import Tensor
 from torch.func import grad, hessian, jacfwd, jacrev, vmap
 
@@ -185,3 +186,10 @@ def test_jacobians_and_hessians_are_those_of_autograd(case: str) -> None:
     found = hessian(lambda r: log_p(r).sum())(at)
     assert second.any()
     torch.testing.assert_close(found, second, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("case", CONVENTIONS)
+def test_every_density_can_be_vectorised_over_draws(case: str) -> None:
+    d = CONVENTIONS[case]((2,))
+    x = d.sample((4,))
+    torch.testing.assert_close(vmap(d.log_prob)(x), d.log_prob(x), rtol=1e-11, atol=1e-12)

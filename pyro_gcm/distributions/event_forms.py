@@ -1,4 +1,9 @@
-"""The probability of an order event in each of its forms: as products, logarithms and probits."""
+"""The probability of an order event in each of its forms: as products, logarithms and probits.
+
+Products are the fastest and train; where they underflow, logarithms take over, for those elements
+alone. The mean of products over draws is one function, which saves a tenth of the time.
+Only planes (`event_planes`) keep the order of revenues to the last bit, and are what predicts.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,13 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm.distributions.event_probability import (
-    LAPLACE,
-    LOGISTIC,
-    NORMAL,
-    SMALLEST_PRODUCT,
-    StandardTails,
-)
+from pyro_gcm.distributions.event_probability import SMALLEST_PRODUCT
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
@@ -28,12 +21,6 @@ if TYPE_CHECKING:
 
 # The side of the revenue on which a draw has to lie. Its sign turns a hit into a miss.
 BELOW, FREE, ABOVE = -1, 0, 1
-#: Value at which a standard family has a probability, with full relative precision for small ones.
-_QUANTILES: dict[StandardTails | None, Callable[[Tensor], Tensor]] = {
-    NORMAL: torch.special.ndtri,
-    LOGISTIC: torch.logit,
-    LAPLACE: lambda p: torch.copysign((2.0 * torch.minimum(p, 1.0 - p)).log(), p - 0.5),
-}
 
 
 class CostPosterior(TorchDistribution):
@@ -192,19 +179,19 @@ class CostPosterior(TorchDistribution):
     def _truncated(self, below: Tensor, above: Tensor, sides: Tensor) -> Tensor:
         """One float64 draw per coordinate, on its side of the revenue."""
         event, base = self.event, self.event.base_dist
-        quantile = _QUANTILES.get(cost_family(type(base)).standard)
-        if quantile is None:
+        standard = cost_family(type(base)).standard
+        if standard is None:
             return truncated_sample(base, *event.coordinate_log_probs(), sides)
         is_above = sides == ABOVE
         mass = torch.where(sides == BELOW, below, torch.where(is_above, above, 1.0))
-        u = quantile(_uniform(mass.shape, mass.device).mul_(mass))
+        u = standard.quantile(_uniform(mass.shape, mass.device).mul_(mass))
         draw = torch.where(is_above, -u, u).mul_(base.scale).add_(base.loc)
         far = mass < SMALLEST_PRODUCT
         if _any(far):
             point, loc, scale = (
                 v.expand(far.shape)[far] for v in (event.point, base.loc, base.scale)
             )
-            part = of_same_family(base, loc, scale)
+            part = of_same_family(base, loc=loc, scale=scale)
             draw[far] = truncated_sample(part, *tail_log_probs(part, point), sides[far])
         return draw
 

@@ -18,7 +18,7 @@ from pyro_gcm.distributions.event_curve import (
     Sighting,
 )
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event
+from pyro_gcm.distributions.parameter_types import an_event, wider
 
 
 class AxisUnits(NamedTuple):
@@ -111,13 +111,7 @@ class CurveOutcome(TorchDistribution):
 
         :raises ValueError: if the batch shape does not broadcast to the new one.
         """
-        new = self._replaced(self.event.expand(batch_shape), self.cost)
-        if new.batch_shape != torch.Size(batch_shape):
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
-        return new
+        return self._replaced(self.event.expand(wider(self, batch_shape)), self.cost)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-probability or log-density in the units of y, [...]."""

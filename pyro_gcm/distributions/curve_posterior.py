@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -24,6 +25,7 @@ from pyro_gcm.distributions.families import base_distribution, cost_family, tail
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.intervals import log_interval
 from pyro_gcm.distributions.order_event import OrderEvent
+from pyro_gcm.distributions.parameter_types import wider
 
 
 class CurvePosterior(TorchDistribution):
@@ -60,9 +62,12 @@ class CurvePosterior(TorchDistribution):
         return cost.support
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> CurvePosterior:
-        """The same posterior with a larger batch shape."""
-        new = CurvePosterior(self.curve, self.seen, validate_args=False)
-        new._batch_shape, new._validate_args = torch.Size(batch_shape), self._validate_args
+        """The same posterior with a larger batch shape; nothing is copied.
+
+        :raises ValueError: if the batch shape does not broadcast to the new one.
+        """
+        new = copy.copy(self)
+        new._batch_shape = wider(self, batch_shape)
         return new
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -73,7 +78,8 @@ class CurvePosterior(TorchDistribution):
         assert not isinstance(cost, Tensor)
         log_ratio = self._log_prob_given(value) - self.curve.log_prob(seen)
         log_p: Tensor = cost.log_prob(value)
-        return log_p + log_ratio.to(log_p.dtype)
+        log_p = log_p + log_ratio.to(log_p.dtype)
+        return log_p.expand(broadcast_shapes(log_p.shape, self.batch_shape))
 
     def _log_prob_given(self, value: Tensor) -> Tensor:
         """Log-probability of what was seen once the costs are known."""

@@ -35,7 +35,7 @@ from pyro_gcm.distributions.event_planes import (
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.intervals import log_interval
-from pyro_gcm.distributions.numerics import coarse, log_any, on_grid
+from pyro_gcm.distributions.numerics import coarse, in_transform, log_any, on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
 
 #: Positions [...] to the shifts of the revenues and their slopes, each [..., (G,) K], float64.
@@ -88,8 +88,8 @@ class Sighting(NamedTuple):
         return cls(kind, torch.where(of_row == BELOW, high - 1.0, low), high, slope, event_dim)
 
     def has(self, kind: int) -> bool:
-        """Whether a row is of this kind, or may be; of no rows all are."""
-        is_open = self.kind.is_meta or not self.kind.numel()
+        """Whether a row is of this kind, or may be; of no rows, and under `torch.func`, all are."""
+        is_open = in_transform() or self.kind.is_meta or not self.kind.numel()
         return is_open or bool((self.kind == kind).any())
 
     @property

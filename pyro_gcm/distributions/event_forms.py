@@ -1,4 +1,9 @@
-"""The probability of an order event in each of its forms: as products, logarithms and probits."""
+"""The probability of an order event in each of its forms: as products, logarithms and probits.
+
+Products are the fastest and train; where they underflow, logarithms take over, for those elements
+alone. The mean of products over draws is one function, which saves a tenth of the time.
+Only planes (`event_planes`) keep the order of revenues to the last bit, and are what predicts.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +15,13 @@ from torch import Tensor
 
 from pyro_gcm.distributions.event_planes import planes_of
 from pyro_gcm.distributions.event_probability import (
-    NORMAL,
     SMALLEST_PRODUCT,
     ProductForm,
-    StandardTails,
 )
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
-from pyro_gcm.distributions.numerics import log_any, probit
+from pyro_gcm.distributions.numerics import in_transform, log_any, probit
+from pyro_gcm.distributions.standard_families import StandardFamily
 
 
 class EventForms:
@@ -84,7 +88,7 @@ class EventForms:
         For one Gaussian cost it is (r - c's mean) / scale itself.
         """
         base = self.base_dist
-        one_gaussian = self._standard is NORMAL and self.cost_shape == (1,)
+        one_gaussian = isinstance(base, torch.distributions.Normal) and self.cost_shape == (1,)
         if one_gaussian and self.logits is None and not isinstance(self.cost, Tensor):
             # An infinite revenue stays as it is, with a gradient of 0.
             point, infinite = self.point.double(), self.point.isinf()
@@ -128,11 +132,16 @@ class EventForms:
         return log_mean
 
     @property
-    def _standard(self) -> StandardTails | None:
-        """The family of the random side in product form, if it has one."""
-        return None if self.base_dist is None else cost_family(type(self.base_dist)).standard
+    def _standard(self) -> StandardFamily | None:
+        """The family of the random side in product form, if it has one.
 
-    def _product_form(self, standard: StandardTails) -> ProductForm:
+        Under `torch.func` everything is in log form, which has no step that depends on values.
+        """
+        if self.base_dist is None or in_transform():
+            return None
+        return cost_family(type(self.base_dist)).standard
+
+    def _product_form(self, standard: StandardFamily) -> ProductForm:
         point, loc = self.point, self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
@@ -183,7 +192,7 @@ class EventForms:
             loc, scale, point = (
                 _at(where, v, self.cost_shape) for v in (base.loc, base.scale, point)
             )
-            base = of_same_family(base, loc, scale)
+            base = of_same_family(base, loc=loc, scale=scale)
         log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)

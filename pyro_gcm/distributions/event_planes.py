@@ -67,13 +67,14 @@ class CostPlanes:
         rows: slice = ALL,
     ) -> None:
         self.base, self.event_shape = base_distribution(base), event_shape
-        self.two_tails = cost_family(type(self.base)).two_tails
+        standard = cost_family(type(self.base)).standard
         #: Whether a coordinate, and a row, can be evaluated alone and still gets the same bits.
-        self.separable = self.two_tails is not None
-        if self.separable:
-            unit = cost_family(type(self.base)).unit
+        self.separable = standard is not None
+        if standard is not None:
+            self._two_tails = standard.two_tails
             self._loc = planes(self.base.loc, event_shape, rows)
-            self._steepness = planes(self.base.scale, event_shape, rows).mul(unit).reciprocal_()
+            steepness = planes(self.base.scale, event_shape, rows).mul(standard.unit)
+            self._steepness = steepness.reciprocal_()
         self._odds = None  # of an infinite cost, [G, ...]
         if logits is not None:
             alternatives = event_shape[:-1] or torch.Size([1])
@@ -96,9 +97,8 @@ class CostPlanes:
         The smaller tail is computed on either side of the location, so that the result increases
         with the value.
         """
-        assert self.two_tails is not None
         u = (value - self._loc[k]).mul_(self._steepness[k])
-        tail = self.two_tails(u.abs())
+        tail = self._two_tails(u.abs())
         side = u.ge_(0.0)
         tail.mul_(0.5 - side)  # half of both tails, negative above the location
         if not logarithm:
@@ -198,7 +198,7 @@ def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
 
 def is_separable(event: Any) -> bool:
     """Whether the coordinates and the rows of an `OrderEvent` can be evaluated one by one."""
-    return cost_family(type(base_distribution(event.base_dist))).two_tails is not None
+    return cost_family(type(base_distribution(event.base_dist))).standard is not None
 
 
 def any_of(probabilities: list[Tensor]) -> Tensor:

@@ -13,63 +13,16 @@ phi(u_k) hit / up_k, so that the backward pass needs one density and no other er
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.standard_families import StandardFamily
+
 #: Below this probability the product form may have lost digits, and the log form takes its place.
 SMALLEST_PRODUCT = 1e-260
 _TINY = 1e-300
-
-
-class StandardTails(NamedTuple):
-    """A location-scale family at loc 0 and scale 1, in float64.
-
-    :param tails: u -> Pr(c < u) and Pr(c >= u), each with full relative precision.
-    :param pull: (weight, u, Pr(c < u)) -> weight times density over Pr(c < u), where nothing
-        underflows before the result does.
-    """
-
-    tails: Callable[[Tensor], tuple[Tensor, Tensor]]
-    pull: Callable[[Tensor, Tensor, Tensor], Tensor]
-
-
-# In place on tensors of their own: a page of new memory costs more than the arithmetic on it.
-# Autograd keeps a copy where a second derivative needs one.
-
-
-def _split(smaller: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Pr(c < u) and Pr(c >= u) of a symmetric distribution from Pr(c >= |u|), in place."""
-    positive = (u >= 0.0).to(u.dtype)
-    signed = smaller.copysign_(positive - 0.5)  # not of u, which may be -0.0
-    return positive - signed, positive.neg_().add_(1.0).add_(signed)
-
-
-def _by_root(root_density: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
-    """`pull` from the square root of the density, which underflows later than the density."""
-
-    def pull(weight: Tensor, u: Tensor, up: Tensor) -> Tensor:
-        root = root_density(u)
-        return (weight / up.clamp_min(_TINY)).mul_(root).mul_(root)
-
-    return pull
-
-
-NORMAL = StandardTails(
-    lambda u: _split(u.abs().mul_(math.sqrt(0.5)).erfc_().mul_(0.5), u),
-    _by_root(lambda u: (u * u).mul_(-0.25).sub_(0.25 * math.log(2.0 * math.pi)).exp_()),
-)
-LOGISTIC = StandardTails(
-    lambda u: (torch.sigmoid(u), torch.sigmoid(-u)),
-    lambda weight, u, up: weight * torch.sigmoid(-u),  # the density is Pr(c < u) Pr(c >= u)
-)
-LAPLACE = StandardTails(
-    lambda u: _split(0.5 * torch.exp(-u.abs()), u),
-    _by_root(lambda u: math.sqrt(0.5) * torch.exp(-0.5 * u.abs())),
-)
 
 
 def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,7 +50,7 @@ class _Parts(NamedTuple):
 
 
 def _evaluate(
-    standard: StandardTails,
+    standard: StandardFamily,
     alternatives: bool,
     point: Tensor,
     loc: Tensor,
@@ -120,7 +73,7 @@ class _EventProbabilities(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, standard: StandardTails, alternatives: bool, *inputs: Tensor | None
+        ctx: Any, standard: StandardFamily, alternatives: bool, *inputs: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         ctx.standard, ctx.alternatives = standard, alternatives
         parts = _evaluate(standard, alternatives, *inputs)  # type: ignore[arg-type]
@@ -142,7 +95,7 @@ class _MeanProbability(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        standard: StandardTails,
+        standard: StandardFamily,
         alternatives: bool,
         outcome: Tensor,
         *inputs: Tensor | None,
@@ -196,7 +149,7 @@ class ProductForm(NamedTuple):
     :param alternatives: whether the shapes have a dimension G, and one alternative is enough.
     """
 
-    standard: StandardTails
+    standard: StandardFamily
     point: Tensor
     loc: Tensor
     scale: Tensor

@@ -20,6 +20,7 @@ from pyro_gcm.distributions.event_curve import (
     first_occurrence,
     same_position,
 )
+from pyro_gcm.distributions.numerics import in_transform
 from pyro_gcm.distributions.order_event import OrderEvent
 
 #: The end of time: an event that has not come by then never comes.
@@ -77,7 +78,7 @@ class EventTime(CurveOutcome):
         inside, below = kind != BELOW, (kind == BELOW) | (kind == BETWEEN)
         # After a time of 0 is after the beginning of time, whose logarithm is finite.
         low_shift, slope = self.axis(self._position(lower.clamp(min=1.0 / LATEST), inside))
-        if not below.any():
+        if not (in_transform() or below.any()):
             return Sighting(kind, low_shift, low_shift, slope, self.event.cost_event_dim)
         high_shift, _ = self.axis(self._position(upper, below))
         return Sighting.of_ends(kind, low_shift, high_shift, slope, self.event.cost_event_dim)
@@ -97,7 +98,7 @@ class EventTime(CurveOutcome):
         It is a density in 1 / time for exact times.
         """
         log_p: Tensor = super().log_prob(value)
-        if not (value[..., 2] > 0.0).any():
+        if not (in_transform() or (value[..., 2] > 0.0).any()):
             return log_p
         log_entered = self.log_survival(value[..., 2]).expand(log_p.shape)
         if self.pooled and log_entered.dim() > 1:

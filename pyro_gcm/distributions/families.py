@@ -2,32 +2,27 @@
 
 An order event needs log Pr(c < r) and log Pr(c >= r) of every cost with full precision in both
 tails, and its exact cost posterior needs the quantiles of log-probabilities. The distributions of
-torch offer neither, so every family of costs is registered here together with these functions.
-`register_cost_family` adds a family of the user's own.
+torch offer neither, so every family of costs is registered here together with these functions:
+those of `standard_families`, which are built in, and those that `register_cost_family` adds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
 
-import pyro.distributions as dist
 import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import shown
-from pyro_gcm.distributions.event_probability import LAPLACE, LOGISTIC, NORMAL, StandardTails
-from pyro_gcm.distributions.numerics import LOG_2, normal_log_tails, probit
+from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily
 
 # The first argument is the distribution, whose parameters only its family knows.
 LogProbability = Callable[[Any, Tensor], Tensor]
 LogTails = Callable[[Any, Tensor], tuple[Tensor, Tensor]]
-TwoTails = Callable[[Tensor], Tensor]
 Quantile = Callable[[Any, Tensor, Tensor], Tensor]
 
 
@@ -38,21 +33,18 @@ class CostFamily(NamedTuple):
     and infinite values.
     `quantile(d, log_p, log_q)` is the value at which the two are log_p and log_q. Both are given,
     so that the smaller one can be inverted.
+    `parameters` names the tensors that determine a distribution of the class, and of which its
+    constructor makes it; it is empty where these are not all.
     `standard` is the family at loc 0 and scale 1, for the product form of the event; without it the
     probabilities come from `log_tails`.
     `source` holds the functions that a user registered; it is empty for a built-in family.
-
-    A family that is symmetric about `d.loc` also has `two_tails(a)`, which turns a >= 0 in place
-    into Pr(|c - loc| >= a * unit * scale), in float64 and without a gradient. It falls where a
-    rises, and the result for a number does not depend on its place in the tensor.
     """
 
     log_tails: LogTails
     quantile: Quantile
-    standard: StandardTails | None = None
+    parameters: tuple[str, ...] = ()
+    standard: StandardFamily | None = None
     source: tuple[Any, ...] = ()
-    two_tails: TwoTails | None = None
-    unit: float = 1.0
 
 
 _FAMILIES: dict[type, CostFamily] = {}
@@ -133,13 +125,22 @@ def name_of_family(distribution: type) -> str | None:
     return next((name for name, cls in _NAMES.items() if cls is distribution), None)
 
 
-def of_same_family(base: Any, loc: Tensor, scale: Tensor) -> Any:
-    """A distribution of a location-scale family with other parameters.
+def parameters_of(base: Any) -> dict[str, Tensor]:
+    """The tensors of which `of_same_family` makes a univariate distribution again, by name.
+
+    They are empty for one that has other parts as well, and for a class that is not registered.
+    """
+    family = _FAMILIES.get(type(base))
+    return {} if family is None else {name: getattr(base, name) for name in family.parameters}
+
+
+def of_same_family(base: Any, **parameters: Tensor) -> Any:
+    """A distribution of a family with other parameters.
 
     Of the registered class: a subclass may have another constructor.
     """
     registered: Any = next(cls for cls in type(base).__mro__ if cls in _FAMILIES)
-    return registered(loc, scale, validate_args=False)
+    return registered(**parameters, validate_args=False)
 
 
 def base_distribution(value: Any) -> Any:
@@ -165,64 +166,14 @@ def tail_log_probs(distribution: Any, value: Tensor) -> tuple[Tensor, Tensor]:
     return cost_family(type(base)).log_tails(base, value)
 
 
-def tail_functions(log_cdf: LogProbability, log_survival: LogProbability) -> LogTails:
-    """Both tails of a family from one function each, lifted to float64 and to infinite values."""
-
-    def log_tails(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
-        infinite = value.isinf()
-        # An infinite value is replaced before the arithmetic: 0 * inf would put NaN into the
-        # gradients. The float64 of the value lifts the whole computation.
-        safe = torch.where(infinite, 1.0, value.double())
-        up, down = infinite & (value > 0), infinite & (value < 0)
-        below = log_cdf(d, safe).masked_fill(up, 0.0).masked_fill(down, -math.inf)
-        above = log_survival(d, safe).masked_fill(up, -math.inf).masked_fill(down, 0.0)
-        return below, above
-
-    return log_tails
+def _built_in(standard: StandardFamily) -> CostFamily:
+    return CostFamily(
+        lambda d, value: standard.log_tails(value, d.loc, d.scale),
+        lambda d, log_p, log_q: d.loc + d.scale * standard.quantile_of_logs(log_p, log_q),
+        ("loc", "scale"),
+        standard=standard,
+    )
 
 
-def _standardized(d: Any, value: Tensor) -> Tensor:
-    return (value - d.loc) / d.scale
-
-
-def _laplace_log_cdf(u: Tensor) -> Tensor:
-    negative = u < 0
-    below = torch.where(negative, u, 0.0) - LOG_2
-    above = torch.log1p(-0.5 * torch.exp(-torch.where(negative, 0.0, u)))
-    return torch.where(negative, below, above)
-
-
-def _laplace_quantile(log_p: Tensor, log_q: Tensor) -> Tensor:
-    lower = log_p < log_q
-    u = torch.where(lower, log_p, log_q) + LOG_2
-    return torch.where(lower, u, -u)
-
-
-_NORMAL = CostFamily(
-    lambda d, value: normal_log_tails(value, d.loc, d.scale),
-    lambda d, log_p, log_q: d.loc + d.scale * probit(log_p, log_q),
-    standard=NORMAL,
-    two_tails=torch.erfc_,
-    unit=math.sqrt(2.0),
-)
-_LOGISTIC = CostFamily(
-    tail_functions(
-        lambda d, value: logsigmoid(_standardized(d, value)),
-        lambda d, value: logsigmoid(-_standardized(d, value)),
-    ),
-    lambda d, log_p, log_q: d.loc + d.scale * (log_p - log_q),
-    standard=LOGISTIC,
-    two_tails=lambda a: a.exp_().add_(1.0).reciprocal_().mul_(2.0),
-)
-_LAPLACE = CostFamily(
-    tail_functions(
-        lambda d, value: _laplace_log_cdf(_standardized(d, value)),
-        lambda d, value: _laplace_log_cdf(-_standardized(d, value)),
-    ),
-    lambda d, log_p, log_q: d.loc + d.scale * _laplace_quantile(log_p, log_q),
-    standard=LAPLACE,
-    two_tails=lambda a: a.neg_().exp_(),
-)
-add_cost_family(dist.Normal, _NORMAL, "normal")
-add_cost_family(dist.Logistic, _LOGISTIC, "logistic")
-add_cost_family(dist.Laplace, _LAPLACE, "laplace")
+for _class, (_name, _standard) in BUILT_IN.items():
+    add_cost_family(_class, _built_in(_standard), _name)

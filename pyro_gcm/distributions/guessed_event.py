@@ -14,7 +14,7 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event, tensors
+from pyro_gcm.distributions.parameter_types import an_event, tensors, wider
 
 
 class GuessedEvent(TorchDistribution):
@@ -62,13 +62,7 @@ class GuessedEvent(TorchDistribution):
 
         :raises ValueError: if the batch shape does not broadcast to the new one.
         """
-        new = self._of(self.event.expand(batch_shape))
-        if new.batch_shape != torch.Size(batch_shape):
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
-        return new
+        return self._of(self.event.expand(wider(self, batch_shape)))
 
     def prediction64(self) -> Tensor:
         """What a prediction averages: Pr(y = 1), which rises with the event's probability."""
@@ -112,11 +106,11 @@ class GuessedEvent(TorchDistribution):
         """p(c | y), exact: given y = 1 the event occurred with the odds of Pr(c < r) to guesses."""
         if self._validate_args:
             self._validate_sample(y)
-        log_zero, log_one = (log_p.expand(self.batch_shape) for log_p in self.event.log_probs64())
+        log_zero, log_one = self.event.log_probs64()
         log_guess = logsigmoid(self.logits.double())
         log_y = torch.logaddexp(log_guess, logsigmoid(-self.logits.double()) + log_one)
         # Given y = 0 there was neither.
-        seen = y.expand(self.batch_shape) > 0.5
+        seen = y > 0.5
         log_event = torch.where(seen, log_one - log_y, -torch.inf)
         log_missed = torch.where(seen, log_guess + log_zero - log_y, 0.0)
         outcome = log_event.exp().clamp(max=1.0)

@@ -2,84 +2,44 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
-from pyro_gcm.distributions.event_probability import LAPLACE, LOGISTIC, NORMAL, StandardTails
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.numerics import LOG_2, log1mexp, normal_log_tails
-
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-_LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+from pyro_gcm.distributions.numerics import Transformable, log1mexp
+from pyro_gcm.distributions.standard_families import StandardFamily
 
 
-def _log_normal(a: Tensor, b: Tensor) -> Tensor:
-    """log(Phi(b) - Phi(a)) for a < b."""
-    # By symmetry the interval is brought to where it lies below 0 for the most part.
-    flip = a + b > 0.0
-    a, b = torch.where(flip, -b, a), torch.where(flip, -a, b)
-    zero, one = torch.zeros_like(a), torch.ones_like(a)
-    log_a, log_b = (normal_log_tails(v, zero, one)[0] for v in (a, b))
-    wide = log_b + log1mexp((log_a - log_b).clamp(max=-1e-300))
-    # Where the density hardly varies, a quadrature of it; relative to its value in the middle.
-    middle, half = 0.5 * (a + b), 0.5 * (b - a)
-    total = torch.zeros_like(a)
-    for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
-        step = half * node
-        total = total + weight * torch.exp((-middle * step - 0.5 * step * step).clamp(max=50.0))
-    narrow = (half * total).log() - 0.5 * middle * middle - _LOG_SQRT_2PI
-    return torch.where((b - a) * middle.abs().clamp(min=1.0) < 1.0, narrow, wide)
-
-
-def _log_logistic(a: Tensor, b: Tensor) -> Tensor:
-    """log of sigmoid(b) - sigmoid(a) = sigmoid(b) sigmoid(-a) (1 - exp(a - b))."""
-    return logsigmoid(b) + logsigmoid(-a) + torch.log(-torch.expm1(a - b))
-
-
-def _log_laplace(a: Tensor, b: Tensor) -> Tensor:
-    """The same of a standard Laplace distribution, on one side of 0 and across it."""
-    flip = a + b > 0.0
-    a, b = torch.where(flip, -b, a), torch.where(flip, -a, b)
-    one_side = b.clamp(max=0.0) + torch.log(-torch.expm1(a - b.clamp(max=0.0)))
-    across = torch.log(-torch.expm1(a.clamp(max=0.0)) - torch.expm1(-b.clamp(min=0.0)))
-    return torch.where(b <= 0.0, one_side, across) - LOG_2
-
-
-_LOG_DENSITIES: dict[StandardTails, Callable[[Tensor], Tensor]] = {
-    NORMAL: lambda u: -0.5 * u * u - _LOG_SQRT_2PI,
-    LOGISTIC: lambda u: logsigmoid(u) + logsigmoid(-u),
-    LAPLACE: lambda u: -u.abs() - LOG_2,
-}
-_LOG_INTERVALS: dict[StandardTails, Callable[[Tensor, Tensor], Tensor]] = {
-    NORMAL: _log_normal,
-    LOGISTIC: _log_logistic,
-    LAPLACE: _log_laplace,
-}
-
-
-class _LogInterval(torch.autograd.Function):
+class _LogInterval(Transformable):
     """log(F(b) - F(a)) of a standard family; the gradient is density over probability."""
 
     @staticmethod
-    def forward(ctx: Any, standard: StandardTails, a: Tensor, b: Tensor) -> Tensor:
-        log_p = _LOG_INTERVALS[standard](a, b)
-        ctx.standard = standard
-        ctx.save_for_backward(a, b, log_p)
-        return log_p
+    def forward(standard: StandardFamily, a: Tensor, b: Tensor) -> Tensor:
+        return standard.log_interval(a, b)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.standard, *ends = inputs
+        ctx.save_for_backward(*ends, output)
+        ctx.save_for_forward(*ends, output)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        a, b, log_p = ctx.saved_tensors
-        log_density = _LOG_DENSITIES[ctx.standard]
-        (grad,) = grad_outputs
-        low, high = (torch.exp(log_density(u) - log_p) for u in (a, b))
-        return None, -grad * low, grad * high
+        low, high = _end_slopes(ctx)
+        return None, -grad_outputs[0] * low, grad_outputs[0] * high
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Tensor:
+        low, high = _end_slopes(ctx)
+        slope: Tensor = grad_inputs[2] * high - grad_inputs[1] * low
+        return slope
+
+
+def _end_slopes(ctx: Any) -> tuple[Tensor, ...]:
+    *ends, log_p = ctx.saved_tensors
+    return tuple(torch.exp(ctx.standard.log_density(u) - log_p) for u in ends)
 
 
 def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:

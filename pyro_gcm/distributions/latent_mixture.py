@@ -13,7 +13,7 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import as_tensor
 from pyro_gcm.distributions.families import tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
-from pyro_gcm.distributions.parameter_types import distributions, tensors
+from pyro_gcm.distributions.parameter_types import distributions, tensors, wider
 
 
 class LatentMixture(TorchDistribution):
@@ -64,12 +64,7 @@ class LatentMixture(TorchDistribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> LatentMixture:
         """The same mixture with a larger batch shape."""
-        batch_shape = torch.Size(batch_shape)
-        if broadcast_shapes(self.batch_shape, batch_shape) != batch_shape:
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
+        batch_shape = wider(self, batch_shape)
         own = batch_shape[len(batch_shape) - self._own_dims :]
         component = self.component.expand(self.component.batch_shape[:1] + own)
         log_weights = self.log_weights.expand(component.batch_shape)

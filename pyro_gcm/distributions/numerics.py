@@ -15,6 +15,29 @@ LOG_2 = math.log(2.0)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
+def in_transform() -> bool:
+    """Whether a transform of `torch.func` runs, in which no step may depend on values."""
+    return torch._C._are_functorch_transforms_active()
+
+
+class Transformable(torch.autograd.Function):
+    """A function of autograd with a context of its own, which `torch.func` can transform.
+
+    Outside of the transforms it skips the signature that torch inspects in every call, which costs
+    as much as a small tensor's arithmetic.
+    """
+
+    generate_vmap_rule = True
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """The result of `forward`."""
+        if in_transform():
+            return super().apply(*args)
+        args = torch._functorch.utils.unwrap_dead_wrappers(args)
+        return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
+
+
 def log1mexp(log_p: Tensor) -> Tensor:
     """log(1 - p) from log(p), for log(p) <= 0.
 
@@ -27,32 +50,41 @@ def log1mexp(log_p: Tensor) -> Tensor:
     return torch.where(low, from_low, from_high)
 
 
-class _LogAny(torch.autograd.Function):
+class _LogAny(Transformable):
     """log(1 - prod_i q_i) from log p_i and log q_i = log(1 - p_i), over the last dimension."""
 
     @staticmethod
-    def forward(ctx: Any, log_hit: Tensor, log_miss: Tensor) -> Tensor:
+    def forward(log_hit: Tensor, log_miss: Tensor) -> Tensor:
         log_none = log_miss.sum(-1)
         # The first-hit sum is exact for results below 1/2. Closer to 1 its terms round, but log1p
         # of the complement is exact.
-        log_some = torch.where(
+        return torch.where(
             log_none < -LOG_2,
             torch.log1p(-log_none.exp()),
             torch.logsumexp(first_terms(log_hit, log_miss), -1),
         )
-        ctx.save_for_backward(log_hit, log_miss, log_some)
-        return log_some
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs, output)
+        ctx.save_for_forward(*inputs, output)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        log_hit, log_miss, log_some = ctx.saved_tensors
-        # d log_some = sum_i w_i d log p_i with w_i = p_i prod_{j != i} q_j / (1 - prod q). All of
-        # the derivative goes through log p_i, so that nothing cancels. A certain event has q_i = 0
-        # and p_i at its upper bound, where the gradient is taken as 0.
-        others = log_miss.sum(-1, keepdim=True) - log_miss
-        weight = torch.exp(log_hit + others - log_some.unsqueeze(-1))
-        weight = torch.where(log_miss.isinf() | log_some.isinf().unsqueeze(-1), 0.0, weight)
-        return grad_outputs[0].unsqueeze(-1) * weight, None
+        return grad_outputs[0].unsqueeze(-1) * _any_weights(*ctx.saved_tensors), None
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Tensor) -> Tensor:
+        return (grad_inputs[0] * _any_weights(*ctx.saved_tensors)).sum(-1)
+
+
+def _any_weights(log_hit: Tensor, log_miss: Tensor, log_some: Tensor) -> Tensor:
+    # d log_some = sum_i w_i d log p_i with w_i = p_i prod_{j != i} q_j / (1 - prod q). All of the
+    # derivative goes through log p_i, so that nothing cancels. A certain event has q_i = 0 and p_i
+    # at its upper bound, where the gradient is taken as 0.
+    others = log_miss.sum(-1, keepdim=True) - log_miss
+    weight = torch.exp(log_hit + others - log_some.unsqueeze(-1))
+    return torch.where(log_miss.isinf() | log_some.isinf().unsqueeze(-1), 0.0, weight)
 
 
 def log_any(log_hit: Tensor, log_miss: Tensor) -> Tensor:
@@ -73,7 +105,7 @@ def first_terms(log_hit: Tensor, log_miss: Tensor) -> Tensor:
     return log_hit + torch.nn.functional.pad(before, (1, 0))
 
 
-class _NormalLogTails(torch.autograd.Function):
+class _NormalLogTails(Transformable):
     """log Phi(u) and log Phi(-u) for u = (value - loc) / scale, in float64.
 
     The gradient needs u and Phi(-|u|) exp(u^2 / 2). They are outputs as well, so that second
@@ -81,44 +113,57 @@ class _NormalLogTails(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+    def forward(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
         u = (value.double() - loc) / scale
         a = u.abs() * math.sqrt(0.5)
         scaled_tail = 0.5 * torch.special.erfcx(a)  # Phi(-|u|) exp(u^2 / 2)
         low = scaled_tail.log() - a * a
         high = torch.log1p(-0.5 * torch.erfc(a))
         negative = u < 0
-        ctx.save_for_backward(value, loc, scale, u, scaled_tail)
-        ctx.set_materialize_grads(False)
         pair = torch.where(negative, low, high), torch.where(negative, high, low)
         return *pair, u, scaled_tail
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.save_for_backward(*inputs, *output[2:])
+        ctx.save_for_forward(*inputs, *output[2:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor | None) -> Any:
         value, loc, scale, u, scaled_tail = ctx.saved_tensors
-        # An infinite value has slope 0, in itself and in loc and scale.
-        infinite = u.isinf()
-        u, scaled_tail = u.masked_fill(infinite, 0.0), scaled_tail.masked_fill(infinite, 0.5)
-        low = 1.0 / (math.sqrt(2.0 * math.pi) * scaled_tail)  # phi / Phi(-|u|)
-        gauss = torch.exp(-0.5 * u * u)
-        high = gauss / (math.sqrt(2.0 * math.pi) * (1.0 - gauss * scaled_tail))  # phi / Phi(|u|)
-        negative = u < 0
-        up, down, direct, tail = grad_outputs  # those of u and of the tail in second derivatives
-        grad_u: Any = 0.0 if up is None else up * torch.where(negative, low, high)
-        if down is not None:
-            grad_u = grad_u - down * torch.where(negative, high, low)
-        if direct is not None:
-            grad_u = grad_u + direct
-        if tail is not None:
-            slope = u.abs() * scaled_tail - 1.0 / math.sqrt(2.0 * math.pi)
-            grad_u = grad_u + tail * torch.where(negative, -slope, slope)
-        grad_value = (grad_u / scale).masked_fill(infinite, 0.0)
+        u, infinite, slopes = _normal_slopes(u, scaled_tail)
+        # Those of u and of the tail come in second derivatives.
+        terms = [g * by for g, by in zip(grad_outputs, slopes, strict=True) if g is not None]
+        grad_value = (sum(terms) / scale).masked_fill(infinite, 0.0)
         by_value, by_loc, by_scale = ctx.needs_input_grad
         return (
             grad_value.sum_to_size(value.shape).to(value.dtype) if by_value else None,
             (-grad_value).sum_to_size(loc.shape).to(loc.dtype) if by_loc else None,
             (-grad_value * u).sum_to_size(scale.shape).to(scale.dtype) if by_scale else None,
         )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Tensor | None) -> tuple[Tensor, ...]:
+        *_, scale, u, scaled_tail = ctx.saved_tensors
+        u, infinite, slopes = _normal_slopes(u, scaled_tail)
+        by_value, by_loc, by_scale = (0.0 if g is None else g for g in grad_inputs)
+        along = ((by_value - by_loc - by_scale * u) / scale).masked_fill(infinite, 0.0)
+        return tuple(along * slope for slope in slopes)
+
+
+def _normal_slopes(u: Tensor, scaled_tail: Tensor) -> tuple[Tensor, Tensor, tuple[Any, ...]]:
+    """u, 0 where it is infinite; where that is; and the derivatives of all outputs by u."""
+    # An infinite value has slope 0, in itself and in loc and scale.
+    infinite = u.isinf()
+    u, scaled_tail = u.masked_fill(infinite, 0.0), scaled_tail.masked_fill(infinite, 0.5)
+    low = 1.0 / (math.sqrt(2.0 * math.pi) * scaled_tail)  # phi / Phi(-|u|)
+    gauss = torch.exp(-0.5 * u * u)
+    high = gauss / (math.sqrt(2.0 * math.pi) * (1.0 - gauss * scaled_tail))  # phi / Phi(|u|)
+    negative = u < 0
+    tail = u.abs() * scaled_tail - 1.0 / math.sqrt(2.0 * math.pi)
+    slopes = torch.where(negative, low, high), -torch.where(negative, high, low)
+    return u, infinite, (*slopes, 1.0, torch.where(negative, -tail, tail))
 
 
 def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
@@ -145,11 +190,13 @@ def _far_quantile(log_p: Tensor) -> Tensor:
     return tail
 
 
-class _NdtriExp(torch.autograd.Function):
+class _NdtriExp(Transformable):
     """Phi^-1(exp(log_p)); the derivative is Mills' ratio Phi/phi at the result."""
 
+    generate_vmap_rule = False  # elementwise: its branches may depend on the values of all
+
     @staticmethod
-    def forward(ctx: Any, log_p: Tensor) -> Tensor:
+    def forward(log_p: Tensor) -> Tensor:
         lp = log_p.double()
         x = torch.special.ndtri(torch.exp(lp.clamp(min=_FAR)))
         upper, far = lp > -LOG_2, lp < _FAR
@@ -157,16 +204,25 @@ class _NdtriExp(torch.autograd.Function):
             x = torch.where(upper, -torch.special.ndtri(-torch.expm1(lp)), x)
         if lp.is_meta or far.any():
             x = torch.where(far, _far_quantile(lp.clamp(max=_FAR)), x)
-        x = torch.where(lp == -math.inf, -math.inf, x).to(log_p.dtype)
-        ctx.save_for_backward(x)
-        return x
+        return torch.where(lp == -math.inf, -math.inf, x).to(log_p.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], log_p: Tensor) -> Any:
+        return ndtri_exp(log_p), in_dims[0]
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        ratio = mills_ratio(x.double())
         # At an infinite x the slope is taken as 0, as for an infinite revenue.
-        return (grad_outputs[0] * torch.where(x.isinf(), 0.0, ratio)).to(x.dtype)
+        ratio = torch.where(x.isinf(), 0.0, mills_ratio(x.double()))
+        return (grad_outputs[0] * ratio).to(x.dtype)
+
+    jvp = backward  # of a function of one number
 
 
 def ndtr(x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.event_sides import gaussian_difference, side
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.left import Left
-from pyro_gcm.distributions.parameter_types import tensors
+from pyro_gcm.distributions.parameter_types import tensors, wider
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
@@ -38,7 +38,8 @@ class OrderEvent(EventForms, TorchDistribution):
     of one alternative and a Gaussian revenue, whose difference is Gaussian again. An infinite
     revenue is allowed and gets gradient 0. An `InfiniteCost` bounds Pr(y = 1) away from 1 for
     every revenue. Log-probabilities keep full relative precision in both tails; they are computed
-    in float64 and returned in the dtype of the arguments.
+    in float64 and returned in the dtype of the arguments. They go through the transforms of
+    `torch.func`, for which `vmap` needs validation to be off, as for torch's own distributions.
 
     Source: paper, equation (py_on_zr) in appendix D.2, for one alternative; the minimum inside a
     maximum of Sill (1997) for several.
@@ -129,12 +130,7 @@ class OrderEvent(EventForms, TorchDistribution):
         :raises ValueError: if the batch shape does not broadcast to the new one.
         """
         new = copy.copy(self)
-        new._batch_shape = torch.Size(batch_shape)
-        if broadcast_shape(self.batch_shape, new._batch_shape) != new._batch_shape:
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
+        new._batch_shape = wider(self, batch_shape)
         return new
 
     def given_cost(self, cost: Tensor) -> OrderEvent:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._tensors import check_dense
 from pyro_gcm._validation import kind
 
@@ -30,3 +31,16 @@ def an_event(event: Any) -> None:
     """Check that it is an `OrderEvent`, by what one can do."""
     if not hasattr(event, "log_probs64"):
         raise TypeError(f"event must be an OrderEvent, got {kind(event)}")
+
+
+def wider(distribution: Any, batch_shape: Any) -> torch.Size:
+    """The batch shape to which a distribution is to be expanded.
+
+    :raises ValueError: if its own does not broadcast to it.
+    """
+    own, wide = distribution.batch_shape, torch.Size(batch_shape)
+    if broadcast_shapes(own, wide) != wide:
+        raise ValueError(
+            f"batch_shape must be one to which {tuple(own)} broadcasts, got {tuple(wide)}"
+        )
+    return wide

@@ -14,8 +14,8 @@ from pyro_gcm.distributions.families import (
     LogProbability,
     Quantile,
     add_cost_family,
-    tail_functions,
 )
+from pyro_gcm.distributions.standard_families import lifted
 
 
 def register_cost_family(
@@ -62,12 +62,18 @@ def register_cost_family(
     """
     if not isinstance(distribution, type):
         raise TypeError(f"distribution must be a class, got {distribution!r}")
+    example = example or _typical(distribution)
+    _check_functions(example, log_cdf, log_survival, quantile)
+
+    def log_tails(d: Any, value: Tensor) -> tuple[Tensor, Tensor]:
+        return lifted(value, lambda finite: (log_cdf(d, finite), log_survival(d, finite)))
+
     family = CostFamily(
-        tail_functions(log_cdf, log_survival),
+        log_tails,
         quantile or _bisection(log_cdf, log_survival),
+        _parameters(example),
         source=(log_cdf, log_survival, quantile),
     )
-    _check_functions(example or _typical(distribution), *family.source)
     add_cost_family(distribution, family, name, replace=replace)
 
 
@@ -86,6 +92,18 @@ def _typical(distribution: Any) -> Any:
             f"example must be given: {distribution.__name__} cannot be made from its "
             f"arg_constraints alone ({error})"
         ) from error
+
+
+def _parameters(d: Any) -> tuple[str, ...]:
+    """Names of all that a distribution is made of, where these are tensors."""
+    names = tuple(d.arg_constraints)
+    try:
+        again = type(d)(**{name: getattr(d, name) for name in names}, validate_args=False)
+        with Randomness(0).in_use():
+            value = d.sample()
+        return names if torch.equal(again.log_prob(value), d.log_prob(value)) else ()
+    except (AttributeError, TypeError, ValueError):
+        return ()
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm.distributions.families import base_distribution, of_same_family
+from pyro_gcm.distributions.families import base_distribution, of_same_family, parameters_of
 from pyro_gcm.distributions.order_event import OrderEvent
 
 #: An order event of some of the costs to the distribution of an outcome.
@@ -23,8 +23,8 @@ def costs_between(cost: Any, start: int, stop: int) -> Any:
     if isinstance(cost, Tensor):
         return cost[..., start:stop]
     base = base_distribution(cost)
-    part = of_same_family(base, base.loc[..., start:stop], base.scale[..., start:stop])
-    return part.to_event(len(cost.event_shape))
+    parts = {name: value[..., start:stop] for name, value in parameters_of(base).items()}
+    return of_same_family(base, **parts).to_event(len(cost.event_shape))
 
 
 def event_between(event: OrderEvent, start: int, stop: int) -> OrderEvent:

@@ -17,7 +17,7 @@ from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, t
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event, tensors
+from pyro_gcm.distributions.parameter_types import an_event, tensors, wider
 
 
 def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> Tensor:
@@ -103,14 +103,7 @@ class ThresholdNormal(TorchDistribution):
 
         :raises ValueError: if the batch shape does not broadcast to the new one.
         """
-        batch_shape = torch.Size(batch_shape)
-        new = self._replaced(self.event.expand(batch_shape), self.cost)
-        if new.batch_shape != batch_shape:
-            raise ValueError(
-                f"batch_shape must be one to which {tuple(self.batch_shape)} broadcasts, got "
-                f"{tuple(batch_shape)}"
-            )
-        return new
+        return self._replaced(self.event.expand(wider(self, batch_shape)), self.cost)
 
     def given_cost(self, cost: Tensor) -> ThresholdNormal:
         """p(y | c): y on its side of the threshold."""
@@ -181,9 +174,10 @@ class ThresholdNormal(TorchDistribution):
         normal = dist.Normal(mean, scale, validate_args=self._validate_args)
         log_p = normal.log_prob(value.double())
         if self.cost is not None:
-            sign = 2.0 * self._occurred() - 1.0
-            log_side = torch.special.log_ndtr(sign * self._above_threshold(value))
-            log_p = log_p + log_side - self.event.log_prob(self._occurred()).double()
+            occurred = self._occurred()
+            sides = normal_log_tails(value, self.threshold_loc, self.threshold_scale)
+            log_side = torch.where(occurred > 0.5, *sides)
+            log_p = log_p + log_side - self.event.log_prob(occurred).double()
         return log_p.to(self.event.dtype)
 
     def cdf(self, value: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from pyro.distributions import AsymmetricLaplace, TorchDistribution
 from torch import Tensor
 
+from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.parameter_types import an_event, tensors
@@ -94,4 +95,4 @@ class ThresholdQuantile(AsymmetricLaplace):
         if self._validate_args:
             self._validate_sample(y)
         assert not isinstance(self.event.cost, Tensor)
-        return self.event.cost.expand(self.batch_shape)
+        return self.event.cost.expand(broadcast_shapes(self.batch_shape, y.shape))

@@ -27,6 +27,7 @@ from pyro_gcm._process_state import exclusively
 from pyro_gcm._validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.numerics import coarse, on_grid
+from pyro_gcm.distributions.standard_families import BUILT_IN
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.models import GCM
 from pyro_gcm.models.responses import Binary
@@ -35,14 +36,6 @@ from pyro_gcm.prediction.base_samples import BLOCK_ROWS, pairwise_mean
 
 #: Formats, and how their files end.
 FORMATS = {"torch": ".pt2", "onnx": ".onnx"}
-
-#: Pr(|c - loc| >= a * scale) of a cost, for a >= 0, in functions that round alike everywhere.
-_TWO_TAILS: dict[str, Callable[[Tensor], Tensor]] = {
-    "Logistic": lambda a: 2.0 / (1.0 + torch.exp(a)),
-    "Laplace": lambda a: torch.exp(-a),
-    "Normal": lambda a: torch.erfc(a * 0.5**0.5),
-}
-_IN_ONNX = ("Logistic", "Laplace")
 
 
 def export(
@@ -145,13 +138,13 @@ def _check_parts(model: GCM, format: str) -> None:
                 "takes 'conditional', 'categorical' and 'members'"
             )
     cost = getattr(model.cost_net, "family", None)
-    name = cost.__name__ if isinstance(cost, type) else kind(model.cost_net)
-    known = list(_TWO_TAILS) if format == "torch" else [*_IN_ONNX]
-    if name not in known:
-        normal = name == "Normal"
-        instead = "; ONNX has no erfc in float64, so use format='torch'" if normal else ""
+    known = [f for f, (_, standard) in BUILT_IN.items() if format == "torch" or standard.in_onnx]
+    if cost not in known:
+        name = cost.__name__ if isinstance(cost, type) else kind(model.cost_net)
+        instead = ", and format='torch' the others" if cost in BUILT_IN else ""
         raise ValueError(
-            f"cost_family of the model is {name}: {format=} takes {', '.join(known)}{instead}"
+            f"cost_family of the model is {name}: {format=} takes "
+            f"{', '.join(one.__name__ for one in known)}{instead}"
         )
     if format == "onnx" and model.dtype != torch.float32:
         raise ValueError(
@@ -267,7 +260,8 @@ def _probability(cost: Any, revenue: Tensor, logits: Tensor | None) -> Tensor:
     """Pr(c < r) [n, N, b] in float64, by steps that increase with every revenue."""
     base, alternatives = base_distribution(cost), len(cost.event_shape) == 2
     u = (revenue.double() - base.loc.double()) * (1.0 / base.scale.double())
-    tail = 0.5 * _TWO_TAILS[type(base).__name__](u.abs())
+    _, standard = BUILT_IN[type(base)]
+    tail = 0.5 * standard.two_tails(u.abs() * (1.0 / standard.unit))
     hits = list(torch.where(u < 0.0, tail, 1.0 - tail).unbind(-1))
     hit = hits[0]  # [n, N, b, (G)]
     for also in hits[1:]:

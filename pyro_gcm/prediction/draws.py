@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.families import of_same_family, parameters_of
 from pyro_gcm.distributions.left import Left
-
-_LOCATION_SCALE = (dist.Normal, dist.Logistic, dist.Laplace)
 
 
 class Rows(NamedTuple):
@@ -97,28 +95,29 @@ class Draws(NamedTuple):
         """What differs between the draws, by name, each [N, b, ...]."""
         varying = dict(self.values)
         for name, left in self._kept().items():
-            base = left.fn.base_dist
-            varying[f"{name}.loc"], varying[f"{name}.scale"] = base.loc, base.scale
+            of_costs = parameters_of(left.fn.base_dist).items()
+            varying |= {f"{name}.{key}": value for key, value in of_costs}
         return varying
 
     def _with(self, varying: dict[str, Tensor]) -> Draws:
         """The draws with other values in place of those of `_varying`."""
         left = {}
         for name, old in self._kept().items():
-            parameters = varying.pop(f"{name}.loc"), varying.pop(f"{name}.scale")
-            fn = type(old.fn.base_dist)(*parameters, validate_args=False)
-            left[name] = Left(name, fn.to_event(len(old.fn.event_shape)))
+            base = old.fn.base_dist
+            parameters = {key: varying.pop(f"{name}.{key}") for key in parameters_of(base)}
+            fn = of_same_family(base, **parameters).to_event(len(old.fn.event_shape))
+            left[name] = Left(name, fn)
         return Draws(next(iter(varying.values())).shape[0], varying, left)
 
     def _kept(self) -> dict[str, Any]:
-        """Sites whose distributions loc and scale determine, for each draw, so that they keep it."""
-        return {name: left for name, left in self.left.items() if self._is_location_scale(left.fn)}
+        """Sites whose distributions are a few tensors, for each draw, so that they keep them."""
+        return {name: left for name, left in self.left.items() if self._keeps(left.fn)}
 
-    def _is_location_scale(self, fn: Any) -> bool:
+    def _keeps(self, fn: Any) -> bool:
         if not isinstance(fn, torch.distributions.Independent):
             return False
         drawn = len(fn.batch_shape) == 2 and fn.batch_shape[0] == self.num_draws
-        return type(fn.base_dist) in _LOCATION_SCALE and drawn
+        return drawn and bool(parameters_of(fn.base_dist))
 
 
 def pick(values: Tensor, index: Tensor) -> Tensor:

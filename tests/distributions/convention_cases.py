@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions import (
     AlongAxis,
+    EventTime,
     GuessedEvent,
     InfiniteCost,
     LatentMixture,
@@ -26,6 +27,7 @@ from pyro_gcm.distributions import (
     ThresholdQuantile,
 )
 from pyro_gcm.distributions.curve_outcome import AxisUnits
+from pyro_gcm.distributions.several_outcomes import SeveralOutcomes
 from pyro_gcm.nets import ConditionalFlow, DiagNormalMixture
 
 Shape = tuple[int, ...]
@@ -89,12 +91,38 @@ def same(values: Tensor) -> Tensor:
     return values
 
 
+def minus_log(values: Tensor) -> Tensor:
+    return -values.log()
+
+
 def along_axis(batch: Shape) -> AlongAxis:
     return AlongAxis(event(batch), line, AxisUnits(same, same, torch.zeros_like), rises=True)
 
 
 def ordered_level(batch: Shape) -> OrderedLevel:
     return OrderedLevel(event(batch), torch.tensor([[0.0], [-0.7], [-1.5]], **OPTIONS))
+
+
+def event_time(batch: Shape) -> EventTime:
+    return EventTime(event(batch, infinite=True), line, AxisUnits(torch.log, torch.exp, minus_log))
+
+
+def given_outcome(batch: Shape, build: Callable[[Shape], Any] = ordered_level) -> Any:
+    """The costs given an outcome that they had; of times some are censored."""
+    d = build(batch)
+    y = d.sample()
+    if isinstance(d, EventTime):
+        lower, kind = y[..., 0], torch.arange(y[..., 0].numel()).reshape(batch) % 3
+        lower = torch.where(kind == 1, 0.5 * lower, lower)
+        upper = torch.where(kind == 2, math.inf, torch.maximum(lower, y[..., 1]))
+        y = torch.stack([lower, upper, torch.zeros_like(lower)], -1)
+    return d.cost_posterior(y)
+
+
+def several(batch: Shape) -> SeveralOutcomes:
+    logits = real(*batch)
+    outcomes = [copy.copy, partial(GuessedEvent, logits=logits)]
+    return SeveralOutcomes(event(batch), outcomes, (2, 1), (1, 1))
 
 
 def partly_known(batch: Shape) -> PartlyKnown:
@@ -155,6 +183,14 @@ CASES: dict[str, Callable[[Shape], Any]] = {
     "event or a guess, alternatives": lambda b: GuessedEvent(event(b, (2, 3)), real()),
     "level": ordered_level,
     "along an axis": along_axis,
+    "time": event_time,
+    "time, pooled over draws": lambda b: event_time(b).over_draws(),
+    "several outcomes": several,
+    "costs of several outcomes": partial(given_outcome, build=several),
+    "costs given a level": given_outcome,
+    "costs given a value": partial(given_outcome, build=along_axis),
+    "costs given times": partial(given_outcome, build=event_time),
+    "costs given y": partial(given_outcome, build=threshold_normal),
     "latent mixture": mixture,
     "latent mixture, equal weights": lambda b: LatentMixture(cost((5, *b)), real(), positive()),
     "latent mixture, alternatives": partial(mixture, shape=(2, 3)),

@@ -27,6 +27,7 @@ from torch import Tensor
 from pyro_gcm.distributions import (
     AlongAxis,
     CostPosterior,
+    EventTime,
     GuessedEvent,
     InfiniteCost,
     LatentMixture,
@@ -39,11 +40,16 @@ from pyro_gcm.distributions import (
     ThresholdNormal,
     ThresholdQuantile,
 )
+from pyro_gcm.distributions.curve_posterior import CurvePosterior
+from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, SideBySide
 from pyro_gcm.nets import DiagNormalMixture
 from pyro_gcm.nets.flow import FlowDistribution
 
 #: First words of the cases without an event dimension.
 UNIVARIATE = {"event", "threshold", "partly", "certain", "level", "along"}
+#: Outcomes whose type is not that of their costs, and the costs given those that are positions.
+IN_FLOAT64 = AlongAxis | EventTime | SeveralOutcomes
+OF_POSITIONS = ("costs given a value", "costs given times")
 #: Distributions of finitely many outcomes.
 DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
 #: Arguments and their shapes for batch shape `batch`; a distribution has the shape of its draws.
@@ -70,6 +76,10 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
     GuessedEvent: ("the shape of an event is not that of its costs", {"event": (), "logits": ()}),
     OrderedLevel: ("as for a guess", {"event": (), "shifts": (3, 1)}),
     AlongAxis: ("as for a guess", {"event": (), "axis": (), "units": ()}),
+    EventTime: ("as for a guess", {"event": (), "axis": (), "units": ()}),
+    SeveralOutcomes: ("as for a guess", {"event": (), "outcomes": ()}),
+    CurvePosterior: ("as for a guess", {"curve": (), "seen": ()}),
+    SideBySide: ("its only argument is a list of distributions", {"parts": ()}),
     LazyDistribution: ("its shapes are arguments themselves", {"build": ()}),
     FlowDistribution: ("its only argument is a distribution", {"dist": (2, 3)}),
 }
@@ -83,7 +93,7 @@ CORRELATED = dist.MultivariateNormal(torch.zeros(2), torch.eye(2))
 @batches
 def test_draws_densities_and_moments_have_their_shapes(case: str, batch: Shape) -> None:
     d = CASES[case](batch)
-    event_shape = (2, 3) if "alternatives" in case else (3,)
+    event_shape = (2, 3) if "alternatives" in case else (2,) if case.startswith("sev") else (3,)
     if re.split(r"\W", case)[0] in UNIVARIATE:
         event_shape = ()
     assert (d.batch_shape, d.event_shape, d.event_dim) == (batch, event_shape, len(event_shape))
@@ -98,7 +108,7 @@ def test_draws_densities_and_moments_have_their_shapes(case: str, batch: Shape) 
         assert inside.all()
         assert (log_p > -math.inf).all()
         with contextlib.suppress(NotImplementedError):
-            below = d.cdf(x)
+            below = d.cdf(x[..., 1] if isinstance(d, EventTime) else x)
             assert below.shape == sample_shape + batch
             assert ((below >= 0.0) & (below <= 1.0)).all()
         assert d.to_event(len(batch)).log_prob(x).shape == sample_shape
@@ -125,7 +135,7 @@ def test_draws_densities_and_moments_have_their_shapes(case: str, batch: Shape) 
 def test_type_and_device_are_those_of_the_parameters(
     case: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if case == "along an axis":
+    if isinstance(CASES[case]((2,)), IN_FLOAT64) or case in OF_POSITIONS:
         pytest.skip("y is in float64 whatever its costs are, and looked for step by step")
     for name, value in options.items():
         monkeypatch.setitem(OPTIONS, name, value)
@@ -220,8 +230,8 @@ def test_density_is_that_of_the_draws(case: str) -> None:
     dimensions and the normal in six.
     """
     d, count = CASES[case](()), 10_000
-    if isinstance(d, DISCRETE | PartlyKnown):
-        pytest.skip("no density but probabilities, of two outcomes or of a known value")
+    if isinstance(d, DISCRETE | PartlyKnown | EventTime | SeveralOutcomes) or case in OF_POSITIONS:
+        pytest.skip("probabilities, of outcomes or a known value, or a density of a position")
     x = d.sample((count,)).reshape(count, -1)
     finite = torch.where(x.isfinite(), x, math.nan)
     # Heavier tails than those of the draws, so that the weights are bounded.

@@ -176,7 +176,7 @@ def test_probit_never_falls_at_the_smallest_steps_of_a_revenue(
 
 @families
 def test_tails_do_not_depend_on_the_place_of_a_number(family: str) -> None:
-    tails = cost_family(getattr(dist, family)).two_tails
+    tails = cost_family(getattr(dist, family)).standard.two_tails
     a = torch.cat([torch.linspace(0.0, 9.0, 301), 40.0 * torch.rand(200)]).double()
     wanted = tails(a.clone())
     assert wanted[0] == 1.0

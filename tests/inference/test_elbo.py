@@ -151,12 +151,12 @@ def test_subsampled_plate_that_not_all_sites_share_is_refused_by_name() -> None:
 
 
 @plates
-def test_scale_of_the_user_stays_inside_the_logarithm(plate: Callable[[], Any], rows: int) -> None:
+def test_a_scale_around_both_sides_weighs_the_rows(plate: Callable[[], Any], rows: int) -> None:
     toy = Toy(plate)
     elbo = ImportanceWeightedELBO(8, max_plate_nesting=1)
     scaled = poutine.scale(toy.model, 0.3), poutine.scale(toy.guide, 0.3)
     loss = elbo.differentiable_loss(*scaled)
-    same_loss_and_gradients(toy, loss, -(FULL / rows) * bound(0.3 * toy.log_weights()))
+    same_loss_and_gradients(toy, loss, -0.3 * (FULL / rows) * bound(toy.log_weights()))
 
 
 def test_masked_rows_have_weight_one() -> None:

@@ -1,0 +1,184 @@
+"""Built-in families: exact far out, each told by one object, and a user's family beside them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyro.distributions as dist
+import pytest
+import torch
+from mpmath import mp, mpf
+from mpmath_reference import DIGITS, Tails, standardized, tails, worst_error
+from torch import Tensor
+
+from pyro_gcm import GCM
+from pyro_gcm.distributions import OrderedLevel, OrderEvent, families, register_cost_family
+from pyro_gcm.distributions.families import cost_family, of_same_family, parameters_of
+from pyro_gcm.distributions.intervals import log_interval
+from pyro_gcm.distributions.several_outcomes import costs_between
+from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily, _symmetric
+from pyro_gcm.io.export import export
+
+#: Around the centre, around where the probabilities of each family underflow, and beyond.
+FAR = (1e-9, 0.3, 1.0, 5.0, 20.0, 36.0, 38.4, 38.6, 300.0, 690.0, 708.0, 720.0, 746.0, 1e3, 1e4)
+U = torch.tensor([0.0, *(sign * u for u in FAR for sign in (-1, 1))], dtype=torch.float64)
+built_in = pytest.mark.parametrize("family", BUILT_IN.values(), ids=lambda family: family[0])
+
+
+def exact(name: str) -> list[Tails]:
+    return [tails(name.capitalize(), mpf(u)) for u in U.tolist()]
+
+
+def exp(logarithms: list[mpf]) -> list[mpf]:
+    with mp.workdps(DIGITS):
+        return [mp.exp(v) for v in logarithms]
+
+
+@built_in
+def test_tails_and_densities_are_exact_until_they_underflow(
+    family: tuple[str, StandardFamily],
+) -> None:
+    name, standard = family
+    wanted, one = exact(name), torch.ones((), dtype=torch.float64)
+    logs = standard.log_tails(U, 0.0 * one, one)
+    below, above = standard.tails(U)
+    log_p, log_q = ([getattr(t, side) for t in wanted] for side in ("log_p", "log_q"))
+    for found, want, floor in (
+        (logs[0], log_p, 1e-300),
+        (logs[1], log_q, 1e-300),
+        (below, exp(log_p), 1e-290),
+        (above, exp(log_q), 1e-290),
+        (standard.log_density(U), [t.log_density for t in wanted], 1e-300),
+    ):
+        assert worst_error(found.tolist(), want, floor) < 1e-12
+    up, a = U >= 0.0, U[U >= 0.0]
+    both = [2 * q for q, positive in zip(exp(log_q), up.tolist(), strict=True) if positive]
+    assert worst_error(standard.two_tails(a / standard.unit).tolist(), both, 1e-290) < 1e-12
+    alive = below > 1e-290
+    hazard = exp([t.log_density - t.log_p for t, p in zip(wanted, alive, strict=True) if p])
+    pulls = standard.pull(torch.ones_like(U), U, below)[alive].tolist()
+    assert worst_error(pulls, hazard, 1e-290) < 1e-12
+
+
+@built_in
+def test_quantiles_and_intervals_are_exact_far_out(family: tuple[str, StandardFamily]) -> None:
+    name, standard = family
+    one = torch.ones((), dtype=torch.float64)
+    again = standard.quantile_of_logs(*standard.log_tails(U, 0.0 * one, one))
+    torch.testing.assert_close(again, U, rtol=1e-13, atol=1e-15)
+    below = standard.tails(U)[0]
+    small = (below > 1e-290) & (U < 0.0)
+    torch.testing.assert_close(standard.quantile(below[small]), U[small], rtol=1e-12, atol=1e-16)
+    for width in (1e-3, 0.5, 1e4):
+        found, want = standard.log_interval(U, U + width), []
+        with mp.workdps(DIGITS):
+            for low, high in zip(U.tolist(), (U + width).tolist(), strict=True):
+                a, b = (tails(name.capitalize(), mpf(v)) for v in (low, high))
+                upper = a.log_p > a.log_q
+                p, q = exp([a.log_q, b.log_q] if upper else [b.log_p, a.log_p])
+                want.append(mp.log(p - q))
+        assert worst_error(found.tolist(), want, 1.0) < 1e-12
+
+
+def log_cauchy(u: Tensor) -> Tensor:
+    return torch.log(torch.atan2(torch.ones_like(u), -u) / math.pi)
+
+
+def cauchy_density(u: Tensor) -> Tensor:
+    return -torch.log1p(u * u) - math.log(math.pi)
+
+
+CAUCHY = StandardFamily(
+    tails=lambda u: (log_cauchy(u).exp(), log_cauchy(-u).exp()),
+    pull=lambda weight, u, up: weight / up * cauchy_density(u).exp(),
+    log_tails=_symmetric(log_cauchy),
+    quantile=lambda p: -1.0 / torch.tan(math.pi * p),
+    quantile_of_logs=lambda log_p, log_q: (
+        torch.where(log_p < log_q, -1.0, 1.0)
+        / torch.tan(math.pi * torch.minimum(log_p, log_q).exp())
+    ),
+    log_density=cauchy_density,
+    log_interval=lambda a, b: torch.log(torch.atan2(b - a, 1.0 + a * b) / math.pi),
+    two_tails=lambda a: torch.atan2(torch.ones_like(a), a).mul_(2.0 / math.pi),
+)
+
+
+def registered_cauchy() -> None:
+    register_cost_family(
+        dist.Cauchy,
+        lambda d, value: log_cauchy((value - d.loc) / d.scale),
+        lambda d, value: log_cauchy((d.loc - value) / d.scale),
+        name="cauchy",
+    )
+
+
+def test_one_object_is_all_that_a_family_needs(registry: None) -> None:
+    def results() -> list[Tensor]:
+        torch.manual_seed(3)
+        loc, revenue = torch.randn(2, 50, 2, 3, dtype=torch.float64)
+        scale = torch.full_like(loc, 0.8).requires_grad_()
+        event = OrderEvent(dist.Cauchy(loc, scale).to_event(2), revenue)
+        y = torch.arange(50.0) % 2
+        shifts = torch.tensor([[0.0], [-0.7], [-1.5]], dtype=torch.float64)
+        scores = event.log_prob(y) + OrderedLevel(event, shifts).log_prob(y + 1.0)
+        (slope,) = torch.autograd.grad(scores.sum(), scale)
+        with torch.no_grad():
+            found = [scores, slope, event.probability64(), event.probit64()]
+            draws = event.cost_posterior(y).sample((200,))
+        return [*found, draws.sigmoid().mean((0, 1)), draws.sigmoid().std((0, 1))]
+
+    registered_cauchy()
+    slow = results()
+    del families._FAMILIES[dist.Cauchy]
+    families.add_cost_family(dist.Cauchy, families._built_in(CAUCHY))
+    assert cost_family(dist.Cauchy).standard is CAUCHY
+    fast = results()
+    for found, want in zip(fast[:4], slow[:4], strict=True):
+        torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-12)
+    for found, want in zip(fast[4:], slow[4:], strict=True):
+        torch.testing.assert_close(found, want, rtol=0.0, atol=2e-2)
+
+
+def test_a_users_family_keeps_its_parameters_and_has_intervals_and_curves(registry: None) -> None:
+    registered_cauchy()
+    loc, scale = torch.randn(4, 5, dtype=torch.float64), torch.full((), 2.0, dtype=torch.float64)
+    cost = dist.Cauchy(loc, scale)
+    parameters = parameters_of(cost)
+    assert list(parameters) == ["loc", "scale"]
+    again = of_same_family(cost, **{name: value[1:3] for name, value in parameters.items()})
+    assert torch.equal(again.log_prob(loc[1:3]), cost.log_prob(loc)[1:3])
+    part: Any = costs_between(cost.to_event(1), 1, 3)
+    assert torch.equal(part.base_dist.loc, loc[:, 1:3])
+    u = torch.tensor([[-3.0, 0.5], [-1.0, 0.7]], dtype=torch.float64)
+    found = log_interval(dist.Cauchy(0.0 * scale, scale), *u)
+    for value, low, high in zip(found.tolist(), *u.tolist(), strict=True):
+        a, b = (mp.atan(standardized(v, 0.0, 2.0)) for v in (low, high))
+        assert value == pytest.approx(float(mp.log((b - a) / mp.pi)), rel=1e-12)
+
+
+def test_a_family_of_other_parts_has_no_parameters_to_keep(registry: None) -> None:
+    class Shifted(dist.Normal):
+        """Its constructor takes something that is no parameter of its own."""
+
+        def __init__(self, loc: Tensor, scale: Tensor, by: float, **options: Any) -> None:
+            super().__init__(loc + by, scale, **options)
+
+    one, normal = torch.ones(3, dtype=torch.float64), cost_family(dist.Normal)
+    register_cost_family(
+        Shifted,
+        lambda d, value: normal.log_tails(d, value)[0],
+        lambda d, value: normal.log_tails(d, value)[1],
+        example=Shifted(0.0 * one, one, by=2.0),
+    )
+    assert cost_family(Shifted).parameters == ()
+
+
+def test_export_says_by_name_that_it_does_not_know_a_users_family(
+    registry: None, tmp_path: Any
+) -> None:
+    registered_cauchy()
+    model = GCM(2, 1, cost_family="cauchy")
+    model.objective = "conditional"
+    with pytest.raises(ValueError, match=r"Cauchy: format='torch' takes Normal, Logistic, Laplace"):
+        export(model, tmp_path / "model.pt2")

@@ -25,6 +25,8 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from pyro_gcm import _moved
+
 if TYPE_CHECKING:
     from pyro_gcm import (
         audit,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         plots,
         prediction,
         report,
+        responses,
     )
     from pyro_gcm._threads import one_thread
     from pyro_gcm.arviz_export import to_arviz
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from pyro_gcm.members import fit_members
     from pyro_gcm.models import GCM, IGCM
     from pyro_gcm.prediction import PosteriorDraws
+
+_moved.install()
 
 __version__ = "0.2.0"
 __all__ = [
@@ -84,6 +89,7 @@ __all__ = [
     "prediction",
     "render_model",
     "report",
+    "responses",
     "save",
     "to_arviz",
 ]
@@ -110,7 +116,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """A module or a name of `__all__`, imported when it is first used (PEP 562)."""
-    if name not in __all__:
+    if name not in __all__ and f"pyro_gcm.{name}" not in _moved.MOVED:
         raise AttributeError(f"module 'pyro_gcm' has no attribute {name!r}")
     module = importlib.import_module(f"pyro_gcm.{_HOMES.get(name, name)}")
     globals()[name] = value = getattr(module, name) if name in _HOMES else module

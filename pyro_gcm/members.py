@@ -17,11 +17,10 @@ from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import GCM
 from pyro_gcm.models.build import seeded_weights
-from pyro_gcm.models.known_responses import RESPONSES
 from pyro_gcm.models.member_parts import member_map
 from pyro_gcm.models.member_settings import MemberSettings, searches_for
-from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
+from pyro_gcm.responses import RESPONSES, Continuous
 
 
 class FittedMembers(NamedTuple):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
-from pyro_gcm.models.responses import Continuous
+from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged
 from reproduce.default_members import DefaultMembers
 from reproduce.linear import Linear

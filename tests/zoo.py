@@ -18,11 +18,8 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.models.axis_responses import WholeDistribution
-from pyro_gcm.models.ordinal import Ordinal
-from pyro_gcm.models.responses import Continuous
-from pyro_gcm.models.survival import Survival
 from pyro_gcm.nets import Conditional
+from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
 
 X_DIM, R_DIM = 3, 2
 #: Parts of a model whose size says how much y tells of z.

@@ -19,7 +19,7 @@ from pyro_gcm.estimators.outcomes import RealOutcome
 from pyro_gcm.estimators.response_choice import CHOICES, better_response
 from pyro_gcm.estimators.targets import target_numbers
 from pyro_gcm.estimators.training import Recipe, TrainingRows
-from pyro_gcm.models.known_responses import RESPONSES
+from pyro_gcm.responses import RESPONSES
 
 if TYPE_CHECKING:
     from typing_extensions import Self

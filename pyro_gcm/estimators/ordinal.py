@@ -16,7 +16,7 @@ from pyro_gcm.estimators.gcm import GCMOptions
 from pyro_gcm.estimators.levels import levels_in_order, places_of
 from pyro_gcm.estimators.targets import check_labels, row_weights, target_column
 from pyro_gcm.estimators.thresholds import OfRows
-from pyro_gcm.models.ordinal import Ordinal
+from pyro_gcm.responses import Ordinal
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -8,7 +8,7 @@ from pyro_gcm._recipe import register
 from pyro_gcm._validation import one_of, positive
 from pyro_gcm.estimators.gcm import GCMOptions
 from pyro_gcm.estimators.survival_outcome import TimeOutcome
-from pyro_gcm.models.survival import Survival
+from pyro_gcm.responses import Survival
 
 
 @register("estimators.GCMSurvival")

@@ -12,6 +12,7 @@ import pyro
 import torch
 from pyro.distributions import TorchDistribution
 from pyro.infer import TraceTMC_ELBO
+from pyro.ops.provenance import detach_provenance
 from pyro.poutine import runtime
 from pyro.poutine.block_messenger import BlockMessenger
 from pyro.poutine.messenger import Messenger
@@ -320,7 +321,7 @@ def announce(name: str, module: nn.Module) -> None:
         if not parameter.requires_grad:
             continue
         known = pyro.param(f"{name}$$${key}", parameter)
-        if known is not parameter:
+        if detach_provenance(known) is not parameter:
             raise RuntimeError(
                 f"name={name!r} is taken in Pyro's parameter store by other tensors, which would "
                 "be trained in place of this model's: call pyro.clear_param_store(), or give the "

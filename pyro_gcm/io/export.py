@@ -30,9 +30,9 @@ from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.distributions.standard_families import BUILT_IN
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.models import GCM
-from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets.members import MemberCosts, MemberEncoder
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, pairwise_mean
+from pyro_gcm.responses import Binary
 
 #: Formats, and how their files end.
 FORMATS = {"torch": ".pt2", "onnx": ".onnx"}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pyro_gcm._options import text_or_none
 from pyro_gcm._validation import ArrayLike, checked_data, columns_of_units, one_of, positive_int
 from pyro_gcm._warn import warn_user
-from pyro_gcm.distributions import InfiniteCost
+from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.inference.programs import Guided, Programmed
 from pyro_gcm.inference.reading import Objective, Plan
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
@@ -23,6 +23,7 @@ from pyro_gcm.models import build, infinite_costs
 from pyro_gcm.models.missing import checked_costs
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.members import MemberEncoder, PlainCovariates
+from pyro_gcm.nets.parts import check_guide, check_shape
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.prediction.predicted import Dry, Latent
 from pyro_gcm.streams.moments import KnownMoments
@@ -100,15 +101,22 @@ class OrderEventModel(nn.Module):
         self.z_guide = build.guide_part(
             guide, self.z_prior, *sizes, hidden, missing="x" in self.may_be_missing
         )
+        if isinstance(guide, nn.Module):
+            columns_read = self.x_dim, self.r_dim
+            check_guide("guide", guide, columns_read, (self.z_dim,))
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         self.cost_net = build.cost_part(cost_family, self.encoder, cost_shape, hidden)
         self.infinite_net = infinite_costs.infinite_part(p0, columns, cost_shape[:-1], beyond)
         self._starts_p0 = isinstance(p0, str)
         self.response.prepare(self.encoder, cost_shape)
-        build.check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
-        build.check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
+        check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
+        costs = check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
+        try:
+            OrderEvent(costs, torch.zeros(1))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"cost_family must give costs for an order event: {error}") from error
         if self.infinite_net is not None:
-            build.check_shape("p0", self.infinite_net, columns, cost_shape[:-1])
+            check_shape("p0", self.infinite_net, columns, cost_shape[:-1], drawn=False)
 
     def add_units(self, num_samples: int, sizes: dict[str, int], seed: int) -> None:
         """Build the standardisers and the base samples.

@@ -15,7 +15,6 @@ from pyro_gcm._options import module_or
 from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions.families import resolve_cost_family
-from pyro_gcm.models.known_responses import RESPONSES
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
@@ -33,6 +32,8 @@ from pyro_gcm.nets import (
     StandardNormal,
 )
 from pyro_gcm.nets.members import MemberEncoder
+from pyro_gcm.nets.parts import one_row
+from pyro_gcm.responses import RESPONSES
 
 
 def _normal(in_dim: int, dim: int, hidden: Any) -> nn.Module:
@@ -260,22 +261,6 @@ class LearnsFromRows(Protocol):
         """Adapt to rows [n, m]."""
 
 
-def check_input(name: str, part: nn.Module, columns: int) -> Any:
-    """What a module returns for a row; ValueError for one that takes other columns."""
-    try:
-        return one_row(part, columns)
-    except RuntimeError as error:
-        raise ValueError(f"{name} must take {columns} columns, and raised: {error}") from error
-
-
-def check_shape(name: str, part: nn.Module, columns: int, shape: tuple[int, ...]) -> None:
-    """Refuse a module whose values for a row have another shape: they would broadcast silently."""
-    made = check_input(name, part, columns)
-    got = tuple(made.shape[1:] if isinstance(made, Tensor) else made.event_shape)
-    if got != tuple(shape):
-        raise ValueError(f"{name} must give values of shape {tuple(shape)} for a row, got {got}")
-
-
 def x_decoder_part(
     x_decoder: nn.Module | None, prior: nn.Module, in_dim: int, x_dim: int, hidden: Any
 ) -> nn.Module | None:
@@ -305,14 +290,6 @@ def hidden_widths(hidden: Any) -> Any:
     if isinstance(hidden, Sequence) and not isinstance(hidden, str):
         return [positive_int("hidden", width) for width in hidden]
     return positive_int("hidden", hidden)
-
-
-@torch.no_grad()
-def one_row(part: nn.Module, columns: int) -> Any:
-    """What a part returns for one row of zeros, which shows its type and its shape."""
-    like = next(part.parameters(), torch.zeros(()))
-    with evaluating(part):
-        return part(like.new_zeros(1, columns))
 
 
 def _shown(part: Any) -> str:

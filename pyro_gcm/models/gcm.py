@@ -22,12 +22,12 @@ from pyro_gcm.inference.reading import Objective, Plan, Reader
 from pyro_gcm.models import build, member_parts
 from pyro_gcm.models.inversion import required_revenue
 from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.response import Response
 from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.models.with_members import WithMembers
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.prediction.predicted import FixedNoise
+from pyro_gcm.responses import Response
 from pyro_gcm.streams.moments import KnownMoments
 
 _JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
@@ -70,7 +70,7 @@ class GCM(WithMembers):
     :param x_dim: number of covariates.
     :param r_dim: number of revenues m, all increasing.
     :param response: "binary", "continuous", "quantile", "survival", "ordinal", "distribution" or a
-        `models.response.Response`, such as `models.survival.Survival(knots=4)`.
+        `responses.Response`, such as `responses.Survival(knots=4)`.
     :param prior: "conditional" learns p(z|x), a diagonal normal; "laplace", "mixture" (Gaussian,
         with weights that depend on x), "flow" (a spline flow) and "categorical" (z one of z_dim
         classes, summed out exactly) are other p(z|x); "standard" is N(0, I); or a module that

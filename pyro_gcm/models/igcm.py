@@ -31,11 +31,12 @@ from pyro_gcm.models import build
 from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.response import Response
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
+from pyro_gcm.nets.parts import check_guide, check_shape, one_row
 from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.predicted import Predicted
+from pyro_gcm.responses import Response
 
 
 @recorded("models.IGCM")
@@ -62,7 +63,7 @@ class IGCM(DistributionPredictions):
     :param x_dim: number of covariates.
     :param r_dim: number of revenues m.
     :param k_dim: dimension K of k, r_dim by default.
-    :param response: "binary", "continuous" or a `models.responses.Response`.
+    :param response: "binary", "continuous" or a `responses.Response`.
     :param prior, guide, z_dim, hidden, alternatives, costs, cost_family, p0: as for `GCM`; one cost
         for each coordinate of k by default.
     :param kernel_prior: "standard" is N(0, I), "conditional" learns p(k|x); or a module that takes
@@ -137,11 +138,14 @@ class IGCM(DistributionPredictions):
             self.k_guide = build.kernel_guide_part(
                 kernel_guide, self.x_dim, self.r_dim, self.k_dim, hidden
             )
+            check_shape("kernel_prior", self.k_prior, self.x_dim, (self.k_dim,))
+            if isinstance(kernel_guide, nn.Module):
+                check_guide("kernel_guide", kernel_guide, (self.x_dim, self.r_dim), (self.k_dim,))
             self._check_kernel()
             self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
             noise = dist.Normal, self.x_dim, (self.r_dim,), hidden
             self.dr_net = module_or("dr_net", dr_net, Conditional, *noise)
-            if not is_independent_normal(build.one_row(self.dr_net, self.x_dim)):
+            if not is_independent_normal(one_row(self.dr_net, self.x_dim)):
                 raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
             self.x_decoder: Any = build.x_decoder_part(
                 x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
@@ -150,7 +154,7 @@ class IGCM(DistributionPredictions):
 
     def _check_kernel(self) -> None:
         """Refuse a prior and a guide of k that do not fit together."""
-        p_k = build.one_row(self.k_prior, self.x_dim)
+        p_k = one_row(self.k_prior, self.x_dim)
         self.exact_kernel = is_independent_normal(p_k)
         self.k_guide_reads_outcome = build.reads_outcome(self.k_guide, self.x_dim, self.r_dim)
         if self.k_guide is None and not self.exact_kernel:
@@ -323,7 +327,7 @@ class IGCM(DistributionPredictions):
             return False
         like: Any = {"dtype": self.dtype, "device": self.device}
         x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
-        cost = build.one_row(self.cost_net, self.z_dim)
+        cost = one_row(self.cost_net, self.z_dim)
         with evaluating(self):
             return integrates_over(cost, p_k(Reader(self, Plan(), x, r)))
 

@@ -9,10 +9,11 @@ from torch import nn
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.models import build
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.members import ConstantCategorical, MemberEncoder
+from pyro_gcm.nets.parts import check_input
 from pyro_gcm.nets.piecewise_linear import LearnsLast
+from pyro_gcm.responses import Continuous
 
 MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
 
@@ -91,7 +92,7 @@ def response_part(response: Any, encoder: MemberEncoder | None) -> Any:
         return Continuous(encoder.out_dim, (), equal_weights=True)
     net = getattr(response, "net", None)
     if isinstance(net, nn.Module):
-        build.check_input("response", net, encoder.out_dim)
+        check_input("response", net, encoder.out_dim)
     return response
 
 

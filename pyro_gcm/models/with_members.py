@@ -42,7 +42,7 @@ class WithMembers(TimePredictions):
         return settings(rows, self.x_dim, self.r_dim)
 
     def response_model(self, name: str) -> Any:
-        """This model with one of `models.several.Several` responses, for its predictions.
+        """This model with one of `responses.Several` responses, for its predictions.
 
         It shares all weights with this one, and predicts; it is neither trained nor saved.
 
@@ -50,5 +50,5 @@ class WithMembers(TimePredictions):
         :raises ValueError: for another name, and for a model with one response.
         """
         if self.response.copies == 1:
-            raise ValueError("response_model needs a model of models.several.Several responses")
+            raise ValueError("response_model needs a model of responses.Several responses")
         return self.response.model_of(self, name)

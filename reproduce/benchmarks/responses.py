@@ -14,7 +14,7 @@ import torch
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.models.ordinal import Ordinal
+from pyro_gcm.responses import Ordinal
 from reproduce.arguments import positive_count
 from reproduce.benchmarks.paired import paired, show
 

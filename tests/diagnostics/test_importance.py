@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.diagnostics import bound_by_particles, importance_diagnostics
 from pyro_gcm.inference import TrainingPair
-from pyro_gcm.models.responses import Response
+from pyro_gcm.responses import Response
 
 NOISE, ROWS = 0.5, 40
 POSTERIOR_SCALE = NOISE / math.hypot(1.0, NOISE)

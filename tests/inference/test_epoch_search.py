@@ -14,7 +14,7 @@ from training_runs import same, stop_at, weights
 from pyro_gcm import GCM, IGCM, baselines, fit, fit_members
 from pyro_gcm.inference import epoch_search
 from pyro_gcm.inference.epoch_search import best_epoch
-from pyro_gcm.models.ordinal import Ordinal
+from pyro_gcm.responses import Ordinal
 from pyro_gcm.training import Diverged
 
 SEED, QUICK = 3, {"progress": False, "device": "cpu"}

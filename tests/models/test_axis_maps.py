@@ -12,10 +12,9 @@ from torch.distributions.transforms import ExpTransform, SigmoidTransform, Softp
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.models.axis_responses import WholeDistribution
-from pyro_gcm.models.survival import Survival
 from pyro_gcm.nets import PiecewiseLinear
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
+from pyro_gcm.responses import Survival, WholeDistribution
 
 
 class Own(nn.Module):

@@ -11,7 +11,7 @@ from scipy import stats
 from torch import Tensor
 
 from pyro_gcm import GCM, audit_monotonicity, fit
-from pyro_gcm.models.ordinal import Ordinal
+from pyro_gcm.responses import Ordinal
 
 cases = pytest.mark.parametrize("case", CASES)
 FALLS = {"survival": -1.0, "ordinal": 1.0, "distribution": 1.0}

@@ -11,7 +11,6 @@ import zoo
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, fit
-from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import (
     Conditional,
     PiecewiseLinear,
@@ -19,6 +18,7 @@ from pyro_gcm.nets import (
     PosteriorGuide,
     Probit,
 )
+from pyro_gcm.responses import Binary
 
 
 @pytest.mark.parametrize(

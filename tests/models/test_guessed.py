@@ -13,7 +13,7 @@ from pyro_gcm import GCM, fit, load, save
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.guessed_event import GuessedEvent
-from pyro_gcm.models.guessed import Guessed
+from pyro_gcm.responses import Guessed
 
 
 def model_of(**options: Any) -> GCM:

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.inference import PooledELBO, conditional, uncollapse
-from pyro_gcm.models.responses import Continuous
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
+from pyro_gcm.responses import Continuous
 
 K, ROWS = 4, 90
 Rows = tuple[Tensor, Tensor, Tensor]

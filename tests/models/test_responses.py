@@ -13,8 +13,7 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, fit, plots
 from pyro_gcm.diagnostics import importance_diagnostics
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal
-from pyro_gcm.models.response import Response
-from pyro_gcm.models.responses import Binary, Continuous, Quantile
+from pyro_gcm.responses import Binary, Continuous, Quantile, Response
 
 
 def test_binary_lists_a_few_of_many_strange_values() -> None:

@@ -14,13 +14,16 @@ from torch import Tensor
 from pyro_gcm import GCM, fit, load, save, to_arviz
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.diagnostics import simulation_based_calibration
-from pyro_gcm.models.axis_responses import WholeDistribution
-from pyro_gcm.models.guessed import Guessed
-from pyro_gcm.models.ordinal import Ordinal
-from pyro_gcm.models.responses import Binary, Continuous
-from pyro_gcm.models.several import Several
-from pyro_gcm.models.survival import Survival
 from pyro_gcm.nets import PositiveLinear
+from pyro_gcm.responses import (
+    Binary,
+    Continuous,
+    Guessed,
+    Ordinal,
+    Several,
+    Survival,
+    WholeDistribution,
+)
 
 PRIORS: dict[str, dict[str, Any]] = {
     "sampled": {"z_dim": 2, "hidden": 8},

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.data import SurvivalTimes
-from pyro_gcm.models.survival import Survival
 from pyro_gcm.plots import plot_response_curves
+from pyro_gcm.responses import Survival
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.models.build import PRIORS
-from pyro_gcm.models.guessed import Guessed
-from pyro_gcm.models.known_responses import RESPONSES
+from pyro_gcm.responses import RESPONSES, Guessed
 
 SINGLE, DOUBLE = torch.float32, torch.float64
 #: Types of x, r and y beside each other.

@@ -16,7 +16,7 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
-from pyro_gcm.models.axis_responses import AxisResponse
+from pyro_gcm.responses.axis import AxisResponse
 
 __all__ = ["Survival"]
 
@@ -25,7 +25,7 @@ _EARLIEST = 1e-300
 
 
 @recorded("models.Survival")
-class Survival(AxisResponse):
+class Survival(AxisResponse, name="survival"):
     """The time of an event, any part of which may be censored: c < r with time among the revenues.
 
     Pr(T <= t | z, x, r) is the probability of the event at a standardised log t, which enters every

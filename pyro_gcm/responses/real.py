@@ -18,8 +18,8 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
-from pyro_gcm.models.response import Response
 from pyro_gcm.nets.conditional import mlp, positive
+from pyro_gcm.responses.response import Response
 
 __all__ = ["Binary", "Continuous", "Quantile"]
 
@@ -28,7 +28,7 @@ _LARGEST = 1e100
 
 
 @recorded("models.Binary")
-class Binary(Response):
+class Binary(Response, name="binary"):
     """y in {0, 1} is the event itself; the prediction is Pr(y = 1)."""
 
     predicts = "probability"
@@ -109,7 +109,7 @@ class _RealResponse(Response):
 
 
 @recorded("models.Continuous")
-class Continuous(_RealResponse):
+class Continuous(_RealResponse, name="continuous"):
     """Gaussian y given z; the event is that y exceeds a Gaussian threshold (paper, appendix D.3).
 
     mu_t and sigma_t are functions of x. The prediction is the mean of y.
@@ -156,7 +156,7 @@ class Continuous(_RealResponse):
 
 
 @recorded("models.Quantile")
-class Quantile(_RealResponse):
+class Quantile(_RealResponse, name="quantile"):
     """The only revenue is a quantile level in (0, 1); the prediction is that quantile of y.
 
     mu_y as for continuous y, under the pinball loss (paper, section 4.1). The importance-weighted

@@ -13,8 +13,8 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, event_between
-from pyro_gcm.models import build
-from pyro_gcm.models.response import MakeMap, Response
+from pyro_gcm.nets.parts import check_input
+from pyro_gcm.responses.response import MakeMap, Response
 
 __all__ = ["Several"]
 
@@ -115,7 +115,7 @@ class Several(Response):
         self.costs = cost_shape[-1] // self.copies
         for part in self._parts:
             if isinstance(getattr(part, "net", None), nn.Module):
-                build.check_input("parts", part.net, encoder.out_dim)
+                check_input("parts", part.net, encoder.out_dim)
         for part in self._parts:
             part.prepare(encoder, (*cost_shape[:-1], self.costs))
 
@@ -238,12 +238,6 @@ class _One(Response):
         for name in _COPIED:
             setattr(self, name, getattr(self.part, name))
 
-    @property
-    def named(self) -> str:
-        """That of the response itself."""
-        name: str = self.part.named
-        return name
-
     def _own(self, event: OrderEvent) -> OrderEvent:
         start = self.place * self.costs
         return event_between(event, start, start + self.costs)
@@ -263,7 +257,7 @@ _COPIED = (
     *("predicts", "is_probability", "has_cdf", "levels", "is_censored", "standardizes_revenue"),
     *("outcome_width", "outcome", "check_revenue", "check_outcome", "standardized"),
     *("from_standard", "prediction_dtype", "columns_of", "drawn", "log_selected"),
-    *("event_named", "moves_revenue"),
+    *("event_named", "moves_revenue", "named"),
 )
 
 

@@ -11,9 +11,9 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.ordered_level import OrderedLevel
-from pyro_gcm.models.response import Response
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import PositiveLinear
+from pyro_gcm.responses.response import Response
 
 __all__ = ["Ordinal"]
 
@@ -22,7 +22,7 @@ _LEAST = 1e-3
 
 
 @recorded("models.Ordinal")
-class Ordinal(Response):
+class Ordinal(Response, name="ordinal"):
     """Levels y in {0, 1, .., L-1}: Pr(y >= l | z, x, r) is the order event at threshold l.
 
     Every threshold lowers the revenues by an amount that is learned for each cost (and member), and
@@ -56,7 +56,7 @@ class Ordinal(Response):
         if strange.any():
             raise ValueError(
                 f"y must be a level from 0 to {self.levels - 1} for {self.levels} levels, got "
-                f"{sorted(set(y[strange].tolist()))[:5]}; models.ordinal.Ordinal(levels=...) has "
+                f"{sorted(set(y[strange].tolist()))[:5]}; responses.Ordinal(levels=...) has "
                 "more of them"
             )
 

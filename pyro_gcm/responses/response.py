@@ -18,8 +18,19 @@ __all__ = ["Response"]
 MakeMap = Callable[[int, tuple[int, ...]], nn.Module]
 
 
+#: Responses that `response=` names; a subclass `class Mine(Response, name="mine")` enters itself.
+RESPONSES: dict[str, type[Response]] = {}
+
+
 class Response(nn.Module):
-    """Interface of a response; the class attributes are the answers of a cautious subclass."""
+    """Interface of a response; the class attributes are the answers of a cautious subclass.
+
+    A subclass with `name=` is what `response=` of a model finds under that name, and is made with
+    the number of columns that it reads and the hidden layers of its networks.
+    """
+
+    #: What messages call it: "binary", "survival" and so on.
+    named = "response"
 
     #: The bound that `fit` uses when none is named.
     default_elbo = "iwae"
@@ -55,10 +66,11 @@ class Response(nn.Module):
     #: Why it does not go with an `IGCM`; empty where it does.
     not_for_igcm = ""
 
-    @property
-    def named(self) -> str:
-        """What messages call it: "binary", "survival" and so on."""
-        return type(self).__name__.lower()
+    def __init_subclass__(cls, *, name: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.named = name or cls.__name__.lower()
+        if name is not None:
+            RESPONSES[name] = cls
 
     def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map of r_dim revenues to the shape of the costs (of all members).

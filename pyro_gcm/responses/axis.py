@@ -22,11 +22,11 @@ from pyro_gcm.distributions.along_axis import AlongAxis
 from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
 from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
-from pyro_gcm.models.response import Response
-from pyro_gcm.models.responses import check_size
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import Probit
+from pyro_gcm.responses.real import check_size
+from pyro_gcm.responses.response import Response
 
 #: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
 _FAR = 1e4
@@ -140,7 +140,7 @@ def _check_axis(part: nn.Module, shape: tuple[int, ...]) -> None:
 
 
 @recorded("models.WholeDistribution")
-class WholeDistribution(AxisResponse):
+class WholeDistribution(AxisResponse, name="distribution"):
     """A real y whose whole distribution is the order event at [-t, r] (paper, Lemma 1).
 
     1 - F(t | z, x, r) is the probability of the event once -t has been added to the revenues by its
@@ -174,11 +174,6 @@ class WholeDistribution(AxisResponse):
         for name in ("ends", "thresholds", "steps"):
             self.register_buffer(name, torch.zeros(0))
         self._place_thresholds(torch.special.ndtri(torch.linspace(1e-4, 1.0 - 1e-4, 200).double()))
-
-    @property
-    def named(self) -> str:
-        """As `response=` has it."""
-        return "distribution"
 
     def _place_thresholds(self, positions: Tensor) -> None:
         """Three nodes on each of the panels between quantiles of rows [n], and beyond them.

@@ -12,9 +12,9 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import one_of
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.guessed_event import GuessedEvent
-from pyro_gcm.models.responses import Binary
 from pyro_gcm.nets import ConstantLogits
 from pyro_gcm.nets.conditional import mlp
+from pyro_gcm.responses.real import Binary
 
 __all__ = ["Guessed"]
 

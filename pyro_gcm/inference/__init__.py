@@ -3,6 +3,7 @@
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.fit import fit
 from pyro_gcm.inference.pooled_elbo import PooledELBO
+from pyro_gcm.inference.reading import of_rows
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
     collapse,
@@ -25,6 +26,7 @@ __all__ = [
     "fit",
     "given_covariates",
     "given_inputs",
+    "of_rows",
     "temper",
     "unannounced",
     "uncollapse",

@@ -30,8 +30,15 @@ def scored(model: Any, plan: Plan, bound: Any, noise: Noise, temperature: float 
     )
 
 
-def row_losses(bound: Any, reading: Scored) -> Tensor:
-    """Minus the bound of every row, [B]."""
+def row_losses(bound: Any, reading: Scored, rows: int) -> Tensor:
+    """Minus the bound of every row, [B], with its share of the sites that all rows share.
+
+    :param rows: of the whole data set, among which that share is divided.
+    """
+    return _own_losses(bound, reading) - reading.log_shared / rows
+
+
+def _own_losses(bound: Any, reading: Scored) -> Tensor:
     if isinstance(bound, PaperLoss):
         return _paper(bound, reading)
     p_y, y, total = reading.p_y, reading.y, reading.total

@@ -19,7 +19,7 @@ from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.inference.row_weights import weighted_loss
 from pyro_gcm.inference.scored import Scored
 from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.inference.views import unannounced
+from pyro_gcm.inference.views import ScaleSites, unannounced
 from pyro_gcm.training import FitResult, Trainer
 from pyro_gcm.training.shared_draws import rows_along
 
@@ -76,7 +76,8 @@ class ProgramTrainer(Trainer):
         return loss.detach()
 
     def _plain_loss(self, batch: list[Tensor]) -> Tensor:
-        return self._summed(row_losses(self.bound, self._read(batch)), batch)
+        losses = row_losses(self.bound, self._read(batch), self.training.rows)
+        return self._summed(losses, batch)
 
     def _read(self, batch: list[Tensor]) -> Scored:
         reader = scored(self.model, self.pair.plan, self.bound, self.noise, self.pair.temperature)
@@ -87,7 +88,7 @@ class ProgramTrainer(Trainer):
 
     def _through_pyro(self, batch: list[Tensor], check: bool) -> Tensor:
         """Through the programs, which Pyro checks if asked to."""
-        with self._handled(check):
+        with self._handled(check, len(batch[0])):
             if self.weighted:
                 parts = self.bound, self.program, self.guide
                 loss = weighted_loss(*parts, batch[:-1], batch[-1])
@@ -103,9 +104,11 @@ class ProgramTrainer(Trainer):
         return loss.detach()
 
     @contextmanager
-    def _handled(self, check: bool) -> Iterator[None]:
+    def _handled(self, check: bool, rows: int) -> Iterator[None]:
         """Pyro with what it keeps for this run, and nothing left of it afterwards."""
+        share = rows / self.training.rows
         with (
+            ScaleSites(share, self.model.shared_sites()),
             pyro.validation_enabled(check),
             pyro.get_param_store().scope(self.announced),
             _RowsOfSites() if self.workers.size > 1 else nullcontext(),
@@ -139,7 +142,7 @@ class ProgramTrainer(Trainer):
         if self.engine == "plain":
             with pyro.validation_enabled(False):
                 return float(self._plain_loss(batch))
-        with self._handled(check=False), unannounced():
+        with self._handled(check=False, rows=len(batch[0])), unannounced():
             if self.weighted:
                 return float(weighted_loss(bound, self.program, self.guide, batch[:-1], batch[-1]))
             return float(bound.loss(self.program, self.guide, *batch))

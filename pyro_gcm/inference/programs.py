@@ -26,6 +26,11 @@ class Programmed(Reader):
         self.given_inputs = exact.exact
         self.costs_seen = False
 
+    def share(self, name: str, p: Any) -> Tensor:
+        """A draw outside of the plate."""
+        value: Tensor = pyro.sample(name, of(p))
+        return value
+
     def latent(self, name: str, p: Any) -> Tensor:
         """A draw; a finite site is summed out by the bounds that do so."""
         fn = of(p)
@@ -73,6 +78,12 @@ class Guided(Reader):
     values is trained on a likelihood of its own.
     """
 
+    def share_guided(self, name: str, q: Any) -> Tensor:
+        """One line of the guide of the sites that all rows share."""
+        value: Tensor = pyro.sample(name, of(q))
+        self.known_shared[name] = value
+        return value
+
     def run(self, x: Tensor, r: Tensor, y: Tensor | None, c: Tensor | None, sites: Any) -> Any:
         """Both.
 
@@ -114,9 +125,6 @@ class Guided(Reader):
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """The value: the program scores it."""
         return value
-
-    def leave(self, name: str, p: Any, obs: Any) -> None:
-        """Nothing: it is integrated out."""
 
     def outcome(self, p: Any, obs: Any) -> None:
         """Nothing."""

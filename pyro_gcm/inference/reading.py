@@ -92,8 +92,10 @@ class Reader:
         self.x, self.r = x, r
         #: Values of the sites that were read, by name.
         self.values: dict[str, Any] = {}
-        #: What `OrderEventModel.shared` returned.
+        #: What the model's `shared` returned: sites that all rows share.
         self.shared: Any = None
+        #: Values of those sites, by name, which broadcast against [..., b, *event].
+        self.known_shared: dict[str, Tensor] = {}
 
     def __call__(self, name: str, p: Any, obs: Any = None) -> Any:
         """One line of the story.
@@ -152,6 +154,10 @@ class Reader:
             fn = given_observed(fn, on_its_side(obs, r, self.model.mapped(r), units))
         return Left(name, fn)
 
+    def share(self, name: str, p: Any) -> Tensor:
+        """A site that all rows share: the value that its guide gave."""
+        return self.known_shared[name]
+
     # What a subclass says
 
     def latent(self, name: str, p: Any) -> Any:
@@ -165,6 +171,21 @@ class Reader:
     def outcome(self, p: Any, obs: Any) -> Any:
         """The outcome, the last site."""
         raise NotImplementedError
+
+
+def of_rows(values: Tensor, group: Tensor) -> Tensor:
+    """The values [..., b] that belong to the groups of rows, of a site that all rows share.
+
+    :param values: of all groups, [..., G], as `sample.shared` has them in any reading.
+    :param group: the number of the group of each row, [b].
+    """
+    index = group.long()
+    if values.dim() == 1:
+        return values[index]
+    if values.shape[-2] == 1:
+        return values[..., 0, :][..., index]
+    shape = (*values.shape[:-1], 1)
+    return values.gather(-1, index[:, None].expand(shape)).squeeze(-1)
 
 
 class Reached(Exception):

@@ -51,16 +51,32 @@ class Scored(Reader):
         self.q: dict[str, Any] = {}
         #: Draws that the doubly reparametrised gradient weighs.
         self.weighed: list[Tensor] = []
+        #: log p - log q of the sites that all rows share, of a single number.
+        self.log_shared: Tensor | float = 0.0
         self.p_y: Any = None
         self._drawn: dict[str, Tensor] = {}
 
     def read(self, x: Tensor, r: Tensor, y: Tensor, c: Tensor | None = None) -> Scored:
         """The guide and then the story of a batch."""
+        self.model.guide_shared(self._share_guided)
+        self.shared = self.model.shared(self.share)
         self.x, self.r, self.shape = x, r, (self.particles, len(x))
         self.may_miss = c is not None  # then y may be NaN
         self.model.guide_story(self.guided, x, r, y)
         self.model.story(self, x, r, y, c)
         return self
+
+    def _share_guided(self, name: str, q: Any) -> Tensor:
+        """One line of the guide of the sites that all rows share: one draw for all particles."""
+        q = of(q)
+        self.q[name], self.known_shared[name] = q, q.rsample()
+        return self.known_shared[name]
+
+    def share(self, name: str, p: Any) -> Tensor:
+        """The guide's draw, whose log p - log q counts once for the whole data set."""
+        value = self.known_shared[name]
+        self.log_shared = self.log_shared + of(p).log_prob(value) - self.q[name].log_prob(value)
+        return value
 
     def guided(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Tensor | None:
         """One line of the guide's story.

@@ -128,6 +128,7 @@ class TrainingPair(NamedTuple):
 
 def training_pair(model: Any, objective: str) -> TrainingPair:
     """The program and the guide of an objective, and what is known of their sites."""
+    model.shared_sites()  # whose guide has parameters
     plan, story = model.plan(objective), model.model
     latents, guided = model.latents(plan), _guide_sites(model, plan)
     finite = tuple(name for name, site in latents.items() if site.values)

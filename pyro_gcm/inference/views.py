@@ -111,7 +111,7 @@ def temper(program: Program, scale: float, *, sites: Collection[str] = ("z",)) -
     :param scale: factor above 0.
     :param sites: names of the sites.
     """
-    return _wrap(_ScaleSites(positive("scale", scale), sites), program)
+    return _wrap(ScaleSites(positive("scale", scale), sites), program)
 
 
 def _wrap(messenger: Messenger, model: Program) -> Program:
@@ -227,7 +227,9 @@ class HideInputsMessenger(Messenger):
             msg["fn"] = msg["infer"]["given_inputs"]().expand(msg["fn"].batch_shape)
 
 
-class _ScaleSites(ScaleMessenger):
+class ScaleSites(ScaleMessenger):
+    """`pyro.poutine.scale` for some sites."""
+
     def __init__(self, scale: float, sites: Collection[str]) -> None:
         super().__init__(scale)
         self.sites = frozenset(sites)

@@ -12,11 +12,13 @@ from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
 from pyro_gcm._options import text_or_none
+from pyro_gcm._process_state import Randomness
 from pyro_gcm._validation import ArrayLike, checked_data, columns_of_units, one_of, positive_int
 from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.inference.programs import Guided, Programmed
-from pyro_gcm.inference.reading import Objective, Plan
+from pyro_gcm.inference.reading import Objective, Plan, of
+from pyro_gcm.inference.shared_sites import SharedSite
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.inference.views import SiteGuard, announce, is_announcing
 from pyro_gcm.models import build, infinite_costs
@@ -69,6 +71,7 @@ class OrderEventModel(nn.Module):
         self.r_dim = positive_int("r_dim", r_dim)
         self.z_dim = positive_int("z_dim", z_dim)
         self.register_buffer("_objective", torch.tensor(0))
+        self.shared_guide = nn.ParameterDict()
         self.is_trained = False
         self._warned: set[str] = set()
 
@@ -157,7 +160,38 @@ class OrderEventModel(nn.Module):
             sample("z", lambda: self.z_guide_dist(x, r, y), own=self.z_guide is None)
 
     def shared(self, sample: Any) -> Any:
-        """Sites that all rows share, drawn before them; what it returns is `sample.shared`."""
+        """Sites that all rows share, drawn before them; what it returns is `sample.shared`.
+
+        Each is a line `sample(name, distribution)`. A value broadcasts against [..., B, *event], in
+        whatever reading; `inference.of_rows` takes those of the groups of rows from it. Predictions
+        average over the guide of these sites, and posteriors have its draws.
+        """
+
+    def guide_shared(self, sample: Any) -> None:
+        """The guide of `shared`: by default independent normals, mapped to each site's support."""
+        for name, site in self.shared_sites().items():
+            sample(name, site.guide(self.shared_guide))
+
+    def shared_sites(self) -> dict[str, SharedSite]:
+        """The sites that all rows share, by name; their guide has parameters from here on."""
+        if type(self).shared is OrderEventModel.shared:
+            return {}
+        found: dict[str, SharedSite] = self._once("shared", self._find_shared)
+        return found
+
+    def _find_shared(self) -> dict[str, SharedSite]:
+        sites = {}
+
+        def line(name: str, p: Any) -> Tensor:
+            p = of(p)
+            sites[name] = SharedSite(name, p.event_shape, p.support)
+            sites[name].add_parameters(self.shared_guide, self.base_samples.samples)
+            draw: Tensor = p.sample()
+            return draw
+
+        with torch.no_grad(), Randomness(0, self.device).in_use():
+            self.shared(line)
+        return sites
 
     def model(
         self,
@@ -182,7 +216,7 @@ class OrderEventModel(nn.Module):
         averages = self.objective_records[self.objective].averages
         plan = Plan(given=(), averages=averages)
         reader = Programmed(self, plan, self.plan("conditional"), x, r)
-        reader.shared = self.shared(reader)
+        reader.shared = self.shared(reader.share)
         with pyro.plate("data", rows, dim=-1), SiteGuard():
             drawn: Tensor = self.story(reader, x, r, y, c)
         return drawn
@@ -220,6 +254,8 @@ class OrderEventModel(nn.Module):
             raise ValueError("x must be given: the guide reads it")
         x, r, y, rows = self.program_inputs(x, r, y, c)
         reader = Guided(self, plan, x, r)
+        self.guide_shared(reader.share_guided)
+        reader.shared = self.shared(reader.share)
         with pyro.plate("data", rows, dim=-1):
             first: Tensor | None = reader.run(x, r, y, c, self.latents(plan))
         return first
@@ -390,6 +426,7 @@ class OrderEventModel(nn.Module):
             y = data.get("y")
         if y is not None and is_announcing() and torch.is_grad_enabled():
             self._note_training({"x": x, "r": r, "y": y})
+        self.shared_sites()  # whose guide has parameters
         announce(self.name, self)
         given = r if x is None else x
         return x, r, y, positive_int("size", size) if given is None else len(given)
@@ -449,6 +486,7 @@ class OrderEventModel(nn.Module):
         return self.base_samples.samples.dtype
 
     def _load_from_state_dict(self, *args: Any) -> None:
+        self.shared_sites()  # whose guide has parameters
         super()._load_from_state_dict(*args)
         self.is_trained = True
 

@@ -10,16 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import as_tensor, one_of, shown
+from pyro_gcm._options import seed_of
+from pyro_gcm._process_state import Randomness
+from pyro_gcm._validation import as_tensor, one_of, positive_int, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import of
 from pyro_gcm.models.missing import costs_in_units
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.posterior import PosteriorDraws, Target, posterior_draws
+from pyro_gcm.prediction.posterior import PosteriorDraws, Target, joined, posterior_draws
 from pyro_gcm.prediction.predicted import FixedNoise, Noise, Predicted, Replayed
+from pyro_gcm.prediction.psis import MIN_PARTICLES
 
 #: Draws of all rows together whose likelihood is computed at once.
 _DRAWS_AT_ONCE = 1 << 16
+#: Draws of the sites that all rows share, at most, among those of a posterior.
+_SHARED_DRAWS = 50
 
 
 def posterior_of(model: Any, rows: Rows, units: str | None, **options: Any) -> PosteriorDraws:
@@ -36,17 +41,57 @@ def posterior_of(model: Any, rows: Rows, units: str | None, **options: Any) -> P
             "units='data' needs a cost in the units of each revenue, as GCM with "
             "revenue_map='identity' has"
         )
-    return posterior_draws(StoryTarget(model, units), rows, **options)
+    if not model.shared_sites():
+        return posterior_draws(StoryTarget(model, units), rows, **options)
+    return _with_shared(model, units, rows, **options)
+
+
+def _with_shared(
+    model: Any,
+    units: str,
+    rows: Rows,
+    *,
+    num_samples: int,
+    num_proposals: int,
+    seed: int,
+    **options: Any,
+) -> PosteriorDraws:
+    """Draws of the rows given each of a few draws of the sites that all rows share.
+
+    Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
+    once more.
+    """
+    count = min(positive_int("num_samples", num_samples), _SHARED_DRAWS)
+    noise, seed = Noise(count), seed_of(seed)
+    values: dict[str, Tensor] = {}
+
+    def line(name: str, q: Any) -> Tensor:
+        values[name] = noise.proposed(name, of(q))  # [count, 1, *event]
+        return values[name]
+
+    with Randomness(seed, rows.x.device).in_use():
+        model.guide_shared(line)
+    parts = []
+    for m, wanted in enumerate(torch.arange(num_samples).tensor_split(count)):
+        one = {name: draws[m : m + 1] for name, draws in values.items()}
+        own: Any = {"num_samples": len(wanted), "seed": seed + m, **options}
+        proposals = max(MIN_PARTICLES, num_proposals // count)
+        target = StoryTarget(model, units, one)
+        parts.append(posterior_draws(target, rows, num_proposals=proposals, **own))
+    return joined(parts)
 
 
 class StoryTarget(Target):
     """The latent sites of a story, given its outcome.
 
     :param units: of the costs, "standard" or "data".
+    :param shared: values of the sites that all rows share, [1, 1, *event].
     """
 
-    def __init__(self, model: Any, units: str = "standard") -> None:
-        self.model, self.units = model, units
+    def __init__(
+        self, model: Any, units: str = "standard", shared: Mapping[str, Tensor] | None = None
+    ) -> None:
+        self.model, self.units, self.shared = model, units, shared or {}
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
         self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
@@ -64,6 +109,7 @@ class StoryTarget(Target):
         reader = (_HalfGuided if guided else Predicted)(
             self.model, self.plan, Noise(count), separately=True
         )
+        reader.known_shared = dict(self.shared)
         if isinstance(reader, _HalfGuided):
             reader.ask_guide(rows)
         return given_selection(self.model, reader.read(rows.x, rows.r, rows.c), rows)
@@ -72,6 +118,7 @@ class StoryTarget(Target):
         """All values of the latent sites with their probabilities."""
         noise = FixedNoise(self.model, self.model.latents(self.plan), 1)
         reader = Predicted(self.model, self.plan, noise)
+        reader.known_shared = dict(self.shared)
         return given_selection(self.model, reader.read(rows.x, rows.r, rows.c), rows)
 
     def log_likelihood(self, draws: Draws, rows: Rows) -> Tensor:
@@ -107,6 +154,8 @@ class StoryTarget(Target):
             p_y = self._replayed(draws, rows, rows.c).p_y
         noted = {"e", "x_missing", "r_missing"}
         sites = {name: v for name, v in draws.values.items() if name not in noted}
+        for name in self.shared:
+            sites[name] = sites[name].expand(*shape, *sites[name].shape[2:])
         event = _event_of(p_y)
         if event is not None and not isinstance(event.revenue, Tensor):
             # k was integrated out; then y is the event

@@ -143,12 +143,15 @@ class Posteriors(OrderEventModel):
         c: ArrayLike | None = None,
         **options: Any,
     ) -> PosteriorDraws:
-        """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and k of `IGCM`.
+        """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and other latent sites.
 
         c is exact given z, and in the units of r where there is one cost for each revenue; see
-        `posterior`, which has the same options.
+        `posterior`, which has the same options. k of `IGCM` is among them, and every latent site
+        of a row that a story of your own has.
         """
-        return self.posterior(x, r, y, c, **options).only("z", "k", "c")
+        draws, informed = self.posterior(x, r, y, c, **options), self.prediction_plan.informed
+        names = [name for name in self.latent_shapes() if name not in informed]
+        return draws.only(*names, "c")
 
     @random_prediction
     def log_likelihood(
@@ -175,7 +178,8 @@ class Posteriors(OrderEventModel):
     def latent_shapes(self) -> dict[str, torch.Size]:
         """Event shapes of the latent sites before the costs, by name."""
         sites = self.latents(self._once(("drawn", self.objective), self._all_drawn))
-        return {name: site.event_shape for name, site in sites.items()}
+        found = {name: site.event_shape for name, site in sites.items()}
+        return found | {name: site.event_shape for name, site in self.shared_sites().items()}
 
     def _all_drawn(self) -> Plan:
         return replace(self.prediction_plan, left=("c",))

@@ -18,7 +18,7 @@ from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, in_blocks
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.predicted import FixedNoise, Predicted, Replayed, log_mean
+from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted, Replayed, log_mean
 
 
 class Predictions(Posteriors):
@@ -195,7 +195,8 @@ class Predictions(Posteriors):
         if num_samples is None:
             num_samples = len(self.base_samples.samples)
         count = positive_int("num_samples", num_samples)
-        return FixedNoise(self, self.latents(self.prediction_plan), count)
+        shared = {name: Latent(*site.latent) for name, site in self.shared_sites().items()}
+        return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
 
     def by_blocks(
         self,

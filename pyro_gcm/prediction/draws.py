@@ -93,7 +93,10 @@ class Draws(NamedTuple):
 
     def _varying(self) -> dict[str, Tensor]:
         """What differs between the draws, by name, each [N, b, ...]."""
-        varying = dict(self.values)
+        rows = next((v.shape[1] for v in self.values.values() if v.shape[1] > 1), 1)
+        varying = {  # what rows or draws share is there for each of them
+            name: v.expand(self.num_draws, rows, *v.shape[2:]) for name, v in self.values.items()
+        }
         for name, left in self._kept().items():
             of_costs = parameters_of(left.fn.base_dist).items()
             varying |= {f"{name}.{key}": value for key, value in of_costs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -92,6 +92,24 @@ class PosteriorDraws(Mapping[str, Tensor]):
         quality = part.quality()
         for name, values in self.quality().items():
             values[index] = quality[name]
+
+
+def joined(parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
+    """Draws of the same rows after each other, from different draws of what all rows share."""
+    sites = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    quality = {
+        name: torch.stack([part.quality()[name] for part in parts]) for name in parts[0].quality()
+    }
+    log_evidence, count = quality["log_evidence"], len(parts)
+    error = (quality["log_evidence_error"].square().sum(0) + log_evidence.var(0)).sqrt() / count
+    return PosteriorDraws(
+        sites,
+        ess=quality["ess"].sum(0),
+        pareto_k=quality["pareto_k"].amax(0),
+        log_evidence=log_evidence.logsumexp(0) - math.log(count),
+        log_evidence_error=error if count > 1 else quality["log_evidence_error"][0],
+        proposals=quality["proposals"].sum(0),
+    )
 
 
 class Target(ABC):

@@ -54,9 +54,6 @@ class Dry(Reader):
         """The value."""
         return value
 
-    def leave(self, name: str, p: Any, obs: Any) -> None:
-        """Nothing."""
-
     def outcome(self, p: Any, obs: Any) -> None:
         """Nothing."""
 
@@ -67,9 +64,14 @@ class Dry(Reader):
         x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
         reader = cls(model, plan, x, r)
         with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
-            reader.shared = model.shared(reader)
+            reader.shared = model.shared(reader.share)
             model.story(reader, x, r, None)
         return reader.latents
+
+    def share(self, name: str, p: Any) -> Tensor:
+        """A draw."""
+        draw: Tensor = of(p).sample()
+        return draw
 
 
 class Noise:
@@ -92,7 +94,7 @@ class Noise:
     def _plain(self, name: str, q: Any) -> Tensor:
         drawn = q.batch_shape[:1] == (self.count,) and len(q.batch_shape) > 1
         draws: Tensor = q.sample() if drawn else q.sample((self.count,))
-        return draws
+        return draws if q.batch_shape else draws.unsqueeze(1)  # all rows share it
 
 
 class FixedNoise(Noise):
@@ -200,7 +202,8 @@ class Predicted(Reader):
         if r is not None:
             self.gaps = self.gaps | r.isnan().any(-1)
         self.is_whole = not self.gaps.any()
-        self.shared = self.model.shared(self)
+        self.model.guide_shared(self._share_guided)
+        self.shared = self.model.shared(self.share)
         with suppress(Reached):
             self.model.story(self, x, r, None, c)
         weights = self.log_weights
@@ -211,6 +214,13 @@ class Predicted(Reader):
         return Draws(
             self.noise.count, drawn, self.left, self.p_y, weights, separate, self.log_observed
         )
+
+    def _share_guided(self, name: str, q: Any) -> Tensor:
+        """Draws of a site that all rows share from its fitted guide, one for each draw of a row."""
+        if name not in self.known_shared:
+            self.known_shared[name] = self.noise.proposed(name, of(q))
+        self.drawn[name] = value = self.known_shared[name]
+        return value
 
     def latent(self, name: str, p: Any) -> Any:
         """Draws from the proposal of the plan, or from the story's distribution."""
@@ -303,7 +313,8 @@ class Replayed(Reader):
         self.x, self.r = x, r
         if r is None:
             self.plan = replace(self.plan, hidden=(*self.plan.hidden, "r", "k", "w"))
-        self.shared = self.model.shared(self)
+        self.known_shared = {name: self.known[name] for name in self.model.shared_sites()}
+        self.shared = self.model.shared(self.share)
         with suppress(Reached):
             self.model.story(self, x, r, None, c)
         return self

@@ -93,7 +93,7 @@ def steps(
     optimizer = torch.optim.Adam(parameters, fused=True)
 
     def read() -> Tensor:
-        return row_losses(bound, scored(model, pair.plan, bound, Noise()).read(x, r, y)).sum()
+        return row_losses(bound, scored(model, pair.plan, bound, Noise()).read(x, r, y), rows).sum()
 
     losses: dict[str, Callable[[], Tensor]] = {
         "by hand, log form": partial(log_form, model, particles, x, r, y),

@@ -82,7 +82,7 @@ def test_missing_values_and_observed_costs_are_scored_as_pyro_does(
     for engine in ("plain", "pyro"):
         noise.drawn.clear()
         if engine == "plain":
-            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns))
+            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns), 1)
             loss = (weight * losses).sum()
         else:
             guide = DrivenSites(noise, bound)(pair.guide)

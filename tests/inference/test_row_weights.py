@@ -52,7 +52,7 @@ def test_weights_are_repetitions(case: str, engine: str) -> None:
     def loss(rows: Tensor, row_weights: Tensor | None) -> Tensor:
         columns, noise = [column[rows] for column in data], OfRows(base, rows)
         if engine == "plain":
-            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns))
+            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns), 1)
             return losses.sum() if row_weights is None else (row_weights * losses).sum()
         parts = pair.program, DrivenSites(noise, weighable(bound))(pair.guide)
         if row_weights is not None:

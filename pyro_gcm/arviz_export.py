@@ -119,7 +119,7 @@ def to_arviz(
         "observed_data": rows(observed),
         "constant_data": rows({"x": as_tensor("x", x), "r": as_tensor("r", r)}),
     }
-    if model.encoder.members:
+    if model.encoder.members and set(model.latent_shapes()) == {"z"}:
         of_members = _of_members(model, x, r, y)
         groups["member_log_likelihood"] = _dataset({"y": of_members}, ("member",), coords)
     else:
@@ -181,7 +181,8 @@ def _dataset(values: Mapping[str, Tensor], leading: tuple[str, ...], coords: dic
     variables = {}
     for name, value in values.items():
         last = value.dim() - len(leading) - 1
-        own = ("alternative", "cost")[2 - last :] if name == "c" else _DIMENSIONS.get(name, ())
+        own = _DIMENSIONS.get(name, tuple(f"{name}_dim_{i}" for i in range(last)))
+        own = ("alternative", "cost")[2 - last :] if name == "c" else own
         variables[name] = ((*leading, "datum", *own), value.cpu().numpy())
     dataset = xarray.Dataset(variables)
     index = {

@@ -173,6 +173,7 @@ def fit(
             f"model must be a GCM or an IGCM, got {kind(model)}; "
             "pyro_gcm.baselines.fit trains baselines"
         )
+    model.check_story("model", "guide")
     if model.response.is_part:
         raise ValueError("model must be that of all responses: response_model is for predictions")
     objective = model.default_objective if objective is None else objective

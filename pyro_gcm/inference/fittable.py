@@ -33,6 +33,9 @@ class Fittable(Protocol):
     def default_objective(self) -> str:
         """What it is trained for when nothing is named."""
 
+    def check_story(self, *views: str) -> None:
+        """TypeError for a subclass that overrides one of these views of its story."""
+
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """Standardise as these rows ask for."""
 

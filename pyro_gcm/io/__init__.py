@@ -22,11 +22,14 @@ these methods; its name has letters, digits, "_" and ".". A part from outside ne
 its name. Both come back in the type that they had, tensors on the CPU and modules on the device
 that `load` was given.
 
+A module of your own that is made again from the arguments of its constructor, such as a subclass of
+`GCM` with a story of its own, needs no methods: `@pyro_gcm.io.recorded("mine.GroupedGCM")`.
+
 The name is what the folder keeps, so it must stay. A class is found once its module has been
 imported; `load` imports the packages `encoders`, `estimators`, `models` and `nets` itself.
 """
 
-from pyro_gcm._recipe import register
+from pyro_gcm._recipe import recorded, register
 from pyro_gcm.files.damaged import DamagedFile
 from pyro_gcm.io.decoding import MissingPart
 from pyro_gcm.io.saving import load, read_card, save
@@ -34,4 +37,13 @@ from pyro_gcm.io.saving import load, read_card, save
 #: The name that `DamagedFile` had when it was for folders alone.
 DamagedFolder = DamagedFile
 
-__all__ = ["DamagedFile", "DamagedFolder", "MissingPart", "load", "read_card", "register", "save"]
+__all__ = [
+    "DamagedFile",
+    "DamagedFolder",
+    "MissingPart",
+    "load",
+    "read_card",
+    "recorded",
+    "register",
+    "save",
+]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import made_again, registered
 from pyro_gcm.distributions.families import resolve_cost_family
+from pyro_gcm.models.base import OrderEventModel
 
 #: Packages of the library whose classes have names there, imported when one is met.
 _PACKAGES = ("encoders", "estimators", "models", "nets")
@@ -135,6 +136,8 @@ class Decoder:
     def _fill(self, module: nn.Module, path: str) -> None:
         """Put the tensors of a module into it, in the type in which they were saved."""
         prefix = path and f"{path}."
+        if isinstance(module, OrderEventModel):
+            module.shared_sites()  # whose guide has tensors
         state = {}
         for name, like in module.state_dict().items():
             if name.endswith("_extra_state") and prefix + name not in self._tensors:

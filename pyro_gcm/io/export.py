@@ -80,8 +80,8 @@ def export(
     True
     """
     one_of("format", format, list(FORMATS))
-    if not isinstance(model, GCM):
-        raise TypeError(f"model must be a GCM, got {kind(model)}")
+    if type(model) is not GCM:
+        raise TypeError(f"model must be a GCM itself, whose story export knows, got {kind(model)}")
     rows = None if batch is None else positive_int("batch", batch)
     _check_parts(model, format)
     device, path = model.device, output_of("path", path)

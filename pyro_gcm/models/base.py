@@ -317,9 +317,9 @@ class OrderEventModel(nn.Module):
         """q(z|x, r, y), or p(z|x) where the guide is the prior; arguments in data units."""
         if x is None:
             raise ValueError("x must be given: the guide reads it")
-        x = self.x_standardizer(x)
         if self.z_guide is None:
-            return self.z_prior(x)
+            return self.z_dist(x)
+        x = self.x_standardizer(x)
         r = None if r is None else self.r_standardizer(r)
         y = None if y is None else self.response.standardized(y).to(x.dtype)
         return self.z_guide(x, r, y)
@@ -366,6 +366,23 @@ class OrderEventModel(nn.Module):
         one_of("objective", objective, self.objectives)
         self.check_objective(objective)
         return training_pair(self, objective)
+
+    def overrides(self, *names: str) -> list[str]:
+        """Those of the methods that a subclass outside of the library has in place of its own."""
+        library = next(cls for cls in type(self).__mro__ if cls.__module__.startswith(__package__))
+        return [name for name in names if getattr(type(self), name) is not getattr(library, name)]
+
+    def check_story(self, *views: str) -> None:
+        """Refuse a subclass that overrides a view of its story, which the caller would not follow.
+
+        :raises TypeError: for one of `views`, "model" or "guide".
+        """
+        for view in self.overrides(*views):
+            instead = "story" if view == "model" else "guide_story"
+            raise TypeError(
+                f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "
+                f"predictions and posteriors do not read: override {instead}, which all of them do"
+            )
 
     def check_objective(self, objective: str) -> None:
         """Raise ValueError where an objective has no meaning for this model."""

@@ -292,7 +292,7 @@ class GCM(WithMembers):
     @property
     def tells_the_figure(self) -> bool:
         """Whether r enters y alone, through its map, so that predictions need not be read anew."""
-        return type(self).story is GCM.story and type(self).y_dist is GCM.y_dist
+        return not self.overrides("story", "y_dist")
 
     @prediction
     def required_revenue(

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._options import module_or, seed_of
+from pyro_gcm._process_state import Randomness
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
@@ -35,7 +36,7 @@ from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.nets.parts import check_guide, check_shape, one_row
 from pyro_gcm.prediction.base_samples import in_blocks
-from pyro_gcm.prediction.predicted import Predicted
+from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
 
 
@@ -155,12 +156,17 @@ class IGCM(DistributionPredictions):
     def _check_kernel(self) -> None:
         """Refuse a prior and a guide of k that do not fit together."""
         p_k = one_row(self.k_prior, self.x_dim)
-        self.exact_kernel = is_independent_normal(p_k)
+        told_anew = self.overrides("k_dist", "r_dist", "standard_r_dist")
+        #: Whether p(k|x, r) is known.
+        self.exact_kernel = is_independent_normal(p_k) and (
+            not told_anew or bool(self.overrides("k_posterior"))
+        )
         self.k_guide_reads_outcome = build.reads_outcome(self.k_guide, self.x_dim, self.r_dim)
         if self.k_guide is None and not self.exact_kernel:
             raise ValueError(
                 "kernel_guide='exact' needs a normal kernel_prior with independent coordinates, "
-                f"got {type(coordinates(p_k)).__name__}: pass kernel_guide='amortised'"
+                f"got {type(coordinates(p_k)).__name__}, and k_dist and r_dist of IGCM "
+                "itself, or a k_posterior that goes with yours: pass kernel_guide='amortised'"
             )
         if not self.exact_kernel and self.k_guide_reads_outcome:
             raise ValueError(
@@ -186,6 +192,8 @@ class IGCM(DistributionPredictions):
     def make_plan(self, objective: str) -> Plan:
         """With x and r as inputs, k is drawn from its exact p(k|x, r), or integrated out."""
         plan = super().make_plan(objective)
+        if self.exact_kernel and self.overrides("story"):
+            self._check_kernel_lines()
         if objective != "conditional":
             return plan
         left = ("c", "k") if self.k_guide is None and self.integrates_kernel else ("c",)
@@ -210,6 +218,23 @@ class IGCM(DistributionPredictions):
         given = (*x_given, "r")
         parts: Any = {**of_k, "given": given, "left": left}
         return replace(plan, proposals=proposals, unweighted=unweighted, **parts)
+
+    def _check_kernel_lines(self) -> None:
+        """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
+        like: Any = {"dtype": self.dtype, "device": self.device}
+        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
+        read = Dry(self, Plan(given=()), x, r)
+        with torch.no_grad(), Randomness(0, self.device).in_use(), evaluating(self):
+            read.shared = self.shared(read.share)
+            self.story(read, x, r, None)
+            k = read.values["k"]
+            known = {"k": self.k_dist(x), "r": self.r_dist(k, self.x_standardizer(x))}
+            for name, value in (("k", k), ("r", r)):
+                if not torch.equal(read.told[name].log_prob(value), known[name].log_prob(value)):
+                    raise ValueError(
+                        f"the story has a distribution of '{name}' other than {name}_dist, and "
+                        "p(k|x, r) would be wrong: override k_dist and r_dist instead"
+                    )
 
     def _k_exact(self, read: Reader) -> Any:
         """p(k | x, r), exact."""
@@ -323,7 +348,7 @@ class IGCM(DistributionPredictions):
     @torch.no_grad()
     def _integrates(self, p_k: OfReader) -> bool:
         """Whether the order event has a closed form for this distribution of k."""
-        if not self.kernel_enters_as_it_is:
+        if not self.kernel_enters_as_it_is or self.overrides("story", "c_dist", "y_dist"):
             return False
         like: Any = {"dtype": self.dtype, "device": self.device}
         x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)

@@ -39,6 +39,7 @@ def _evaluated(method: Method, products: Callable[[], AbstractContextManager[Any
     @functools.wraps(method)
     def predict(self: Any, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
         full_precision(self)
+        self.check_story("model")
         if not self.is_trained:
             self.warn_once(
                 f"{self.name} has not been fitted: its predictions are those of its initial weights"

@@ -40,10 +40,12 @@ class Dry(Reader):
     def __init__(self, model: Any, plan: Plan, x: Tensor, r: Tensor) -> None:
         super().__init__(model, plan, x, r)
         self.latents: dict[str, Latent] = {}
+        #: Distributions of the sites before the costs, as the story has them.
+        self.told: dict[str, Any] = {}
 
     def latent(self, name: str, p: Any) -> Tensor:
         """Note the site, and draw it."""
-        fn = self.distribution(name, p)
+        self.told[name] = fn = self.distribution(name, p)
         draw: Tensor = fn.sample()
         values = len(fn.enumerate_support(expand=False)) if fn.has_enumerate_support else 0
         parts = fn.locs.shape[-2] if isinstance(fn, MixtureOfDiagNormals) else 0
@@ -51,7 +53,8 @@ class Dry(Reader):
         return draw
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
-        """The value."""
+        """Note the site."""
+        self.told[name] = of(p)
         return value
 
     def outcome(self, p: Any, obs: Any) -> None:

@@ -1,0 +1,369 @@
+"""A story that a subclass changes: program, training, predictions and posteriors follow it."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from pathlib import Path
+from typing import Any
+
+import pyro.distributions as dist
+import pyro.poutine as poutine
+import pytest
+import torch
+import zoo
+from torch import Tensor
+
+from pyro_gcm import GCM, IGCM, export, load, save, to_arviz
+from pyro_gcm.distributions import InfiniteCost
+from pyro_gcm.inference import ImportanceWeightedELBO, of_rows
+from pyro_gcm.inference.reading import of
+from pyro_gcm.io import recorded
+from pyro_gcm.prediction.predicted import Replayed
+
+GROUPS = 3
+pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size below 100")
+
+
+def moved(costs: Any, by: Tensor | float) -> Any:
+    """Costs whose locations are shifted, of every row or every coordinate."""
+    if isinstance(costs, InfiniteCost):
+        return InfiniteCost(moved(costs.cost, by), costs.logits)
+    base = costs.base_dist
+    return type(base)(base.loc + by, base.scale).to_event(len(costs.event_shape))
+
+
+def spread(u: Tensor, costs: Any) -> Tensor:
+    """A number for each row, [..., B, 1], beside costs of event shape [(G,) K]."""
+    return u.reshape(*u.shape[:-1], *(1,) * len(costs.event_shape))
+
+
+class Shifted:
+    """A reader for which the costs are others."""
+
+    def __init__(self, sample: Any, by: Any) -> None:
+        self.sample, self.by = sample, by
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sample, name)
+
+    def __call__(self, name: str, p: Any, obs: Any = None) -> Any:
+        if name != "c":
+            return self.sample(name, p, obs)
+
+        def costs() -> Any:
+            return moved(of(p), spread(self.by, of(p)))
+
+        return self.sample(name, costs, obs)
+
+
+class _Site:
+    """A new latent site u of a row, which moves its costs."""
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        rows = len(r) if x is None else len(x)
+        u = sample("u", dist.Normal(torch.full((rows, 1), 0.7).double(), 0.8).to_event(1))
+        return super().story(Shifted(sample, u), x, r, y, c)
+
+
+class _Prior:
+    """Another p(z|x), or p(z)."""
+
+    def z_dist(self, x: Tensor | None) -> Any:
+        base = super().z_dist(x).base_dist
+        return dist.Normal(base.loc + 0.8, 1.3 * base.scale).to_event(1)
+
+
+class _Costs:
+    """Other costs."""
+
+    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
+        return moved(super().c_dist(z, covariates), 0.8)
+
+
+class _Outcome:
+    """Another outcome: r counts less."""
+
+    def y_dist(self, cost: Any, covariates: Tensor, *kernel_and_r: Tensor) -> Any:
+        *kernel, r = kernel_and_r
+        if kernel:
+            return super().y_dist(cost, covariates, kernel[0] - 0.5, r)
+        return super().y_dist(cost, covariates, r - 0.5 * self.r_standardizer.scale.to(r))
+
+
+class _Shared:
+    """An effect of a group, which the first column of x tells, that all rows share."""
+
+    def shared(self, sample: Any) -> Tensor:
+        return sample("effect", dist.Normal(torch.zeros(GROUPS).double(), 1.0).to_event(1))
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        groups = torch.zeros(1) if x is None else x[:, 0].nan_to_num()
+        effect = of_rows(sample.shared, groups.abs() % GROUPS).unsqueeze(-1)
+        return super().story(Shifted(sample, effect), x, r, y, c)
+
+
+CHANGES = {"site": _Site, "z_dist": _Prior, "c_dist": _Costs, "y_dist": _Outcome, "shared": _Shared}
+KINDS = (
+    *("plain", "alternatives", "joint", "literal loss", "members", "posterior guide"),
+    *("splines and logistic costs", "implicit", "implicit, one kernel", "implicit, joint"),
+    "implicit, laplace kernel",
+)
+#: Responses without a probability of y = 1.
+OTHERS = ("continuous", "survival", "ordinal", "distribution", "members, continuous")
+_CLASSES: dict[tuple[str, type], Any] = {}
+
+
+def class_of(change: str, family: type) -> Any:
+    """A model with a change, which `save` knows."""
+    key = change, family
+    if key not in _CLASSES:
+        name = f"{change}_{family.__name__}"
+        made = type(name, (CHANGES[change], family), {"__init__": _constructor(family)})
+        _CLASSES[key] = recorded(f"tests.{name}")(made)
+    return _CLASSES[key]
+
+
+def _constructor(family: Any) -> Any:
+    @functools.wraps(family.__init__)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        family.__init__(self, *args, **kwargs)
+
+    return __init__
+
+
+def cases(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Changes that have a meaning for a kind: members are a finite z, whose prior is its own."""
+    return [
+        (kind, change)
+        for kind in kinds
+        for change in CHANGES
+        if not (change == "z_dist" and kind.startswith(("members", "distribution")))
+    ]
+
+
+@functools.cache
+def trained(kind: str, change: str) -> tuple[Any, zoo.Rows]:
+    """A model of a kind with a change, and rows."""
+    own, data = zoo.KINDS[kind], zoo.rows_of(kind, 40)
+    if own.missing:
+        data = zoo.rows(own.response, 40)
+    model = zoo.make(class_of(change, own.family), **own.options)
+    training = {key: value for key, value in own.training.items() if value != "dreg"}
+    result = zoo.quickly(model, data, **training)
+    assert result.engine == "plain"
+    return model.eval(), data
+
+
+def log_ratio_of_outcomes(model: Any, x: Tensor, r: Tensor) -> Tensor:
+    """Pr(y = 1 | x, r) by importance weights of the programs in Pyro, or by enumeration, [B]."""
+    pair = model.training_pair(model.objective)
+    if model.shared_sites():
+        effect = {"effect": model.shared_guide["effect_loc"].detach()}
+        program = poutine.block(poutine.condition(pair.program, effect), hide=["effect"])
+        pair = pair._replace(program=program, guide=poutine.block(pair.guide, hide=["effect"]))
+    log_p = []
+    for y in (torch.zeros(len(x)).double(), torch.ones(len(x)).double()):
+        torch.manual_seed(7)  # the same draws for both outcomes
+        if pair.enumerated:
+            rows = [_enumerated(model, pair, x, r, y, row) for row in range(len(x))]
+            log_p.append(torch.stack(rows))
+            continue
+        bound = ImportanceWeightedELBO(20_000, max_plate_nesting=1)
+        log_p.append(-bound.row_losses(pair.program, pair.guide, x, r, y))
+    return torch.sigmoid(log_p[1] - log_p[0])
+
+
+def _enumerated(model: Any, pair: Any, x: Tensor, r: Tensor, y: Tensor, row: int) -> Tensor:
+    one = x[row : row + 1], r[row : row + 1], y[row : row + 1]
+    log_w = []
+    for z in torch.eye(model.z_dim).double():
+        given = poutine.condition(pair.program, {"z": z.expand(1, -1)})
+        guide = poutine.block(pair.guide, hide=["z"])
+        torch.manual_seed(7)
+        bound = ImportanceWeightedELBO(20_000, max_plate_nesting=1)
+        log_w.append(bound.log_weights(given, guide, *one))
+    return torch.stack(log_w).logsumexp(0).logsumexp(0)[0] - math.log(20_000)
+
+
+@pytest.mark.long(keep=16)
+@pytest.mark.parametrize(("kind", "change"), cases(KINDS))
+def test_predictions_are_those_of_the_program(kind: str, change: str) -> None:
+    model, data = trained(kind, change)
+    x, r = data.x[:6], data.r[:6]
+    if model.shared_sites():  # the effects are averaged over by predictions alone
+        model = copy.deepcopy(model)
+        with torch.no_grad():
+            model.shared_guide["effect_spread"].fill_(-40.0)  # the least spread, 0.05
+    with torch.no_grad():
+        wanted = log_ratio_of_outcomes(model, x, r)
+    found = model.predict(x, r, num_samples=4096)
+    if model.objective == "conditional" and not model.reads_x:
+        return  # the paper's literal loss is not what it predicts
+    torch.testing.assert_close(found, wanted.to(found), rtol=0.0, atol=0.03)
+    # ... which the unchanged model's are not
+    plain = copy.deepcopy(model)
+    plain.__class__ = type(model).__mro__[2]
+    if change != "shared":
+        assert (plain.predict(x, r) - found).abs().max() > 0.01
+
+
+@pytest.mark.long(keep=16)
+@pytest.mark.parametrize(("kind", "change"), cases(KINDS + OTHERS))
+def test_log_likelihoods_of_draws_are_those_of_the_program(kind: str, change: str) -> None:
+    model, data = trained(kind, change)
+    few = data.map(lambda column: column[:5])
+    draws = model.posterior(*few, num_samples=6, num_proposals=64, progress=False)
+    assert set(model.latent_shapes()) - set(model.prediction_plan.informed) <= set(draws)
+    found = model.log_likelihood(*few, sites=draws)
+    program = model.training_pair(model.objective).program
+    y = model.response.outcome(few.y)
+    for s in range(6):
+        sites = {name: draws[name][s] for name in model.latent_shapes() if name in draws}
+        if "effect" in sites:  # the program has one of all rows
+            assert (sites["effect"] == sites["effect"][:1]).all()
+            sites["effect"] = sites["effect"][0]
+        given = poutine.trace(poutine.condition(program, sites)).get_trace(few.x, few.r, y)
+        given.compute_log_prob()
+        site = given.nodes["y"]
+        if "k" in sites and "k" not in given.nodes:  # it was integrated out
+            continue
+        torch.testing.assert_close(found[s], site["log_prob"].detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.long(keep=10)
+@pytest.mark.parametrize(("kind", "change"), cases(KINDS))
+def test_posterior_draws_agree_with_the_outcome_and_with_importance_sampling(
+    kind: str, change: str
+) -> None:
+    model, data = trained(kind, change)
+    few = data.map(lambda column: column[:3])
+    options: Any = {"num_samples": 4000, "num_proposals": 20_000, "progress": False}
+    draws = model.cost_posterior(*few, **options, units="standard")
+    if change == "site":
+        pair = model.training_pair(model.objective)
+        if not pair.enumerated:
+            wanted = _posterior_mean(pair, "u", few)
+            torch.testing.assert_close(draws["u"].mean(0), wanted, rtol=0.0, atol=0.1)
+        assert draws["u"].shape == (4000, 3, 1)
+    known = {name: values for name, values in draws.items() if name != "c"}
+    again = Replayed(model, model.prediction_plan, known).read(few.x, few.r)
+    happened = again.p_y.event if hasattr(again.p_y, "event") else again.p_y
+    agrees = happened.given_cost(draws["c"]).mean == few.y
+    assert agrees.all()
+
+
+def _posterior_mean(pair: Any, site: str, rows: zoo.Rows) -> Tensor:
+    """E[site | x, r, y] by importance weights of the programs in Pyro, [B, d]."""
+    torch.manual_seed(1)
+    bound = ImportanceWeightedELBO(20_000, max_plate_nesting=1)
+    kept: list[Any] = []
+    with torch.no_grad():
+        log_w = bound.log_weights(pair.program, _keeping(pair.guide, site, kept), *rows[:3])
+    weights = log_w.softmax(0).unsqueeze(-1)
+    return (weights * kept[0].reshape(*log_w.shape, -1)).sum(0)
+
+
+def _keeping(guide: Any, site: str, kept: list[Any]) -> Any:
+    class Keep(poutine.messenger.Messenger):
+        def _pyro_post_sample(self, msg: Any) -> None:
+            if msg["name"] == site:
+                kept.append(msg["value"])
+
+    return Keep()(guide)
+
+
+@pytest.mark.long(keep=16)
+@pytest.mark.parametrize(("kind", "change"), cases(KINDS + OTHERS))
+def test_other_predictions_saving_and_exports_follow(
+    kind: str, change: str, tmp_path: Path
+) -> None:
+    model, data = trained(kind, change)
+    x, r = data.x[:4], data.r[:5]
+    each = torch.stack([model.predict(x, one.expand(4, -1)) for one in r], 1)
+    torch.testing.assert_close(model.surface(x, r), each, rtol=0.0, atol=1e-12)
+    values, weights = model.surface_draws(x, r)
+    mean = values.mean(0) if weights is None else (values * weights).sum(0)
+    torch.testing.assert_close(mean, each, rtol=1e-9, atol=1e-9)
+    if isinstance(model, GCM) and model.response.is_probability:
+        level = float(model.predict(x, r[:4]).mean())
+        needed = model.required_revenue(x, level)
+        reached = needed.isfinite()
+        at = model.r_standardizer.loc.to(needed).expand(4, -1).clone()
+        at[:, 0] = needed
+        assert (model.predict(x[reached], at[reached]) >= level).all()
+    again = load(save(model, tmp_path / "saved") or tmp_path / "saved")
+    assert type(again) is type(model)
+    assert torch.equal(again.predict(x, r[:4]), model.predict(x, r[:4]))
+    with pytest.raises(TypeError, match="model must be a GCM itself, whose story export knows"):
+        export(model, tmp_path / "model.pt2")
+    few = data.map(lambda column: column[:4])
+    container = to_arviz(model, *few, num_samples=8, num_proposals=64, progress=False)
+    if change in ("site", "shared"):
+        assert {"site": "u", "shared": "effect"}[change] in container.posterior
+
+
+@pytest.mark.long(keep=5)
+@pytest.mark.parametrize(
+    ("kind", "change"), [case for case in cases(KINDS[:7] + OTHERS) if case[0] != "joint"]
+)
+def test_strict_predictions_of_a_changed_story_never_fall(kind: str, change: str) -> None:
+    model, _ = trained(kind, change)
+    data = zoo.rows(zoo.KINDS[kind].response, 200, seed=5)
+    g = torch.Generator().manual_seed(2)
+    for _ in range(125):  # 100,000 pairs
+        column = int(torch.randint(2, (), generator=g))
+        before = model.predict(data.x, data.r)
+        steps = (
+            torch.nextafter(data.r[:, column], torch.tensor(math.inf).double()),
+            data.r[:, column] * (1.0 + 1e-12),
+            data.r[:, column] + 1e-3 * data.r[:, column].abs(),
+            data.r[:, column] + torch.rand(200, generator=g).double() * data.r[:, column].abs(),
+        )
+        for step in steps:
+            raised = data.r.clone()
+            raised[:, column] = torch.maximum(step, data.r[:, column])
+            assert (model.predict(data.x, raised) >= before).all()
+        data = data._replace(r=data.r * (1.0 + 0.1 * torch.randn(200, 2, generator=g).double()))
+
+
+def test_a_view_that_is_overridden_is_refused() -> None:
+    class Own(GCM):
+        def model(self, *args: Any, **options: Any) -> Any:
+            return super().model(*args, **options)
+
+    class Guided(GCM):
+        def guide(self, *args: Any, **options: Any) -> Any:
+            return super().guide(*args, **options)
+
+    data = zoo.rows(count=8)
+    own, guided = zoo.make(Own), zoo.make(Guided)
+    for call in (lambda: zoo.quickly(own, data), lambda: own.predict(data.x, data.r)):
+        with pytest.raises(TypeError, match=r"Own overrides model, a view .*: override story"):
+            call()
+    with pytest.raises(TypeError, match=r"Guided overrides guide, .*: override guide_story"):
+        zoo.quickly(guided, data)
+    assert guided.predict(data.x, data.r).isfinite().all()
+
+
+def test_a_story_with_another_kernel_needs_its_exact_posterior() -> None:
+    class Kernel(IGCM):
+        def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+            def line(name: str, p: Any, obs: Any = None) -> Any:
+                if name == "k":
+                    return sample("k", dist.Normal(torch.full((2,), 2.0).double(), 1.0).to_event(1))
+                return sample(name, p, obs)
+
+            line.note, line.deterministic = sample.note, sample.deterministic  # type: ignore[attr-defined]
+            return super().story(line, x, r, y, c)
+
+    with pytest.raises(ValueError, match="distribution of 'k' other than k_dist"):
+        zoo.quickly(zoo.make(Kernel), zoo.rows(count=8))
+
+    class Other(IGCM):
+        def k_dist(self, x: Any) -> Any:
+            return dist.Normal(torch.full((2,), 2.0).double(), 1.0).to_event(1)
+
+    with pytest.raises(ValueError, match="k_dist and r_dist of IGCM itself"):
+        zoo.make(Other)

@@ -126,6 +126,10 @@ class EventCurve:
             validate_args=False,
         )
 
+    def chance(self, axis: Axis, position: Tensor) -> Tensor:
+        """Pr(event at positions), [...], float64, with gradients; `probability` keeps the order."""
+        return self.at(axis(position)[0]).probabilities64()[1]
+
     @torch.no_grad()
     def probability(self, axis: Axis, position: Tensor) -> Tensor:
         """Pr(event at positions), [...], float64, without gradients.

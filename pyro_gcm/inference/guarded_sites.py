@@ -14,7 +14,7 @@ from torch import Tensor
 from pyro_gcm._warn import warn_user
 from pyro_gcm.distributions import CostPosterior
 
-_CURE = (
+CURE = (
     "Integrate the cost out with inference.collapse(model) (or inference.conditional), and make an "
     "autoguide of that program; or give the guide a site 'c' from the exact CostPosterior."
 )
@@ -89,7 +89,7 @@ class ContradictedCost(GuardedSite):
             return super().log_prob(value)
         raise RuntimeError(
             f"site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "
-            f"{_CURE}"
+            f"{CURE}"
         )
 
 
@@ -134,10 +134,10 @@ class _Path(torch.autograd.Function):
         if ctx.refused:
             raise RuntimeError(
                 "the guide, such as AutoNormal, draws site 'c' where it contradicts y: the density "
-                f"is 0 there and the loss infinite. {_CURE}"
+                f"is 0 there and the loss infinite. {CURE}"
             )
         warn_user(
             "the density of y given c jumps where a cost meets its revenue; the gradient along "
-            f"reparametrised draws of site 'c' does not see that, and is biased. {_CURE}"
+            f"reparametrised draws of site 'c' does not see that, and is biased. {CURE}"
         )
         return *grads, None, None

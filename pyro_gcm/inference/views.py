@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from pyro_gcm._validation import positive
 from pyro_gcm.distributions.left import Left
 from pyro_gcm.inference.guarded_sites import (
+    CURE,
     ContradictedCost,
     GuardedSite,
     GuidedCost,
@@ -266,6 +267,10 @@ class SiteGuard(Messenger):
         if msg["infer"].get("enumerate") and not msg["is_observed"]:
             _check_summed_out(msg)
         if msg["name"] == "c":
+            if "prior" in msg["infer"] and not msg["is_observed"]:  # of an AutoMessenger
+                raise RuntimeError(
+                    f"the guide, such as AutoNormalMessenger, draws site 'c', without y. {CURE}"
+                )
             # A guide's replay and `collapse` each bring an `infer` of their own.
             drawn = not msg["is_observed"]
             self._from_prior = drawn and msg["infer"] is self._infer

@@ -96,6 +96,7 @@ class OrderEventModel(nn.Module):
         columns, beyond = self.encoder.out_dim, self.encoder.hidden_beyond(hidden)
         self.response = build.response_part(response, columns, beyond)
         self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
+        check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
         fillable = (column for kind in self.objective_records.values() for column in kind.missing)
@@ -112,7 +113,6 @@ class OrderEventModel(nn.Module):
         self.infinite_net = infinite_costs.infinite_part(p0, columns, cost_shape[:-1], beyond)
         self._starts_p0 = isinstance(p0, str)
         self.response.prepare(self.encoder, cost_shape)
-        check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
         costs = check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
         try:
             OrderEvent(costs, torch.zeros(1))
@@ -439,7 +439,7 @@ class OrderEventModel(nn.Module):
         if is_validation_enabled():
             data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
             # The checks see copies without a gradient; programs may be differentiated by x and r.
-            x, r = (_checked(data.get(n), v) for n, v in (("x", x), ("r", r)))
+            x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
             y = data.get("y")
         if y is not None and is_announcing() and torch.is_grad_enabled():
             self._note_training({"x": x, "r": r, "y": y})
@@ -535,7 +535,7 @@ class OrderEventModel(nn.Module):
         self.name = f"{self.name}.copy{next(_names)}"
 
 
-def _checked(checked: Tensor | None, given: Any) -> Tensor | None:
+def given_or(given: Any, checked: Any) -> Any:
     """What was checked, or the tensor that was given where it has a gradient."""
     if isinstance(given, Tensor) and given.requires_grad and checked is not None:
         return given.to(checked.device)

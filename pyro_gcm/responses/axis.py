@@ -249,6 +249,12 @@ class WholeDistribution(AxisResponse, name="distribution"):
         """y in its units."""
         return AlongAxis(event, self.axis_of(x), self.units)
 
+    def expected(self, p_y: AlongAxis) -> Tensor:
+        """The mean of y within its range, with gradients."""
+        at = self.thresholds.double().reshape(-1, *(1 for _ in p_y.batch_shape))
+        above = torch.tensordot(self.steps.double(), p_y.curve.chance(p_y.axis, at), 1)
+        return self._value(self.ends[1].double()) + self.standardizer.scale.double() * above
+
     def predict(self, p_y: AlongAxis) -> Tensor:
         """The mean of y within its range: the lowest value and the sum of Pr(y > t) dt above it."""
         weights = self.thresholds.double(), self.steps.double()

@@ -74,6 +74,11 @@ class Ordinal(Response, name="ordinal"):
         lowered = -gaps.cumsum(-1).movedim(-1, 0)
         return torch.cat([torch.zeros_like(lowered[:1]), lowered])
 
+    def expected(self, p_y: OrderedLevel) -> Tensor:
+        """The mean level, with gradients."""
+        levels = [p_y.curve.at(shift).probabilities64()[1] for shift in p_y.shifts]
+        return torch.stack(levels).sum(0)
+
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderedLevel:
         """p(y | z, x, r)."""
         return OrderedLevel(event, self.shifts(x))

@@ -204,6 +204,11 @@ class Quantile(_RealResponse, name="quantile"):
         level = r[..., 0].to(loc.dtype)
         return ThresholdQuantile(event, loc, spread, level, self.standardizer.scale)
 
+    def expected(self, p_y: ThresholdQuantile) -> Tensor:
+        """The quantile, with gradients."""
+        quantile: Tensor = p_y.loc
+        return quantile
+
     def averaged_loss(self, p_y: ThresholdQuantile, log_p: Tensor, y: Tensor) -> Tensor:
         """The pinball loss of the mean of the quantiles, but for a constant, [B]."""
         mean = (log_p.exp() * p_y.loc).sum(0)

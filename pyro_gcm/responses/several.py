@@ -246,6 +246,11 @@ class _One(Response):
         """p(y | z, x, r) of this response."""
         return self.part.distribution(self._own(event), x, r)
 
+    def expected(self, p_y: Any) -> Tensor:
+        """The prediction of this response, with gradients."""
+        found: Tensor = self.part.expected(p_y)
+        return found
+
     def predict(self, p_y: Any) -> Tensor:
         """The prediction of this response."""
         found: Tensor = self.part.predict(p_y)

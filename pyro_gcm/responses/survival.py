@@ -187,6 +187,10 @@ class Survival(AxisResponse, name="survival"):
         """t, the time of the event that known costs lead to; inf where it never comes."""
         return {"t": p_y.drawn(cost)[..., 1]}
 
+    def expected(self, p_y: EventTime) -> Tensor:
+        """Pr(T <= horizon | z), with gradients."""
+        return p_y.curve.chance(p_y.axis, self._position(self.reference.reshape(1)))
+
     def predict(self, p_y: EventTime) -> Tensor:
         """Pr(T <= horizon | z)."""
         position = self._position(self.reference.reshape(1))

@@ -103,8 +103,9 @@ def fit(
         members of log p(y | z, x, r), the default where z is a member; "joint", log p(x, r, y),
         needs prior "standard"; for `IGCM` also "response_revenue", log p(y, r | x), and "paper",
         its loss.
-    :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or any Pyro ELBO; by default
-        the one that suits: "enum" for a categorical prior, "elbo" for quantiles, else "iwae".
+    :param elbo: "iwae", "dreg", "elbo", "mean_field", "renyi", "enum" or an ELBO object of Pyro,
+        which runs as in `pyro.infer.SVI`; by default the one that suits: "enum" for a categorical
+        prior, "elbo" for quantiles, else "iwae".
     :param num_particles: draws of z for each row and step, unless `elbo` is an object.
     :param particles: "random", independent draws; or "qmc", points of a randomised Sobol sequence,
         of which fewer do (`inference.noise`).
@@ -145,14 +146,14 @@ def fit(
     :param distributed: whether the processes of a run share every batch: None, those of torch's
         process group if it is initialised; True, also initialise it from the environment that
         `torchrun` sets; False, train in this process alone. Every process is given the same rows,
-        model and options, computes its part of every batch with the noise that the rows have in one
-        process (discrete and gamma variates excepted), and ends with the same weights; process 0
-        shows progress and writes. One thread at a time can do so.
+        model and options, computes its part of every batch, whose draws may be others than in one
+        process, and ends with the same weights; process 0 shows progress and writes. One thread at
+        a time can do so.
     :param callback: called with the number of steps done, before the first and after every step of
         the training, those of searches excepted.
     :param engine: "pyro" runs a named bound through Pyro's handlers; by default the model's story
-        is read directly, with the same numbers at a fraction of the time. An `elbo` object of Pyro
-        always runs as `pyro.infer.SVI` runs it. The result names the engine that was used.
+        is read directly, with the same numbers at a fraction of the time. The result names the
+        engine that was used.
     :param threads: of torch in the training, whose numbers differ by rounding. More than one helps
         on idle cores alone: on two, two took .9 of the time for members of width 16 in batches of
         256 and .57 for a GCM of width 256 in batches of 1,024, at 1.2 to 1.55 times the CPU time;

@@ -13,7 +13,7 @@ from pyro_gcm._options import output_of
 from pyro_gcm._validation import positive_int
 from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.workers import Alone
+from pyro_gcm.training.workers import Workers
 
 #: Share of the rows that a search holds out.
 VALIDATION = 0.15
@@ -39,7 +39,7 @@ class Search(NamedTuple):
 
 
 def search_epochs(
-    fit: Callable[..., FitResult], options: dict[str, Any], rows: int, workers: Alone
+    fit: Callable[..., FitResult], options: dict[str, Any], rows: int, workers: Workers
 ) -> Search:
     """Train without some of the rows as often as the model or the user asks; see `fit`.
 

@@ -145,9 +145,10 @@ def fit(
     :param distributed: whether the processes of a run share every batch: None, those of torch's
         process group if it is initialised; True, also initialise it from the environment that
         `torchrun` sets; False, train in this process alone. Every process is given the same rows,
-        model and options, computes its part of every batch with the noise that the rows have in one
-        process (discrete and gamma variates excepted), and ends with the same weights; process 0
-        shows progress and writes. One thread at a time can do so.
+        model and options, computes its part of every batch with random numbers of its own, and
+        makes the step of the summed gradients, as with torch's `DistributedDataParallel`: all end
+        with the same weights, which are as good as those of one process, but not the same. Process
+        0 shows progress and writes. One thread at a time can do so.
     :param callback: called with the number of steps done, before the first and after every step of
         the training, those of searches excepted.
     :param engine: "pyro" runs a named bound through Pyro's handlers; by default the model's story

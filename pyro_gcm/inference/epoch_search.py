@@ -109,15 +109,13 @@ def _searched(
             results.append(fit(**{**own, "seed": options["seed"] + part}))
             restore()
     except Diverged as error:
-        restore()
         found = str(error).split(". The model has")[0]
         raise Diverged(
             f"{found}, in a search for the number of epochs. The model is as it was: lower "
             "learning_rate or clip_norm"
         ) from None
-    except BaseException:
+    finally:
         restore()
-        raise
     return best_epoch(*results), tuple(results)
 
 

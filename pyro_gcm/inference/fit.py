@@ -28,7 +28,7 @@ from pyro_gcm.inference.row_weights import weighable
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, TrainingData
 from pyro_gcm.inference.training_pair import is_dreg
 from pyro_gcm.training import FitResult, TrainingOptions, described, workers_of
-from pyro_gcm.training.constant import constant_loss, warn_if_worse
+from pyro_gcm.training.result import constant_loss, warn_if_worse
 
 #: Objectives whose loss is that of y given x and r.
 _OF_Y = ("conditional", "members")

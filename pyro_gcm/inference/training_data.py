@@ -21,7 +21,7 @@ from pyro_gcm._validation import (
     refuse_empty,
     row_blocks,
 )
-from pyro_gcm.inference.little import Extremes
+from pyro_gcm._warn import warn_user
 from pyro_gcm.inference.row_weights import in_parts, weighed
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block
@@ -142,7 +142,7 @@ class DataInMemory(TrainingData):
         """The order of the rows, and those that are held out."""
         self.order = torch.Generator().manual_seed(options.seed)
         self.parts = options.parts(self._rows + self.held_out, self.order)
-        Extremes(self.columns["y"][: self._rows]).tell(self.model.response)
+        _warn_if_alike(self.columns["y"][: self._rows], self.model.response)
         at, weights = self.parts[0], self.weights
         self.outcomes = self.columns["y"][at], None if weights is None else weights[at]
 
@@ -198,7 +198,7 @@ class StreamedData(TrainingData):
         self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
         self.found: Survey | None = None
         self._with_missing: set[str] = set()
-        self._extremes = Extremes()
+        self._ends: list[Tensor] = []  # the lowest and the highest outcome so far
 
     @property
     def rows(self) -> int | None:
@@ -218,7 +218,7 @@ class StreamedData(TrainingData):
             progress=options.progress,
         )
         self.outcomes = self.found.sample["y"], None
-        self._extremes.tell(self.model.response)
+        _warn_if_alike(self._ends[0], self.model.response)
         for name, moments in (("x", self.found.x), ("r", self.found.r)):
             refuse_empty(name, moments.count == 0.0, self.names[name])
 
@@ -232,7 +232,8 @@ class StreamedData(TrainingData):
             where = self.source.place(first)
             raise ValueError(f"{error}; rows are counted from {where}") from error
         self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
-        self._extremes.add(checked["y"])
+        y = torch.cat([*self._ends, checked["y"]])
+        self._ends = [torch.stack([y.amin(0), y.amax(0)])]
 
     def _place(self, first: int, error: WrongCell) -> str:
         names = self.given_names[error.argument]
@@ -306,3 +307,18 @@ class _OnDevice:
 
     def load(self, state: Any) -> None:
         pass
+
+
+def _warn_if_alike(y: Tensor, response: Any) -> None:
+    """Warn where all rows have one outcome, or no event; of NaN nothing is said.
+
+    :param y: rows [n] or [n, D] as `response.outcome` gives them.
+    """
+    low, high = y.amin(0), y.amax(0)
+    if not response.is_censored:
+        if low.dim() == 0 and low == high:
+            warn_user(f"y has the same value in all rows, {low:g}: there is nothing to learn")
+    elif low[1].isinf():
+        warn_user("y has no event: all rows are censored, and tell little of when events come")
+    elif low[0] == high[0] == low[1] == high[1]:
+        warn_user(f"y has the same time in all rows, {low[0]:g}: there is nothing to learn")

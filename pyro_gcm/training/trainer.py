@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from abc import ABC, abstractmethod
@@ -14,14 +15,13 @@ from torch import Tensor, nn
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
-from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import TrainingRows
-from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, check_progress
-from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite, clip_gradients
+from pyro_gcm.training.checkpoint import Checkpoint, EpochPart
+from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite
 from pyro_gcm.training.identity import same_run, told
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
-from pyro_gcm.training.schedules import scale_rates
+from pyro_gcm.training.updates import AveragedWeights, clip_gradients, scale_rates
 from pyro_gcm.training.workers import ALONE, Workers
 
 
@@ -105,13 +105,10 @@ class Trainer(ABC):
         """
         from tqdm.auto import tqdm
 
-        epochs = self.options.epochs
-        options = {"patience": self.options.patience, "device": self.options.target.type}
-        same = {**self.identity, **options}
-        self.workers.start_alike(self.model.state_dict(), same)
+        epochs, patience = self.options.epochs, self.options.patience
+        self.workers.start_alike(self.model.state_dict(), {**self.identity, "patience": patience})
         if self.saved_state is not None:
             with self.saved.undamaged():
-                check_progress(self.saved_state, epochs, self.training.steps)
                 self.load_state(self.saved_state)
         else:
             self._save()  # which shows that it can be written
@@ -151,7 +148,7 @@ class Trainer(ABC):
         if part is None:
             rate = self.optimizer.param_groups[0]["lr"]
             state = self.state() if is_saved else {"model": self.model.state_dict()}
-            part = EpochPart(rate, state)
+            part = EpochPart(rate, copy.deepcopy(state))
         self.part, start = part, time.perf_counter() - part.seconds
         n, before = self.training.rows, self.step - part.batches
         try:
@@ -237,10 +234,9 @@ class Trainer(ABC):
                 self._add_up(loss, len(own[0]) / len(batch[0]))
             norm = clip_gradients(self.parameters.values(), self.options.clip_norm)
             self.finite.add(self.step, loss, norm)
-            with self.saved.first_use():
-                self.optimizer.step()
-                if self.scheduler is not None:
-                    self.scheduler.step()
+            self.optimizer.step()
+            if self.scheduler is not None:
+                self.scheduler.step()
             self.step += 1
             if self.average is not None:
                 self.average.update(self.step)
@@ -289,9 +285,7 @@ class Trainer(ABC):
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler and self.scheduler.state_dict(),
-            "step": self.step,
-            "epoch": self.epoch,
-            "part": self.part and self.part.state(),
+            "part": self.part and dict(vars(self.part)),
             "rows": self.rows,
             "best": (self.best_loss, self.best_epoch, self.best_weights),
             "average": self.average and self.average.mean,
@@ -309,9 +303,11 @@ class Trainer(ABC):
         mine, theirs = self.identity["learning_rate"], state["identity"]["learning_rate"]
         if mine != theirs:
             scale_rates(self.optimizer, self.scheduler, mine / theirs)
-        self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
+        self.rows, self.epoch = state["rows"], len(state["rows"])
+        self.step = self.epoch * self.training.steps
         if state["part"] is not None:
-            self.part = EpochPart.of(state["part"])
+            self.part = EpochPart(**state["part"])
+            self.step += self.part.batches
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:
             for mean, value in zip(self.average.mean, state["average"], strict=True):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, data, fit, fit_members
-from pyro_gcm.training.averaging import AveragedWeights
+from pyro_gcm.training.updates import AveragedWeights
 
 
 def test_average_of_all_steps_at_first_and_of_an_epoch_later() -> None:

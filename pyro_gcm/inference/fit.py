@@ -255,7 +255,8 @@ def fit(
         }
         like, noise = next(iter(parameters.values())), None
         if particles == "qmc":
-            if not _is_vectorized(bound):
+            together = bound.num_particles == 1 or bound.vectorize_particles
+            if not together or math.isinf(bound.max_plate_nesting):
                 raise ValueError(
                     "elbo must have max_plate_nesting=1 and vectorize_particles=True for "
                     "particles='qmc', which are one set of points, got "
@@ -306,12 +307,6 @@ def _why_pyro(bound: Any, elbo: str | ELBO | None, engine: str) -> str:
     if isinstance(elbo, ELBO) and type(bound) not in _READ:
         return f"elbo is an object, {type(bound).__name__}, which runs as pyro.infer.SVI runs it"
     return ""
-
-
-def _is_vectorized(bound: Any) -> bool:
-    """Whether a bound runs its guide once a step, for all particles together."""
-    together = bound.num_particles == 1 or bool(bound.vectorize_particles)
-    return together and math.isfinite(bound.max_plate_nesting)
 
 
 def _is_default(option: Any) -> bool:

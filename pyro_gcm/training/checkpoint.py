@@ -80,22 +80,17 @@ class Checkpoint:
         :raises TypeError: for a state with values that are no numbers, strings or tensors.
         :raises OSError: if the file cannot be written.
         """
+        from safetensors.torch import save
+
         if self.path is not None:
-            write_file(self.path, packed(state))
+            tensors: dict[str, Tensor] = {}
+            tree = strict_json.written(plain(state, "state", tensors))
+            write_file(self.path, archive.packed({_STATE: tree, _TENSORS: save(tensors)}))
 
     def remove(self) -> None:
         """Delete the file after the run is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-
-
-def packed(state: dict[str, Any]) -> bytes:
-    """The bytes of a checkpoint."""
-    from safetensors.torch import save
-
-    tensors: dict[str, Tensor] = {}
-    tree = plain(state, "state", tensors)
-    return archive.packed({_STATE: strict_json.written(tree), _TENSORS: save(tensors)})
 
 
 def checksum(columns: list[Tensor]) -> int:

@@ -20,7 +20,7 @@ from pyro_gcm.training import (
     rows_in_memory,
     selected,
 )
-from pyro_gcm.training.constant import entropy, warn_if_worse
+from pyro_gcm.training.result import entropy, warn_if_worse
 
 
 @one_thread()

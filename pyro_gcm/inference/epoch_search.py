@@ -13,7 +13,7 @@ from pyro_gcm._options import output_of
 from pyro_gcm._validation import positive_int
 from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.workers import Alone
+from pyro_gcm.training.workers import Workers
 
 #: Share of the rows that a search holds out.
 VALIDATION = 0.15
@@ -39,7 +39,7 @@ class Search(NamedTuple):
 
 
 def search_epochs(
-    fit: Callable[..., FitResult], options: dict[str, Any], rows: int, workers: Alone
+    fit: Callable[..., FitResult], options: dict[str, Any], rows: int, workers: Workers
 ) -> Search:
     """Train without some of the rows as often as the model or the user asks; see `fit`.
 
@@ -109,15 +109,13 @@ def _searched(
             results.append(fit(**{**own, "seed": options["seed"] + part}))
             restore()
     except Diverged as error:
-        restore()
         found = str(error).split(". The model has")[0]
         raise Diverged(
             f"{found}, in a search for the number of epochs. The model is as it was: lower "
             "learning_rate or clip_norm"
         ) from None
-    except BaseException:
+    finally:
         restore()
-        raise
     return best_epoch(*results), tuple(results)
 
 

@@ -28,7 +28,7 @@ from pyro_gcm.inference.row_weights import weighable
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData, TrainingData
 from pyro_gcm.inference.training_pair import is_dreg
 from pyro_gcm.training import FitResult, TrainingOptions, described, workers_of
-from pyro_gcm.training.constant import constant_loss, warn_if_worse
+from pyro_gcm.training.result import constant_loss, warn_if_worse
 
 #: Objectives whose loss is that of y given x and r.
 _OF_Y = ("conditional", "members")
@@ -146,9 +146,10 @@ def fit(
     :param distributed: whether the processes of a run share every batch: None, those of torch's
         process group if it is initialised; True, also initialise it from the environment that
         `torchrun` sets; False, train in this process alone. Every process is given the same rows,
-        model and options, computes its part of every batch, whose draws may be others than in one
-        process, and ends with the same weights; process 0 shows progress and writes. One thread at
-        a time can do so.
+        model and options, computes its part of every batch with random numbers of its own, and
+        makes the step of the summed gradients, as with torch's `DistributedDataParallel`: all end
+        with the same weights, which are as good as those of one process, but not the same. Process
+        0 shows progress and writes. One thread at a time can do so.
     :param callback: called with the number of steps done, before the first and after every step of
         the training, those of searches excepted.
     :param engine: "pyro" runs a named bound through Pyro's handlers; by default the model's story
@@ -256,7 +257,8 @@ def fit(
         }
         like, noise = next(iter(parameters.values())), None
         if particles == "qmc":
-            if not _is_vectorized(bound):
+            together = bound.num_particles == 1 or bound.vectorize_particles
+            if not together or math.isinf(bound.max_plate_nesting):
                 raise ValueError(
                     "elbo must have max_plate_nesting=1 and vectorize_particles=True for "
                     "particles='qmc', which are one set of points, got "
@@ -307,12 +309,6 @@ def _why_pyro(bound: Any, elbo: str | ELBO | None, engine: str) -> str:
     if isinstance(elbo, ELBO) and type(bound) not in _READ:
         return f"elbo is an object, {type(bound).__name__}, which runs as pyro.infer.SVI runs it"
     return ""
-
-
-def _is_vectorized(bound: Any) -> bool:
-    """Whether a bound runs its guide once a step, for all particles together."""
-    together = bound.num_particles == 1 or bool(bound.vectorize_particles)
-    return together and math.isfinite(bound.max_plate_nesting)
 
 
 def _is_default(option: Any) -> bool:

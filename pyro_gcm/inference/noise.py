@@ -10,7 +10,6 @@ from torch import Tensor
 
 from pyro_gcm._warn import warn_user
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
-from pyro_gcm.training.shared_draws import rows_along
 
 PARTICLES = ("random", "qmc")
 
@@ -23,10 +22,9 @@ class Noise:
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
         """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
-        with rows_along(1):
-            if isinstance(q, torch.distributions.Independent) and q.batch_shape == shape[1:]:
-                return q.rsample(shape[:1])
-            return q.expand(shape).rsample()
+        if isinstance(q, torch.distributions.Independent) and q.batch_shape == shape[1:]:
+            return q.rsample(shape[:1])
+        return q.expand(shape).rsample()
 
 
 class QuasiRandomNoise(Noise):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -21,7 +20,6 @@ from pyro_gcm.inference.scored import Scored
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import ScaleSites, unannounced
 from pyro_gcm.training import FitResult, Trainer
-from pyro_gcm.training.shared_draws import rows_along
 
 
 class ProgramTrainer(Trainer):
@@ -111,7 +109,6 @@ class ProgramTrainer(Trainer):
             ScaleSites(share, self.model.shared_sites()),
             pyro.validation_enabled(check),
             pyro.get_param_store().scope(self.announced),
-            _RowsOfSites() if self.workers.size > 1 else nullcontext(),
             _OneType(self.dtype) if self.pair.enumerated else nullcontext(),
         ):
             yield
@@ -148,21 +145,6 @@ class ProgramTrainer(Trainer):
             return float(bound.loss(self.program, self.guide, *batch))
 
 
-class _RowsOfSites(Messenger):
-    """Tells `SharedDraws` where the rows are in the draws of a site: along the plate of the data.
-
-    It is entered outside of the bound, and so it sees sites with all of their plates.
-    """
-
-    def _pyro_sample(self, msg: Any) -> None:
-        shape = getattr(msg["fn"], "batch_shape", ())
-        self._along = rows_along(len(shape) - 1) if shape else nullcontext()
-        self._along.__enter__()
-
-    def _pyro_post_sample(self, msg: Any) -> None:
-        self._along.__exit__(None, None, None)
-
-
 class _OneType(TorchFunctionMode):
     """Lets Pyro's enumeration multiply log-densities of several types, for this thread alone.
 
@@ -183,12 +165,6 @@ class _OneType(TorchFunctionMode):
             if len({v.dtype for v in args if isinstance(v, Tensor)}) > 1:
                 args = [v.double() if isinstance(v, Tensor) else v for v in args]
         return func(*args, **kwargs)
-
-
-def is_vectorized(bound: Any) -> bool:
-    """Whether a bound runs its guide once a step, for all particles together."""
-    together = bound.num_particles == 1 or bool(bound.vectorize_particles)
-    return together and math.isfinite(bound.max_plate_nesting)
 
 
 class _DensitiesCancel(Messenger):

@@ -21,7 +21,7 @@ from pyro_gcm._validation import (
     refuse_empty,
     row_blocks,
 )
-from pyro_gcm.inference.little import Extremes
+from pyro_gcm._warn import warn_user
 from pyro_gcm.inference.row_weights import in_parts, weighed
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block
@@ -40,11 +40,14 @@ class TrainingData(ABC):
 
     Attributes: `weighted`, whether the last column of a batch is a factor on the loss of each row;
     `names`, those of the columns of x and r where they are known; `given`, the rows that were given
-    for validation, and `share`, that of the others which is held out; `outcomes`, y of training
-    rows, all of them or a sample, and their weights or None.
+    for validation, `held_out` of them, and `share`, that of the others which is held out; `rows`,
+    their number, None where it is not known yet; `outcomes`, y of training rows, all of them or a
+    sample, and their weights or None.
     """
 
     weighted = False
+    held_out = 0
+    rows: int | None
     outcomes: tuple[Tensor, Tensor | None]
     names: dict[str, list[str] | None]
     given: dict[str, Tensor] | None = None
@@ -63,23 +66,14 @@ class TrainingData(ABC):
             self.given, self.share = self._checked(*validation), 0.0
         except ValueError as error:
             raise ValueError(f"validation: {error}") from error
+        self.held_out = len(self.given["y"])
 
     def _checked(self, *columns: ArrayLike) -> dict[str, Tensor]:
         return checked_data(self.model, *columns, required=_ALL, missing=self.missing, device=_CPU)
 
-    @property
-    def held_out(self) -> int:
-        """Rows given for validation."""
-        return 0 if self.given is None else len(self.given["y"])
-
     @abstractmethod
     def look(self, options: TrainingOptions) -> None:
         """Read what has to be known before training; raise ValueError for wrong values."""
-
-    @property
-    @abstractmethod
-    def rows(self) -> int | None:
-        """Rows, without those given for validation; None where they are not known yet."""
 
     @abstractmethod
     def incomplete(self) -> list[str]:
@@ -103,6 +97,8 @@ class TrainingData(ABC):
 class DataInMemory(TrainingData):
     """Tensors, arrays or data frames."""
 
+    rows: int
+
     def __init__(
         self,
         model: Any,
@@ -124,7 +120,7 @@ class DataInMemory(TrainingData):
             raise ValueError("y and c have no value at all, only NaN")
         if observed.isnan().all() and not self.columns["y"].isnan().any():
             self.columns.pop("c", None)  # no cost was seen
-        self._rows = len(self.columns["y"])
+        self.rows = len(self.columns["y"])
         if self.given is not None:
             if self.given.keys() != self.columns.keys():
                 raise ValueError(
@@ -133,16 +129,11 @@ class DataInMemory(TrainingData):
                 )
             self.columns = {n: torch.cat([self.columns[n], self.given[n]]) for n in self.columns}
 
-    @property
-    def rows(self) -> int:
-        """As `TrainingData.rows`."""
-        return self._rows
-
     def look(self, options: TrainingOptions) -> None:
         """The order of the rows, and those that are held out."""
         self.order = torch.Generator().manual_seed(options.seed)
-        self.parts = options.parts(self._rows + self.held_out, self.order)
-        Extremes(self.columns["y"][: self._rows]).tell(self.model.response)
+        self.parts = options.parts(self.rows + self.held_out, self.order)
+        _warn_if_alike(self.columns["y"][: self.rows], self.model.response)
         at, weights = self.parts[0], self.weights
         self.outcomes = self.columns["y"][at], None if weights is None else weights[at]
 
@@ -197,13 +188,9 @@ class StreamedData(TrainingData):
         self.given_names = dict(zip(_ALL, names, strict=True))
         self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
         self.found: Survey | None = None
+        self.rows = self.source.rows
         self._with_missing: set[str] = set()
-        self._extremes = Extremes()
-
-    @property
-    def rows(self) -> int | None:
-        """As `TrainingData.rows`."""
-        return self.source.rows if self.found is None else self.found.rows
+        self._ends: list[Tensor] = []  # the lowest and the highest outcome so far
 
     def look(self, options: TrainingOptions) -> None:
         """Read all rows once, and check them."""
@@ -217,8 +204,8 @@ class StreamedData(TrainingData):
             check=self._check,
             progress=options.progress,
         )
-        self.outcomes = self.found.sample["y"], None
-        self._extremes.tell(self.model.response)
+        self.rows, self.outcomes = self.found.rows, (self.found.sample["y"], None)
+        _warn_if_alike(self._ends[0], self.model.response)
         for name, moments in (("x", self.found.x), ("r", self.found.r)):
             refuse_empty(name, moments.count == 0.0, self.names[name])
 
@@ -232,7 +219,8 @@ class StreamedData(TrainingData):
             where = self.source.place(first)
             raise ValueError(f"{error}; rows are counted from {where}") from error
         self._with_missing |= {name for name in _ALL if block[name].isnan().any()}
-        self._extremes.add(checked["y"])
+        y = torch.cat([*self._ends, checked["y"]])
+        self._ends = [torch.stack([y.amin(0), y.amax(0)])]
 
     def _place(self, first: int, error: WrongCell) -> str:
         names = self.given_names[error.argument]
@@ -306,3 +294,18 @@ class _OnDevice:
 
     def load(self, state: Any) -> None:
         pass
+
+
+def _warn_if_alike(y: Tensor, response: Any) -> None:
+    """Warn where all rows have one outcome, or no event; of NaN nothing is said.
+
+    :param y: rows [n] or [n, D] as `response.outcome` gives them.
+    """
+    low, high = y.amin(0), y.amax(0)
+    if not response.is_censored:
+        if low.dim() == 0 and low == high:
+            warn_user(f"y has the same value in all rows, {low:g}: there is nothing to learn")
+    elif low[1].isinf():
+        warn_user("y has no event: all rows are censored, and tell little of when events come")
+    elif low[0] == high[0] == low[1] == high[1]:
+        warn_user(f"y has the same time in all rows, {low[0]:g}: there is nothing to learn")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import copy
+import math
 import zlib
-from contextlib import AbstractContextManager, nullcontext
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +18,18 @@ from torch import Tensor
 from pyro_gcm.files import archive, strict_json
 from pyro_gcm.files.damaged import undamaged
 from pyro_gcm.files.writing import write_file
-from pyro_gcm.training.plain_state import plain, restored
 
 #: Rows of which bytes are read at once.
 _ROWS = 1 << 16
 _STATE, _TENSORS = "state.json", "tensors.safetensors"
-#: What every row of the history has.
-_ROW = {"epoch", "step", "loss", "learning_rate", "seconds"}
+#: Containers that states of torch's optimisers and schedulers have, by name.
+_CONTAINERS: dict[str, Callable[[Any], Any]] = {
+    "Counter": Counter,
+    "OrderedDict": OrderedDict,
+    "dict": dict,
+    "list": list,
+    "tuple": tuple,
+}
 
 
 class Checkpoint:
@@ -34,7 +43,6 @@ class Checkpoint:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
-        self._is_unused = False
 
     def read(self) -> dict[str, Any] | None:
         """The saved state, on the CPU, or None if there is no file.
@@ -51,8 +59,6 @@ class Checkpoint:
                 raw = self.path.read_bytes()
             except OSError as error:
                 raise ValueError(f"cannot be read: {error.strerror}") from error
-            if raw[:2] == b"PK":
-                raise ValueError("is in a format that this version of pyro_gcm does not read")
             contents = archive.unpacked(raw)
             if contents.keys() != {_STATE, _TENSORS}:
                 raise ValueError("was not written by fit")
@@ -61,7 +67,6 @@ class Checkpoint:
             state: dict[str, Any] = restored(strict_json.read(contents[_STATE]), tensors)
             if not isinstance(state, dict):
                 raise ValueError("has no state of a run")
-        self._is_unused = True
         return state
 
     def undamaged(self, *others: type[Exception]) -> AbstractContextManager[None]:
@@ -69,33 +74,23 @@ class Checkpoint:
         advice = ". To train from the start, delete it or name another file"
         return undamaged(f"checkpoint {self.path}", *others, advice=advice)
 
-    def first_use(self) -> AbstractContextManager[None]:
-        """As `undamaged` in the first step after a state was read: all that it has is used then."""
-        is_first, self._is_unused = self._is_unused, False
-        return self.undamaged() if is_first else nullcontext()
-
     def save(self, state: dict[str, Any]) -> None:
         """Write the state; an interruption leaves either the old or the new file intact.
 
         :raises TypeError: for a state with values that are no numbers, strings or tensors.
         :raises OSError: if the file cannot be written.
         """
+        from safetensors.torch import save
+
         if self.path is not None:
-            write_file(self.path, packed(state))
+            tensors: dict[str, Tensor] = {}
+            tree = strict_json.written(plain(state, "state", tensors))
+            write_file(self.path, archive.packed({_STATE: tree, _TENSORS: save(tensors)}))
 
     def remove(self) -> None:
         """Delete the file after the run is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
-
-
-def packed(state: dict[str, Any]) -> bytes:
-    """The bytes of a checkpoint."""
-    from safetensors.torch import save
-
-    tensors: dict[str, Tensor] = {}
-    tree = plain(state, "state", tensors)
-    return archive.packed({_STATE: strict_json.written(tree), _TENSORS: save(tensors)})
 
 
 def checksum(columns: list[Tensor]) -> int:
@@ -107,48 +102,66 @@ def checksum(columns: list[Tensor]) -> int:
     return total
 
 
-def check_progress(state: dict[str, Any], epochs: int, steps: int) -> None:
-    """Raise ValueError for a state in which no run of these epochs, of these steps each, can be."""
-    part, epoch = state["part"], state["epoch"]
-    batches = 0 if part is None else part["batches"]
-    for name, value, most in (("epoch", epoch, epochs), ("batches", batches, steps)):
-        if type(value) is not int or not 0 <= value <= most:
-            raise ValueError(f"has the number {value!r} of {name}, of {most}")
-    if state["step"] != epoch * steps + batches or len(state["rows"]) != epoch:
-        raise ValueError(f"has numbers of steps and rows that do not fit to epoch {epoch}")
-    if state["cuda_rng"] is not None and not torch.cuda.is_available():
-        raise ValueError("was written on a GPU, and torch finds none")
-    torch.Generator().set_state(state["rng"])
-    loss, best, _ = state["best"]
-    rates = [group["lr"] for group in state["optimizer"]["param_groups"]]
-    numbers = [*rates, loss, best, *(value for row in state["rows"] for value in row.values())]
-    if not all(isinstance(number, int | float) for number in numbers):
-        raise ValueError("has no numbers as losses")
-    if any(row.keys() - {"validation_loss"} != _ROW for row in state["rows"]):
-        raise ValueError("has rows of other columns")
-
-
+@dataclass
 class EpochPart:
     """The part of an epoch that is done.
 
     :param rate: the learning rate at its start.
     :param start: the state of the run at its start, or only that of the model where no file is
         written. If the epoch fails, the model gets its weights back, and the file this state.
+    :param total: of the losses of the rows.
     """
 
-    def __init__(self, rate: float, start: dict[str, Any]) -> None:
-        self.batches, self.seconds, self.rate = 0, 0.0, rate
-        self.start = copy.deepcopy(start)
-        self.total: Tensor | float = 0.0  # of the losses of the rows
+    rate: float
+    start: dict[str, Any]
+    batches: int = 0
+    seconds: float = 0.0
+    total: Tensor | float = 0.0
 
-    def state(self) -> dict[str, Any]:
-        """Plain data and tensors."""
-        return dict(vars(self))
 
-    @classmethod
-    def of(cls, state: dict[str, Any]) -> EpochPart:
-        """The part that has a state."""
-        part = cls(float(state["rate"]), state["start"])
-        part.batches, part.seconds = state["batches"], float(state["seconds"])
-        part.total = torch.as_tensor(state["total"])
-        return part
+def plain(value: Any, where: str, tensors: dict[str, Tensor]) -> Any:
+    """A value as `pyro_gcm.files.strict_json` holds it; its tensors are added to `tensors`.
+
+    :param where: name of the value.
+    :raises TypeError: for what is no number, string, tensor or container of such.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Tensor):
+        if value.layout != torch.strided or value.is_meta or value.is_complex():
+            raise TypeError(f"{where} must be a dense, real tensor to be saved")
+        name = f"{len(tensors)} {where}"
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {"tensor": name}
+    kind = type(value).__name__
+    if isinstance(value, dict) and _CONTAINERS.get(kind) is type(value):
+        items = [
+            [plain(k, f"{where}.key", tensors), plain(v, f"{where}.{k}", tensors)]
+            for k, v in value.items()
+        ]
+        return {kind: items}
+    if type(value) in (list, tuple):
+        return {kind: [plain(v, f"{where}.{i}", tensors) for i, v in enumerate(value)]}
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        number = float(value)
+        return number if math.isfinite(number) else {"number": str(number)}
+    raise TypeError(
+        f"{where} is a {kind}, which a checkpoint cannot hold: numbers, strings, tensors, lists, "
+        "tuples and dictionaries are what it can"
+    )
+
+
+def restored(node: Any, tensors: dict[str, Tensor]) -> Any:
+    """The value of which `plain` gave `node` and `tensors`."""
+    if not isinstance(node, dict):
+        return node
+    ((kind, content),) = node.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "number":
+        return float(content)
+    if kind in ("list", "tuple"):
+        return _CONTAINERS[kind](restored(item, tensors) for item in content)
+    return _CONTAINERS[kind]({restored(k, tensors): restored(v, tensors) for k, v in content})

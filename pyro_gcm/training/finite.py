@@ -1,9 +1,9 @@
-"""Whether the numbers of a training run are finite, and the bound on its gradients."""
+"""Whether the numbers of a training run are finite."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -80,19 +80,3 @@ def not_finite(loss: float, norm: float) -> str:
     if math.isfinite(loss):
         return f"the norm of the gradient is {norm}"
     return f"the loss is {loss}"
-
-
-def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
-    """As `torch.nn.utils.clip_grad_norm_`, to the last bit, at a third of its overhead.
-
-    :param max_norm: the bound, or None to leave the gradients as they are.
-    :returns: the norm before; inf or NaN if a gradient is, or where its square overflows.
-    """
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-    # On a CPU the norm can be read at no cost; a smaller one would be multiplied by exactly 1.
-    if max_norm is not None and (
-        norm.device.type != "cpu" or not float(norm) < 0.99 * max_norm - 1e-6
-    ):
-        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
-    return norm

@@ -88,6 +88,7 @@ def told(
         **data.identity,
         "batch_size": options.batch_size,
         "seed": options.seed,
+        "device": options.target.type,
         "learning_rate": options.learning_rate,
         "optimizer": f"{type(optimizer).__name__}{groups}",
         "clip_norm": options.clip_norm,
@@ -100,8 +101,6 @@ def told(
 
 def same_run(theirs: dict[str, Any], mine: dict[str, Any]) -> None:
     """Raise ValueError if a checkpoint with one identity is not of the run with the other."""
-    if mine.keys() - theirs.keys() >= {"digest of the parts of the model"}:
-        raise ValueError("checkpoint was written by an earlier version of pyro_gcm")
     if theirs["learning_rate"] > mine["learning_rate"]:  # a run that diverged may go on so
         theirs = {**theirs, "learning_rate": mine["learning_rate"]}
     other = [

@@ -14,8 +14,7 @@ from torch.optim import Optimizer
 
 from pyro_gcm._options import file_of, flag, function, seed_of
 from pyro_gcm._validation import one_of, positive, positive_int, shown
-from pyro_gcm.training.adam import Adam
-from pyro_gcm.training.schedules import SCHEDULES
+from pyro_gcm.training.updates import SCHEDULES, Adam
 
 
 class TrainingDefaults(NamedTuple):

@@ -1,13 +1,22 @@
-"""What a training run returns."""
+"""What a training run returns, and whether it came further than one prediction for all rows."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._warn import warn_user
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: How much worse a loss is when that is told: what few epochs, dropout and bounds may cost.
+_MARGIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -42,3 +51,58 @@ class FitResult:
         import pandas as pd  # whose import takes as long as a short fit
 
         return pd.DataFrame(self.rows)
+
+
+def warn_if_worse(result: FitResult, constant: float | None, *, validated: bool = True) -> None:
+    """Warn of a loss far above that of one prediction for all rows.
+
+    :param constant: that loss, in the units of the result; None where it is not known.
+    :param validated: whether the loss of rows held out, if there is one, is in these units too.
+    """
+    kept = result.rows[result.best_epoch - 1]
+    loss = kept.get("validation_loss", kept["loss"]) if validated else kept["loss"]
+    if constant is not None and loss > constant + _MARGIN:
+        warn_user(
+            f"training ended with a loss of {loss:.4g} a row, and one prediction for all rows has "
+            f"{constant:.4g}: try a lower learning_rate, or more epochs"
+        )
+
+
+def constant_loss(response: Any, y: Tensor, weight: Tensor | None = None) -> float | None:
+    """The mean of -log p(y) in nats of a good distribution that is the same for all rows.
+
+    Of levels it is that of their shares, of numbers that of a normal, and of times that of an
+    exponential distribution.
+
+    :param response: of a model.
+    :param y: outcomes of the training rows as `response.outcome` gives them; NaN is left out.
+    :param weight: of the rows, [n].
+    :returns: None for another response, and where y says nothing of a spread.
+    """
+    weight = torch.ones(len(y)) if weight is None else weight
+    known = ~y.reshape(len(y), -1).isnan().any(1)
+    y, share = y[known].double().cpu(), weight[known].double().cpu()
+    share = share / share.sum()
+    if (y == y[:1]).all():
+        return None
+    if response.is_censored:
+        lower, upper, entry = y.unbind(1)
+        came = upper.isfinite()
+        rate = share[came].sum() / (share @ torch.where(came, upper, lower))
+        between = torch.log(-torch.expm1(rate * (lower - upper)))
+        within = torch.where(lower == upper, rate.log(), between)
+        log_p = float(share @ (within - rate * (lower - entry)))
+        return -log_p if math.isfinite(log_p) else None
+    if response.levels or response.is_probability:
+        return entropy(y, share)
+    if response.has_cdf and response.predicts == "mean":
+        variance = float(share @ (y - share @ y).square())
+        return 0.5 * math.log(2.0 * math.pi * math.e * variance)
+    return None
+
+
+def entropy(y: Tensor, share: Tensor) -> float:
+    """Entropy of the values [n] of rows with shares [n] in nats."""
+    values, at = y.unique(return_inverse=True)
+    p = share.new_zeros(len(values)).index_add_(0, at, share)
+    return -float(torch.xlogy(p, p).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from abc import ABC, abstractmethod
@@ -14,15 +15,14 @@ from torch import Tensor, nn
 from pyro_gcm._evaluating import evaluating
 from pyro_gcm._interrupts import interruption_point, unshielded
 from pyro_gcm._process_state import Randomness, exclusively
-from pyro_gcm.training.averaging import AveragedWeights
 from pyro_gcm.training.batches import TrainingRows
-from pyro_gcm.training.checkpoint import Checkpoint, EpochPart, check_progress
-from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite, clip_gradients
+from pyro_gcm.training.checkpoint import Checkpoint, EpochPart
+from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite
 from pyro_gcm.training.identity import same_run, told
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
-from pyro_gcm.training.schedules import scale_rates
-from pyro_gcm.training.workers import ALONE, Alone
+from pyro_gcm.training.updates import AveragedWeights, clip_gradients, scale_rates
+from pyro_gcm.training.workers import ALONE, Workers
 
 
 class Trainer(ABC):
@@ -46,7 +46,7 @@ class Trainer(ABC):
         options: TrainingOptions,
         data: TrainingRows,
         identity: dict[str, Any],
-        workers: Alone = ALONE,
+        workers: Workers = ALONE,
     ) -> None:
         self.model, self.parameters = model, parameters
         self.options, self.seed, self.callback = options, options.seed, options.callback
@@ -105,13 +105,10 @@ class Trainer(ABC):
         """
         from tqdm.auto import tqdm
 
-        epochs = self.options.epochs
-        options = {"patience": self.options.patience, "device": self.options.target.type}
-        same = {**self.identity, **options}
-        self.workers.start_alike(self.model.state_dict(), same)
+        epochs, patience = self.options.epochs, self.options.patience
+        self.workers.start_alike(self.model.state_dict(), {**self.identity, "patience": patience})
         if self.saved_state is not None:
             with self.saved.undamaged():
-                check_progress(self.saved_state, epochs, self.training.steps)
                 self.load_state(self.saved_state)
         else:
             self._save()  # which shows that it can be written
@@ -151,11 +148,8 @@ class Trainer(ABC):
         if part is None:
             rate = self.optimizer.param_groups[0]["lr"]
             state = self.state() if is_saved else {"model": self.model.state_dict()}
-            part = EpochPart(rate, state)
+            part = EpochPart(rate, copy.deepcopy(state))
         self.part, start = part, time.perf_counter() - part.seconds
-        # Generators that a draw has set apart, whose size looked like a number of rows, meet again.
-        drawn = self.randomness
-        drawn.cpu, drawn.cuda = self.workers.from_first(lambda: (drawn.cpu, drawn.cuda))
         n, before = self.training.rows, self.step - part.batches
         try:
             for batch in self.training.epoch(self.epoch, part.batches):
@@ -223,33 +217,30 @@ class Trainer(ABC):
 
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
-        rows = len(batch[0])
+        own, are_several = self.workers.part(batch), self.workers.size > 1
+        if are_several:  # so that a run that goes on needs nothing of the other processes
+            seed = self.workers.seed(self.seed, self.step)
+            self.randomness = Randomness(seed, self.options.target)
         with self.randomness.in_use():
             for parameter in self.parameters.values():
                 parameter.grad = None
-            own = [column[self.workers.part(rows)] for column in batch]
-            with self.workers.draws(rows):
-                loss = self.backward(own).detach() if self.workers.counts(rows) else self._idle(own)
+            if len(own[0]):
+                loss = self.backward(own).detach()
+            else:
+                loss = next(iter(self.parameters.values())).new_zeros(())
             if self.step == 0:
                 self._check_gradients()
-            if self.workers.size > 1:
-                self._add_up(loss, len(own[0]) / rows)
+            if are_several:
+                self._add_up(loss, len(own[0]) / len(batch[0]))
             norm = clip_gradients(self.parameters.values(), self.options.clip_norm)
             self.finite.add(self.step, loss, norm)
-            with self.saved.first_use():
-                self.optimizer.step()
-                if self.scheduler is not None:
-                    self.scheduler.step()
+            self.optimizer.step()
+            if self.scheduler is not None:
+                self.scheduler.step()
             self.step += 1
             if self.average is not None:
                 self.average.update(self.step)
             return loss
-
-    def _idle(self, batch: list[Tensor]) -> Tensor:
-        """Where there are fewer rows than processes: what the others draw, and no gradient."""
-        with torch.no_grad():
-            self.loss(batch)
-        return next(iter(self.parameters.values())).new_zeros(())
 
     def _add_up(self, loss: Tensor, share: float) -> None:
         """Loss and gradient of the batch from those of the processes, which have shares of it."""
@@ -275,14 +266,12 @@ class Trainer(ABC):
     def _validation_loss(self) -> float:
         """Mean loss over the validation rows, with the same random numbers in every epoch."""
         total = 0.0
-        drawn = Randomness(self.seed, self.options.target)
+        drawn = Randomness(self.workers.seed(self.seed, 0), self.options.target)
         with drawn.in_use(), evaluating(self.model):
             for batch in self.validation.epoch(self.epoch):
-                rows = len(batch[0])
-                if self.workers.counts(rows):  # all but the last batch, after which none is drawn
-                    with self.workers.draws(rows):
-                        part = self.workers.part(rows)
-                        total += self.held_out_loss([column[part] for column in batch])
+                own = self.workers.part(batch)
+                if len(own[0]):
+                    total += self.held_out_loss(own)
         if self.workers.size > 1:
             of_all = torch.tensor(total, dtype=torch.float64, device=self.options.target)
             self.workers.add(of_all)
@@ -296,9 +285,7 @@ class Trainer(ABC):
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler and self.scheduler.state_dict(),
-            "step": self.step,
-            "epoch": self.epoch,
-            "part": self.part and self.part.state(),
+            "part": self.part and dict(vars(self.part)),
             "rows": self.rows,
             "best": (self.best_loss, self.best_epoch, self.best_weights),
             "average": self.average and self.average.mean,
@@ -316,9 +303,11 @@ class Trainer(ABC):
         mine, theirs = self.identity["learning_rate"], state["identity"]["learning_rate"]
         if mine != theirs:
             scale_rates(self.optimizer, self.scheduler, mine / theirs)
-        self.step, self.epoch, self.rows = state["step"], state["epoch"], state["rows"]
+        self.rows, self.epoch = state["rows"], len(state["rows"])
+        self.step = self.epoch * self.training.steps
         if state["part"] is not None:
-            self.part = EpochPart.of(state["part"])
+            self.part = EpochPart(**state["part"])
+            self.step += self.part.batches
         self.best_loss, self.best_epoch, self.best_weights = state["best"]
         if self.average is not None:
             for mean, value in zip(self.average.mean, state["average"], strict=True):

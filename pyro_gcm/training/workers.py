@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -16,86 +16,42 @@ from torch import Tensor
 from torch.nn.modules.batchnorm import _NormBase
 
 from pyro_gcm._options import flag
-from pyro_gcm.training.shared_draws import SharedDraws
+from pyro_gcm.streams.keys import seed_for
 
 #: How long a process of a group that `workers_of` makes may take to answer.
 ANSWER = timedelta(minutes=10)
+
+
+_in_use = threading.Lock()
 
 
 class WorkerLost(RuntimeError):
     """Another process of the run has ended, or has not answered in time."""
 
 
-class Alone:
-    """One process, which computes all of every batch."""
+class Workers:
+    """The processes of a run: those of torch's default process group, or one alone.
 
-    rank, size = 0, 1
+    As with torch's `DistributedDataParallel`, all of them have the same rows and weights, compute
+    their parts of a batch with draws of their own, and make the same step from the sum of their
+    gradients. What one of them cannot tell the others raises `WorkerLost`: at once if a process has
+    ended, otherwise after the time-out of the group.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank, self.size = rank, size
 
     def check(self, model: Any, batch: int) -> None:
         """Raise ValueError for what cannot be divided among the processes.
 
         :param batch: rows of the largest batch.
         """
-
-    def used(self) -> AbstractContextManager[Any]:
-        """Inside, no other run of this process uses them."""
-        return nullcontext()
-
-    def part(self, rows: int) -> slice:
-        """The rows of a batch that this process computes."""
-        return slice(0, rows)
-
-    def counts(self, rows: int) -> bool:
-        """Whether any row of a batch is this process's to compute."""
-        return True
-
-    def draws(self, rows: int) -> AbstractContextManager[Any]:
-        """Inside, what is drawn for this process's rows is its part of the draws for all rows."""
-        return nullcontext()
-
-    def add(self, *values: Tensor) -> None:
-        """Replace every tensor by its sum over the processes; all of one dtype and device."""
-
-    def start_alike(self, state: dict[str, Any], described: dict[str, Any]) -> None:
-        """Give the tensors of a state the first process's values.
-
-        :param described: what has to be the same everywhere.
-        :raises ValueError: where it is not.
-        """
-
-    def from_first(self, make: Callable[[], Any]) -> Any:
-        """What the function returns in the first process; other processes do not call it."""
-        return make()
-
-    def any_of(self, text: str) -> str:
-        """The first text that is not empty, over the processes."""
-        return text
-
-
-ALONE = Alone()
-_in_use = threading.Lock()
-
-
-class Workers(Alone):
-    """The processes of torch's default process group.
-
-    All of them have the same rows, draw the same random numbers, and make the same step from the
-    sum of their gradients, so that their number changes no more than the order of sums. What one
-    of them cannot tell the others raises `WorkerLost`: at once if a process has ended, otherwise
-    after the time-out of the group.
-    """
-
-    def __init__(self) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-
-    def check(self, model: Any, batch: int) -> None:
-        """As `Alone.check`."""
         if batch < self.size:
             raise ValueError(
                 f"batch_size must be at least the number of processes, {self.size}, so that each "
                 f"has a part, got batches of {batch} rows"
             )
-        for module in model.modules():
+        for module in model.modules() if self.size > 1 else ():
             if isinstance(module, _NormBase) and module.track_running_stats:
                 raise ValueError(
                     f"{type(module).__name__} would take the statistics of one process's part of "
@@ -104,10 +60,13 @@ class Workers(Alone):
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """As `Alone.used`.
+        """Inside, no other run of this process uses them.
 
         :raises RuntimeError: in another thread, whose messages would be taken for those of this.
         """
+        if self.size == 1:
+            yield
+            return
         if not _in_use.acquire(blocking=False):
             raise RuntimeError(
                 "another thread trains a model with these processes: train one after the other, or "
@@ -118,26 +77,25 @@ class Workers(Alone):
         finally:
             _in_use.release()
 
-    def part(self, rows: int) -> slice:
-        """Neighbouring rows: as many for each process, or one more for the first ones.
+    def part(self, batch: list[Tensor]) -> list[Tensor]:
+        """The rows of a batch that this process computes; none where others have all of them.
 
-        If there are more processes than rows, some have the last row, for nothing; see `counts`.
+        They are neighbours, and as many for each process, or one more for the first ones.
         """
-        least, more = divmod(rows, self.size)
+        least, more = divmod(len(batch[0]), self.size)
         start = self.rank * least + min(self.rank, more)
-        stop = start + least + (self.rank < more)
-        return slice(start, stop) if start < stop else slice(rows - 1, rows)
+        return [column[start : start + least + (self.rank < more)] for column in batch]
 
-    def counts(self, rows: int) -> bool:
-        """As `Alone.counts`."""
-        return self.rank < rows
-
-    def draws(self, rows: int) -> AbstractContextManager[Any]:
-        """As `Alone.draws`."""
-        return SharedDraws(self.part(rows), rows, self.rank)
+    def seed(self, seed: int, step: int) -> int:
+        """Of what this process draws in a step; the same seed in one process."""
+        if self.size == 1:
+            return seed
+        return seed_for(seed, f"process {self.rank}, step {step}")
 
     def add(self, *values: Tensor) -> None:
-        """As `Alone.add`, in one message."""
+        """Replace tensors of one dtype and device by their sums over the processes."""
+        if self.size == 1:
+            return
         whole = torch.cat([value.detach().reshape(-1) for value in values])
         with _answering():
             dist.all_reduce(whole)
@@ -146,38 +104,42 @@ class Workers(Alone):
             value.copy_(part.view_as(value))
 
     def start_alike(self, state: dict[str, Any], described: dict[str, Any]) -> None:
-        """As `Alone.start_alike`."""
-        tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-        mine = {
-            **described,
-            **{f"the type of {k}": f"{v.dtype} {list(v.shape)}" for k, v in tensors.items()},
-        }
+        """Give the tensors of a state the first process's values.
+
+        :param described: what has to be the same everywhere.
+        :raises ValueError: where it is not.
+        """
+        if self.size == 1:
+            return
         everyone: list[Any] = [None] * self.size
         with _answering():
-            dist.all_gather_object(everyone, mine)
+            dist.all_gather_object(everyone, described)
         for rank, theirs in enumerate(everyone):
-            for name in mine.keys() | theirs.keys():
-                if mine.get(name) != theirs.get(name):
+            for name in described.keys() | theirs.keys():
+                if described.get(name) != theirs.get(name):
                     raise ValueError(
                         "every process must be given the same rows, model and options, of which "
                         f"each computes its part: the {name} is {theirs.get(name)} in process "
-                        f"{rank}, {mine.get(name)} in process {self.rank}. With distributed=False "
-                        "each trains for itself"
+                        f"{rank}, {described.get(name)} in process {self.rank}. With "
+                        "distributed=False each trains for itself"
                     )
-        with _answering(), torch.no_grad():
-            for tensor in tensors.values():
-                whole = tensor.detach().contiguous()
-                dist.broadcast(whole, 0)
-                tensor.copy_(whole)
+        own = [value for value in state.values() if isinstance(value, Tensor)]
+        for value, first in zip(own, self.from_first(lambda: [v.cpu() for v in own]), strict=True):
+            value.copy_(first)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """As `Alone.from_first`; an error of the first process is a `ValueError` in the others."""
+        """What the function returns in the first process; other processes do not call it.
+
+        :raises ValueError: in the others, for an error in the first.
+        """
+        if self.size == 1:
+            return make()
         said: list[Any] = [None, None]
         try:
             if self.rank == 0:
-                said = [make(), None]
+                said[0] = make()
         except BaseException as error:
-            said = [None, f"{type(error).__name__} in process 0: {error}"]
+            said[1] = f"{type(error).__name__} in process 0: {error}"
             raise
         finally:
             with _answering():
@@ -186,12 +148,8 @@ class Workers(Alone):
             raise ValueError(said[1])
         return said[0]
 
-    def any_of(self, text: str) -> str:
-        """As `Alone.any_of`."""
-        everyone: list[str] = [""] * self.size
-        with _answering():
-            dist.all_gather_object(everyone, text)
-        return next((said for said in everyone if said), "")
+
+ALONE = Workers()
 
 
 @contextmanager
@@ -213,7 +171,7 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
-def workers_of(distributed: bool | None) -> Alone:
+def workers_of(distributed: bool | None) -> Workers:
     """The processes among which a run is divided.
 
     :param distributed: None for those of an initialised process group, if there is one; True to
@@ -239,4 +197,4 @@ def workers_of(distributed: bool | None) -> Alone:
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         dist.init_process_group(both, timeout=ANSWER)
         atexit.register(_leave)
-    return Workers() if dist.get_world_size() > 1 else ALONE
+    return Workers(dist.get_rank(), dist.get_world_size())

@@ -1,10 +1,9 @@
-"""Training in several processes beside one: the steps, the scores, the seconds, and kills.
+"""Training in several processes beside one: the scores, the seconds, and kills.
 
     python -m reproduce.benchmarks.workers
 
 Every run is one of `torchrun` on this machine, over loopback, with one thread a process. It prints
 
-- the largest difference between the losses of the first 50 steps in float64;
 - the held-out AUC of members in float32, over five seeds, beside the spread of the seeds;
 - the seconds of an epoch, which can be less only where there are idle cores;
 - what happens when a process is killed at random moments: the error of the others, the seconds
@@ -30,16 +29,13 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import fit
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.training import Trainer
 from reproduce.arguments import positive_count
 
 #: Rows of the simulated table, of its held-out part, and columns of x and r.
 ROWS, HELD_OUT, X_DIM, R_DIM = 20_000, 10_000, 10, 3
-#: Steps whose losses are compared.
-COMPARED = 50
 
 
 def table(rows: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -51,55 +47,27 @@ def table(rows: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     return x, r, (torch.rand(rows, generator=g) < torch.sigmoid(score)).float()
 
 
-def model_of(kind: str, settings: MemberSettings, seed: int) -> GCM:
-    """Members with dropout, or a GCM with a sampled z."""
-    if kind == "members":
-        return build_members(settings, X_DIM, R_DIM, seed=seed)
-    return GCM(X_DIM, R_DIM, seed=seed)
-
-
 def worker(job: dict[str, Any]) -> None:
     """One process of a run, which `torchrun` or this script has started."""
     torch.set_num_threads(1)
     rank, folder = int(os.environ.get("RANK", "0")), Path(job["folder"])
     (folder / f"pid {rank}").write_text(str(os.getpid()))
-    dtype = getattr(torch, job["dtype"])
-    torch.set_default_dtype(dtype)
-    x, r, y = (column.to(dtype) for column in table(ROWS, 0))
     settings = MemberSettings.for_table(ROWS, X_DIM, R_DIM)
-    model = model_of(job["kind"], settings, job["seed"]).to(dtype)
-    options: dict[str, Any] = {"engine": job.get("engine", "auto")}
-    if job["kind"] == "members":
-        options.update(settings.training(model)._asdict())
-    losses: list[float] = []
-    step = Trainer._step
+    model = build_members(settings, X_DIM, R_DIM, seed=job["seed"])
 
-    def noted(self: Trainer, batch: list[Tensor]) -> Tensor:
-        loss = step(self, batch)
-        losses.append(float(loss) / len(batch[0]))
-        with (folder / f"training {rank}").open("ab") as file:
-            file.write(b".")
-        if len(losses) == job.get("steps"):
-            raise KeyboardInterrupt
-        return loss
+    def noted(steps: int) -> None:
+        (folder / f"training {rank}").write_text("." * steps)
 
-    Trainer._step = noted  # type: ignore[method-assign]
-    options.update(job["options"])
-    start = time.perf_counter()
-    try:
-        result = fit(model, x, r, y, **options, seed=job["seed"], device="cpu", progress=False)
-        best = result.best_epoch
-    except KeyboardInterrupt:
-        best = 0
-    seconds = time.perf_counter() - start
+    options = {**settings.training(model)._asdict(), **job["options"], "callback": noted}
+    began = time.perf_counter()
+    result = fit(model, *table(ROWS, 0), **options, seed=job["seed"], device="cpu", progress=False)
+    seconds = time.perf_counter() - began
     if rank == 0:
-        held_out = table(HELD_OUT, 1)
-        auc = roc_auc_score(
-            held_out[2], model.predict(held_out[0].to(dtype), held_out[1].to(dtype))
-        )
+        x, r, y = table(HELD_OUT, 1)
+        auc = float(roc_auc_score(y, model.predict(x, r)))
         weights = {k: v for k, v in model.state_dict().items() if isinstance(v, Tensor)}
-        told = {"losses": losses, "seconds": seconds, "auc": float(auc), "best": best}
-        torch.save({**told, "weights": weights}, folder / "told")
+        told = {"rows": result.rows, "seconds": seconds, "auc": auc, "weights": weights}
+        torch.save(told, folder / "told")
 
 
 def start(size: int, job: dict[str, Any]) -> tuple[subprocess.Popen[str], Path]:
@@ -125,27 +93,12 @@ def run(size: int, **job: Any) -> dict[str, Any]:
     return told
 
 
-def steps() -> None:
-    """Losses of the first steps, in float64."""
-    print(f"largest difference of the losses of {COMPARED} steps, float64")
-    for kind, engine in (("sampled z", "auto"), ("sampled z", "pyro"), ("members", "auto")):
-        job = {"kind": kind, "dtype": "float64", "seed": 0, "engine": engine, "steps": COMPARED}
-        job["options"] = {"batch_size": 255, "distributed": None}
-        one = run(1, **job)["losses"]
-        job["options"] = {"batch_size": 255, "distributed": True}
-        for size in (2, 4):
-            losses = run(size, **job)["losses"]
-            error = float(np.abs(np.subtract(one, losses)).max())
-            print(f"  {kind}, engine {engine}, {size} processes beside 1: {error:.1e}", flush=True)
-
-
 def scores(seeds: int) -> None:
     """Held-out AUC in float32, and seconds of an epoch."""
     found: dict[int, list[dict[str, Any]]] = {}
     for size in (1, 2, 4):
-        job = {"kind": "members", "dtype": "float32"}
         options = {"distributed": True if size > 1 else None}
-        found[size] = [run(size, **job, seed=seed, options=options) for seed in range(seeds)]
+        found[size] = [run(size, seed=seed, options=options) for seed in range(seeds)]
     one = np.array([told["auc"] for told in found[1]])
     print(f"AUC of members, float32, {seeds} seeds: {one.mean():.5f}, sd {one.std(ddof=1):.5f}")
     for size in (2, 4):
@@ -161,21 +114,21 @@ def scores(seeds: int) -> None:
 
 
 def steps_of(path: Path) -> int:
-    """Steps that a process has made, which writes a byte for each."""
+    """Steps that a process has made, which writes a dot for each."""
     return path.stat().st_size if path.exists() else 0
 
 
 def kills(count: int) -> None:
     """A process is killed at random moments, and the run goes on with as many, and with others."""
-    job = {"kind": "members", "dtype": "float32", "seed": 0}
-    unbroken = run(2, **job, options={"distributed": True})
+    unbroken = run(2, seed=0, options={"distributed": True})
+    steps = unbroken["rows"][-1]["step"]
     generator = random.Random(0)
     ended, equal, clear, differences = [], 0, 0, []
     for number in range(count):
         checkpoint = Path(tempfile.mkdtemp()) / "run"
         shared = {"distributed": True, "checkpoint": str(checkpoint), "checkpoint_every": 0.2}
-        process, folder = start(2, {**job, "options": shared})
-        step, victim = generator.randrange(1, len(unbroken["losses"])), generator.randrange(2)
+        process, folder = start(2, {"seed": 0, "options": shared})
+        step, victim = generator.randrange(1, steps), generator.randrange(2)
         while steps_of(folder / "training 1") < step:
             time.sleep(0.02)
         time.sleep(generator.uniform(0.0, 0.02))  # anywhere in a step
@@ -185,12 +138,12 @@ def kills(count: int) -> None:
         ended.append(time.perf_counter() - began)
         clear += "WorkerLost" in said or "another process" in said
         saved = checkpoint.read_bytes()
-        again = run(2, **job, options=shared)
+        again = run(2, seed=0, options=shared)
         equal += all(torch.equal(v, again["weights"][k]) for k, v in unbroken["weights"].items())
         checkpoint.write_bytes(saved)
         other = run(
             3 if number % 2 else 1,
-            **job,
+            seed=0,
             options={**shared, "distributed": None if number % 2 == 0 else True},
         )
         differences.append(abs(other["auc"] - unbroken["auc"]))
@@ -212,15 +165,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m reproduce.benchmarks.workers")
     parser.add_argument("--seeds", type=positive_count, default=5)
     parser.add_argument("--kills", type=positive_count, default=10)
-    parts = ("steps", "scores", "kills")
+    parts = ("scores", "kills")
     parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.job is not None:
         worker(json.loads(arguments.job))
         return
-    if "steps" in arguments.parts:
-        steps()
     if "scores" in arguments.parts:
         scores(arguments.seeds)
     if "kills" in arguments.parts:

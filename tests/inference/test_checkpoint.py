@@ -145,7 +145,6 @@ def test_no_flipped_bit_or_missing_byte_is_silent(interrupted: Path) -> None:
     [
         (b"not a checkpoint", "does not begin as a file of pyro_gcm does"),
         (b"", "does not begin as a file of pyro_gcm does"),
-        (b"PK\x03\x04 of torch.save", "is in a format that this version of pyro_gcm does not read"),
         (archive.packed({"other": b"content"}), "was not written by fit"),
     ],
 )
@@ -266,16 +265,9 @@ def test_no_path_means_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         lambda state: state.pop("identity"),
         lambda state: state.pop("best"),
         lambda state: state.update(identity=3),
-        lambda state: state.update(epoch=10**30),
-        lambda state: state.update(step=1),
-        lambda state: state.update(rows=[{}] * state["epoch"]),
-        lambda state: state.update(rows=[{**row, "loss": "none"} for row in state["rows"]]),
-        lambda state: state.update(rng="none"),
+        lambda state: state.update(rows=3),
+        lambda state: state.update(part={}),
         lambda state: state["optimizer"].pop("state"),
-        lambda state: state["optimizer"]["state"][0].pop("exp_avg"),
-        lambda state: state["optimizer"]["state"][0].update(step="none"),
-        lambda state: state["optimizer"]["param_groups"][0].pop("lr"),
-        lambda state: state["scheduler"].update(last_epoch="none"),
     ],
     ids=itertools.count(),
 )

@@ -1,53 +1,165 @@
-"""Several processes train as one does: the same noise, losses, weights, decisions and files."""
+"""Several processes train as one does: the same objective and decisions, and equal weights."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import shutil
 import signal
+import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from worker_runs import CASES, all_cases, in_processes, losses_of, members, table
+from torch import Tensor
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.training import WorkerLost
-from pyro_gcm.training.workers import ALONE, workers_of
+from pyro_gcm.members import build_members
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.training import Trainer, WorkerLost
+from pyro_gcm.training.workers import ALONE, Workers, workers_of
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available(), reason="this build of torch has no torch.distributed"
 )
 
 
-@pytest.fixture(scope="module")
-def alone() -> dict[str, Any]:
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
+def table(rows: int = 131) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows (x, r, y) with a binary y."""
+    g = torch.Generator().manual_seed(0)
+    x, r = torch.randn(rows, 3, generator=g).double(), torch.rand(rows, 2, generator=g).double()
+    y = (x[:, 0] + r.sum(1) + 0.3 * torch.randn(rows, generator=g) > 1).double()
+    return x, r, y
+
+
+def members(dropout: float = 0.0) -> GCM:
+    settings = MemberSettings(members=3, width=6, dropout=dropout)
+    return build_members(settings, 3, 2, seed=1).double()
+
+
+def trained(model: GCM, **options: Any) -> tuple[Any, Tensor, dict[str, Tensor]]:
+    """The result of `fit`, loss and gradient of every step, and the weights."""
+    steps: list[Tensor] = []
+    step = Trainer._step
+
+    def noted(self: Trainer, batch: list[Tensor]) -> Tensor:
+        loss = step(self, batch)
+        parts = [p.grad.flatten() for p in self.parameters.values() if p.grad is not None]
+        steps.append(torch.cat([loss[None] / len(batch[0]), *parts]))
+        return loss
+
+    Trainer._step = noted  # type: ignore[method-assign]
     try:
-        return all_cases(None)
+        rows = () if "data" in options else table()
+        # One row is left for the last batch of an epoch, which is fewer than there are processes.
+        options = {"epochs": 3, "batch_size": 13, "seed": 3, **options}
+        result = fit(model, *rows, **options, device="cpu", progress=False)
     finally:
-        torch.set_default_dtype(before)
+        Trainer._step = step  # type: ignore[method-assign]
+    return result, torch.stack(steps), model.state_dict()
 
 
-@pytest.mark.long(keep=1)
-@pytest.mark.parametrize("size", [2, 3])
-def test_processes_make_the_steps_of_one(size: int, alone: dict[str, Any], tmp_path: Path) -> None:
-    everyone = in_processes(size, tmp_path, all_cases, True)
+def _start(
+    rank: int, size: int, port: int, work: Callable[..., Any], folder: Path, *args: Any
+) -> None:
+    torch.set_num_threads(1)
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size)
+    )
+    try:
+        said = work(*args)
+    except Exception as error:
+        said = error
+    torch.save(said, folder / f"{rank}")
+
+
+def in_processes(size: int, folder: Path, work: Callable[..., Any], *args: Any) -> list[Any]:
+    """What a function returns, or the error that it raises, in each of `size` processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["test_workers"])
+    folder.mkdir(exist_ok=True)
+    started = [
+        context.Process(target=_start, args=(rank, size, port, work, folder, *args))
+        for rank in range(size)
+    ]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(120)
+        process.kill()
+    files = [folder / str(rank) for rank in range(size)]
+    return [torch.load(file, weights_only=False) if file.exists() else None for file in files]
+
+
+#: Runs without noise, whose numbers are those of one process.
+WITHOUT_NOISE: dict[str, dict[str, Any]] = {
+    "early stopping": {"validation": 0.2, "patience": 2},
+    "Pyro's handlers": {"engine": "pyro", "epochs": 1},
+    "read in every epoch": {"data": [table()], "validation": 0.1},
+    "weights": {"sample_weight": torch.arange(1.0, 132.0)},
+}
+
+
+def _without_noise(distributed: bool | None) -> dict[str, Any]:
+    return {
+        name: trained(members(), distributed=distributed, **options)
+        for name, options in WITHOUT_NOISE.items()
+    }
+
+
+def test_without_noise_the_steps_are_those_of_one_process(tmp_path: Path) -> None:
+    alone = _without_noise(None)
+    everyone = in_processes(3, tmp_path, _without_noise, True)
     for found in everyone:
         assert not isinstance(found, Exception), found
-        for name in CASES:
-            losses, held_out, engine, best, weights = found[name]
+        for name, (result, steps, weights) in found.items():
             ours = alone[name]
-            assert losses == pytest.approx(ours[0], rel=0, abs=1e-12), name
-            assert len(losses) == len(ours[0]) >= 10
-            assert (engine, best) == ours[2:4], name
-            if held_out[0] is not None:
-                assert held_out == pytest.approx(ours[1], rel=0, abs=1e-12)
+            torch.testing.assert_close(steps, ours[1], rtol=0, atol=1e-9)
+            assert (result.engine, result.best_epoch) == (ours[0].engine, ours[0].best_epoch)
+            for row, own in zip(result.rows, ours[0].rows, strict=True):
+                assert row.get("validation_loss") == pytest.approx(own.get("validation_loss"))
             for key, value in weights.items():
-                torch.testing.assert_close(value, ours[4][key], rtol=0, atol=1e-9)
-                assert torch.equal(value, everyone[0][name][4][key])
+                torch.testing.assert_close(value, ours[2][key], rtol=0, atol=1e-9)
+                assert torch.equal(value, everyone[0][name][2][key])
+
+
+#: Runs that draw: z, or dropout.
+WITH_NOISE: dict[str, tuple[Callable[[], GCM], dict[str, Any]]] = {
+    "sampled z": (lambda: GCM(3, 2, seed=1).double(), {"num_particles": 2}),
+    "Pyro's handlers": (lambda: GCM(3, 2, seed=1).double(), {"elbo": "renyi", "num_particles": 2}),
+    "dropout": (lambda: members(dropout=0.5), {}),
+}
+
+
+def _with_noise(distributed: bool | None) -> dict[str, Any]:
+    """Steps that leave the weights as they are, each on all rows."""
+    options = {"epochs": 150, "batch_size": 131, "learning_rate": 1e-20, "clip_norm": None}
+    return {
+        name: trained(make(), distributed=distributed, **options, **more)
+        for name, (make, more) in WITH_NOISE.items()
+    }
+
+
+def test_losses_and_gradients_are_those_of_one_process_on_average(tmp_path: Path) -> None:
+    alone = _with_noise(None)
+    first, second = in_processes(2, tmp_path, _with_noise, True)
+    assert not isinstance(first, Exception), first
+    for name, (_, steps, weights) in first.items():
+        assert torch.equal(steps, second[name][1])
+        assert all(torch.equal(value, second[name][2][key]) for key, value in weights.items())
+        (spread, mean), (other_spread, other) = (
+            torch.var_mean(own, 0) for own in (steps, alone[name][1])
+        )
+        error = ((spread + other_spread) / len(steps)).sqrt()
+        assert ((mean - other).abs() <= 4.5 * error + 1e-12).all(), name
+    seeds = [Workers(rank, 3).seed(seed=3, step=step) for rank in range(3) for step in range(4)]
+    assert len(set(seeds)) == 12
 
 
 def _refusals() -> list[str]:
@@ -63,13 +175,13 @@ def _refusals() -> list[str]:
     def inner(step: int) -> None:
         if step == 1:
             with pytest.raises(RuntimeError) as refused:
-                fit(members().double(), x, r, y, epochs=1, distributed=True, progress=False)
+                fit(members(), x, r, y, epochs=1, distributed=True, progress=False)
             said.append(str(refused.value))
 
-    fit(members().double(), x, r, y, epochs=1, distributed=True, progress=False, callback=inner)
+    fit(members(), x, r, y, epochs=1, distributed=True, progress=False, callback=inner)
     for model, rows, size in ((members(), other, 13), (members(), x, 1), (normed, x, 13)):
         with pytest.raises(ValueError, match="process") as refused:
-            fit(model.double(), rows, r, y, epochs=1, batch_size=size, progress=False)
+            fit(model, rows, r, y, epochs=1, batch_size=size, progress=False)
         said.append(str(refused.value))
     return said
 
@@ -84,36 +196,30 @@ def test_what_cannot_be_shared_is_refused_in_every_process(tmp_path: Path) -> No
         assert "BatchNorm1d would take the statistics of one process's part" in said[3]
 
 
-def _killed(checkpoint: Path, step: int) -> Any:
+def _killed_at(step: int, checkpoint: Path) -> Any:
     def callback(steps: int) -> None:
         if steps == step and torch.distributed.get_rank() == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return losses_of(
-        "members", distributed=True, checkpoint=checkpoint, checkpoint_every=1e-9, callback=callback
-    )
-
-
-def _resumed(checkpoint: Path) -> Any:
-    losses, _, weights = losses_of("members", distributed=True, checkpoint=checkpoint)
-    return losses, weights
+    every = {"checkpoint": checkpoint, "checkpoint_every": 1e-9}
+    return trained(members(dropout=0.2), distributed=True, callback=callback, **every)
 
 
 @pytest.mark.long(keep=0)
-def test_a_run_goes_on_after_a_process_was_killed(alone: dict[str, Any], tmp_path: Path) -> None:
-    checkpoint, step = tmp_path / "run", 13
-    (tmp_path / "killed").mkdir()
-    survivor, dead = in_processes(2, tmp_path / "killed", _killed, checkpoint, step)
+def test_a_run_goes_on_after_a_process_was_killed(tmp_path: Path) -> None:
+    checkpoint, copy, step = tmp_path / "run", tmp_path / "copy", 13
+    survivor, dead = in_processes(2, tmp_path / "killed", _killed_at, step, checkpoint)
     assert dead is None
     with pytest.raises(WorkerLost, match="another process of this run has ended"):
         raise survivor
-    # Steps were written in the middle of the second epoch; three processes go on there.
-    ours = alone["members"]
-    (tmp_path / "resumed").mkdir()
-    for losses, weights in in_processes(3, tmp_path / "resumed", _resumed, checkpoint):
-        assert losses == pytest.approx(ours[0][step:], rel=0, abs=1e-12)
-        for key, value in weights.items():
-            torch.testing.assert_close(value, ours[4][key], rtol=0, atol=1e-9)
+    # Steps were written in the middle of the second epoch, where the run goes on.
+    shutil.copy(checkpoint, copy)
+    unbroken, _ = in_processes(2, tmp_path / "unbroken", _killed_at, -1, tmp_path / "other")
+    for _, steps, weights in in_processes(2, tmp_path / "resumed", _killed_at, -1, checkpoint):
+        assert torch.equal(steps, unbroken[1][step:])
+        assert all(torch.equal(value, unbroken[2][key]) for key, value in weights.items())
+    alone = trained(members(dropout=0.2), checkpoint=copy)
+    assert len(alone[1]) == len(unbroken[1]) - step
     assert not checkpoint.exists()
 
 

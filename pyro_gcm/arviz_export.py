@@ -119,7 +119,7 @@ def to_arviz(
         "observed_data": rows(observed),
         "constant_data": rows({"x": as_tensor("x", x), "r": as_tensor("r", r)}),
     }
-    if model.encoder.members and set(model.latent_shapes()) == {"z"}:
+    if model.members and set(model.latent_shapes()) == {"z"}:
         of_members = _of_members(model, x, r, y)
         groups["member_log_likelihood"] = _dataset({"y": of_members}, ("member",), coords)
     else:
@@ -130,7 +130,7 @@ def to_arviz(
 
 def _of_members(model: Predictions, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
     """log p(y | z, x, r) of every member, [K, B]."""
-    every = torch.eye(model.encoder.members)[:, None].expand(-1, len(x), -1)
+    every = torch.eye(model.members)[:, None].expand(-1, len(x), -1)
     return model.log_likelihood(x, r, y, sites={"z": every})
 
 

@@ -15,10 +15,10 @@ from pyro_gcm._validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm._warn import told_once
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
-from pyro_gcm.models import GCM
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.build import seeded_weights
-from pyro_gcm.models.member_parts import member_map
 from pyro_gcm.models.member_settings import MemberSettings, searches_for
+from pyro_gcm.models.members import member_map
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import RESPONSES, Continuous
 
@@ -31,7 +31,7 @@ class FittedMembers(NamedTuple):
     :param result: of that training, with `searches` for the number of epochs.
     """
 
-    model: GCM
+    model: MemberGCM
     settings: MemberSettings
     result: FitResult
 
@@ -52,7 +52,7 @@ def build_members(
     p0: Any = None,
     ordered: Sequence[Sequence[int]] = (),
     seed: int = 0,
-) -> GCM:
+) -> MemberGCM:
     """An untrained GCM of members.
 
     :param response, p0: as `GCM` takes them.
@@ -83,10 +83,10 @@ def build_members(
         part: Any = response
         if response == "continuous" and not settings.equal_weights:
             part = Continuous(encoder.out_dim, ())
-    return GCM(
+    return MemberGCM(
         x_dim,
         r_dim,
-        prior=encoder,
+        members=encoder,
         response=part,
         alternatives=settings.alternatives,
         costs=settings.costs,

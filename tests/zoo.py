@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import Conditional
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
 
@@ -70,7 +71,7 @@ def _kind(response: str = "binary", family: type = GCM, **options: Any) -> Kind:
 _igcm = functools.partial(_kind, family=IGCM)
 _JOINT: dict[str, Any] = {"prior": "standard", "fit": {"objective": "joint"}}
 _REVENUES = {"objective": "response_revenue"}
-_MEMBERS: dict[str, Any] = {"prior": "members", "members": 3}
+_MEMBERS: dict[str, Any] = {"members": 3}
 _AXES = {
     "survival": lambda: Survival(knots=3),
     "ordinal": lambda: Ordinal(levels=4),
@@ -78,21 +79,21 @@ _AXES = {
 }
 
 
-def _axis(axis: str, **options: Any) -> Kind:
-    return Kind({"response": _AXES[axis], **options}, response=axis)
+def _axis(axis: str, family: type = GCM, **options: Any) -> Kind:
+    return Kind({"response": _AXES[axis], **options}, family, response=axis)
 
 
 #: Responses along an axis.
 AXIS_KINDS = {
     "survival": _axis("survival"),
-    "survival, members": _axis("survival", **_MEMBERS),
+    "survival, members": _axis("survival", MemberGCM, **_MEMBERS),
     "survival, cured": _axis("survival", alternatives=2, costs=2, p0="conditional"),
     "survival, guided": _axis("survival", guide="amortised", cost_family="laplace"),
     "ordinal": _axis("ordinal", cost_family="logistic"),
-    "ordinal, members": _axis("ordinal", **_MEMBERS),
+    "ordinal, members": _axis("ordinal", MemberGCM, **_MEMBERS),
     "ordinal, alternatives": _axis("ordinal", alternatives=2, costs=2, p0="constant"),
     "distribution": _axis("distribution", prior="mixture"),
-    "distribution, members": _axis("distribution", **_MEMBERS),
+    "distribution, members": _axis("distribution", MemberGCM, **_MEMBERS),
     "distribution, alternatives": _axis("distribution", alternatives=2, costs=3),
 }
 KINDS: dict[str, Kind] = {
@@ -120,8 +121,8 @@ KINDS: dict[str, Kind] = {
         revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}
     ),
     "sigmoid and laplace costs": _kind(revenue_map="sigmoid", cost_family="laplace"),
-    "members": _kind(**_MEMBERS),
-    "members, continuous": _kind("continuous", **_MEMBERS),
+    "members": _kind(family=MemberGCM, **_MEMBERS),
+    "members, continuous": _kind("continuous", MemberGCM, **_MEMBERS),
     "implicit": _igcm(),
     "implicit, one kernel": _igcm(k_dim=1, p0="constant"),
     "implicit, continuous": _igcm("continuous", alternatives=2),
@@ -203,6 +204,8 @@ def make(family: type = GCM, dtype: torch.dtype = torch.float64, **options: Any)
         torch.manual_seed(0)
         parts = {key: part() if _makes(part) else part for key, part in options.items()}
         sizes = {"hidden": 4, "z_dim": 2, "num_samples": 16, "seed": 3}
+        if issubclass(family, MemberGCM):
+            sizes = {"hidden": 4, "seed": 3}
         return family(X_DIM, r_dim, **{**sizes, **parts})
 
 

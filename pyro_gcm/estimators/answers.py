@@ -194,7 +194,7 @@ class Answers(MonotoneEstimator):
         for value in grid:
             x, r = moving.rows(np.full(len(moving), value))
             means.append(self._of_rows(x, r).mean())
-            if self.bootstrap_models_ or self.model_.encoder.members:
+            if self.bootstrap_models_ or self.model_.members:
                 bands.append(self._draws(x, r)[0].mean(1))
         found = {str(feature): code.values_at(grid), "prediction": np.array(means)}
         if bands:
@@ -213,7 +213,7 @@ class Answers(MonotoneEstimator):
         if self.bootstrap_models_:
             models = self.bootstrap_models_
             return np.stack([values(partial(self._of_rows, model=model)) for model in models])
-        count = self.model_.encoder.members
+        count = self.model_.members
         if not count:
             return None
         own = np.repeat(np.arange(count), rows)

@@ -33,7 +33,7 @@ def match_base_rate(model: Any, rows: TrainingRows) -> None:
 
     def distance() -> Tensor:
         """From the mean probability of each member to the rate, as logits, [K]."""
-        if model.encoder.members:
+        if model.members:
             found = model.predict_draws(rows.x, rows.r)
         else:
             found = model.predict(rows.x, rows.r)[None]

@@ -248,7 +248,7 @@ class MonotoneEstimator(BaseEstimator):
         if self.bootstrap_models_:
             of_models = [self._of_rows(x, r, model) for model in self.bootstrap_models_]
             return np.stack(of_models), "bootstrap"
-        if self.model_.encoder.members:
+        if self.model_.members:
             return _numbers(self.model_.predict_draws(x, r)), "members"
         raise ValueError(
             "bands need bootstrap=, a number of models to be fitted on bootstrap samples, or a GCM "

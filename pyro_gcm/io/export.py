@@ -29,8 +29,8 @@ from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.distributions.standard_families import BUILT_IN
 from pyro_gcm.files.writing import write_file
-from pyro_gcm.models import GCM
-from pyro_gcm.nets.members import MemberCosts, MemberEncoder
+from pyro_gcm.models import GCM, MemberGCM
+from pyro_gcm.nets.members import MemberCosts
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, pairwise_mean
 from pyro_gcm.responses import Binary
 
@@ -80,7 +80,7 @@ def export(
     True
     """
     one_of("format", format, list(FORMATS))
-    if type(model) is not GCM:
+    if type(model) not in (GCM, MemberGCM):
         raise TypeError(f"model must be a GCM itself, whose story export knows, got {kind(model)}")
     rows = None if batch is None else positive_int("batch", batch)
     _check_parts(model, format)
@@ -92,7 +92,7 @@ def export(
     inputs = torch.zeros(example, model.x_dim, **like), torch.zeros(example, model.r_dim, **like)
     any_number = {0: torch.export.Dim("rows", min=1)} if rows is None else None
     with exclusively(), torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
-        predictor = (_OfMembers if model.encoder.members else _OfDraws)(model)
+        predictor = (_OfMembers if model.members else _OfDraws)(model)
         predictor = copy.deepcopy(predictor).requires_grad_(False).eval()
         try:
             program = torch.export.export(
@@ -122,7 +122,7 @@ def _check_parts(model: GCM, format: str) -> None:
             f"model has response {model.response.named!r}: export takes 'binary', "
             "since the others invert the normal distribution, which has no form that keeps order"
         )
-    of_members = isinstance(model.encoder, MemberEncoder)
+    of_members = isinstance(model, MemberGCM)
     if of_members and not isinstance(model.cost_net, MemberCosts):
         raise ValueError(
             f"cost_family of the model is a module, {kind(model.cost_net)}: with members export "

@@ -2,5 +2,6 @@
 
 from pyro_gcm.models.gcm import GCM
 from pyro_gcm.models.igcm import IGCM
+from pyro_gcm.models.members import MemberGCM
 
-__all__ = ["GCM", "IGCM"]
+__all__ = ["GCM", "IGCM", "MemberGCM"]

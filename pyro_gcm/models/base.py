@@ -24,7 +24,7 @@ from pyro_gcm.inference.views import SiteGuard, announce, is_announcing
 from pyro_gcm.models import build, infinite_costs
 from pyro_gcm.models.missing import checked_costs
 from pyro_gcm.nets import Standardizer, StandardNormal
-from pyro_gcm.nets.members import MemberEncoder, PlainCovariates
+from pyro_gcm.nets.conditional import Conditional
 from pyro_gcm.nets.parts import check_guide, check_shape
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.prediction.predicted import Dry, Latent
@@ -56,8 +56,8 @@ class OrderEventModel(nn.Module):
     places: dict[str, int]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
-    #: What the program reads of x once z is known.
-    encoder: MemberEncoder | PlainCovariates
+    #: Number of members that z chooses from; 0 where it does not.
+    members = 0
     _objective: Tensor
 
     #: How `fit` trained it last, in plain data, if it did.
@@ -85,15 +85,10 @@ class OrderEventModel(nn.Module):
         guide: Any,
         cost_family: Any,
         p0: Any,
-        encoder: MemberEncoder | None = None,
     ) -> None:
-        """Build y given the event, z, and c given z, as the constructor of a model does first.
-
-        :param encoder: of the members, where z is one of them; then `prior` is their weights.
-        """
+        """Build y given the event, z, and c given z, as the constructor of a model does first."""
         self.cost_shape = cost_shape
-        self.encoder = encoder or PlainCovariates(self.x_dim, self.z_dim)
-        columns, beyond = self.encoder.out_dim, self.encoder.hidden_beyond(hidden)
+        columns, beyond = self.out_dim, self.hidden_beyond(hidden)
         self.response = build.response_part(response, columns, beyond)
         self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
         check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
@@ -109,11 +104,11 @@ class OrderEventModel(nn.Module):
             columns_read = self.x_dim, self.r_dim
             check_guide("guide", guide, columns_read, (self.z_dim,))
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
-        self.cost_net = build.cost_part(cost_family, self.encoder, cost_shape, hidden)
+        self.cost_net = build.cost_part(cost_family, self.cost_part, cost_shape, hidden)
         self.infinite_net = infinite_costs.infinite_part(p0, columns, cost_shape[:-1], beyond)
         self._starts_p0 = isinstance(p0, str)
-        self.response.prepare(self.encoder, cost_shape)
-        costs = check_shape("cost_family", self.cost_net, self.encoder.cost_dim, cost_shape)
+        self.response.prepare(self, cost_shape)
+        costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
         try:
             OrderEvent(costs, torch.zeros(1))
         except (TypeError, ValueError) as error:
@@ -325,25 +320,60 @@ class OrderEventModel(nn.Module):
         return self.z_guide(x, r, y)
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
-        """What the program reads of x [B, x_dim] after z: x standardised, or its encoding by z.
-
-        The encoding by a member is [..., B, K + H], z and e_z(x) (`nets.MemberEncoder`).
-        """
-        read: Tensor = self.encoder(z, self.x_standardizer(x))
-        return read
+        """What the story reads of x [B, x_dim] after z: x standardised."""
+        standard: Tensor = self.x_standardizer(x)
+        return standard
 
     def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """`covariates` as a line of the story, with a site of its own where z is a member."""
-        note = sample.note if self.encoder.site is None else sample.deterministic
-        found: Tensor = note("e", lambda: self.covariates(z, x))
+        """`covariates` as a line of the story."""
+        found: Tensor = sample.note("e", lambda: self.covariates(z, x))
         return found
 
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""
-        cost = self.cost_net(self.encoder.cost_context(z, covariates))
+        cost = self.cost_net(self.cost_context(z, covariates))
         if self.infinite_net is None:
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
+
+    # What depends on whether z is a member
+
+    @property
+    def out_dim(self) -> int:
+        """Columns of `covariates`."""
+        return self.x_dim
+
+    @property
+    def cost_dim(self) -> int:
+        """Columns of what sets the costs."""
+        return self.z_dim
+
+    def hidden_beyond(self, hidden: Any) -> Any:
+        """Hidden layers of a network of `covariates`."""
+        return hidden
+
+    def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
+        """A network of the costs of a family."""
+        return Conditional(family, self.cost_dim, event_shape, hidden)
+
+    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
+        """What sets the costs: z."""
+        return z
+
+    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What a revenue map returns for a row: that of the costs."""
+        return cost_shape
+
+    def revenue_of(self, covariates: Tensor, mapped: Tensor) -> Tensor:
+        """The mapped revenues [..., (G,) K] of given draws."""
+        return mapped
+
+    def revenue_grid(self, mapped: Tensor) -> Tensor:
+        """Mapped revenues [R, (G,) K] of a surface as [R, 1, (G,) K]: the same for every draw."""
+        return mapped.unsqueeze(1)
+
+    def learn_features(self, x: Tensor) -> None:
+        """Learn from rows [n, x_dim] what standardisation does not."""
 
     # Training
 
@@ -419,7 +449,7 @@ class OrderEventModel(nn.Module):
         known = moments or {}
         (x, r), y = columns_of_units(self, x, r), self.response.outcome(y, missing=True)
         self.x_standardizer.learn(x, known.get("x"))
-        self.encoder.learn(x.to(self.device), self.x_standardizer)
+        self.learn_features(x.to(self.device))
         if self.response.standardizes_revenue:
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)

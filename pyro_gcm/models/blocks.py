@@ -98,8 +98,8 @@ class MovingRevenues:
             known = draws.left if model.tells_the_figure else None
             replayed = Replayed(model, model.prediction_plan, draws.values, known).read(self.x, r)
             return mean_over_draws(outcome_values(model.response, replayed.p_y, ALL), draws)
-        e = draws.values.get(model.encoder.site, self.x)  # what a member's map is chosen by
-        revenues = model.encoder.revenue(e, model.mapped(r))
+        e = draws.values.get("e", self.x)  # what a member's map is chosen by
+        revenues = model.revenue_of(e, model.mapped(r))
         event = OrderEvent(self.p_y_event.cost, revenues)
         cost = self._cost = self._cost or cost_planes(event)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
@@ -60,7 +60,7 @@ CONDITIONAL_PRIORS: dict[str, Any] = {
     "categorical": ConditionalCategorical,
     "flow": _flow,
 }
-PRIORS = ("standard", *CONDITIONAL_PRIORS, "members")
+PRIORS = ("standard", *CONDITIONAL_PRIORS)
 
 #: Guides by name: whether r and y are read, and the network inside.
 _GUIDES: dict[str, tuple[bool, Any]] = {
@@ -89,7 +89,7 @@ def response_part(response: Any, x_dim: int, hidden: Any) -> Any:
 def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
     """p(z|x) or p(z)."""
     if isinstance(prior, MemberEncoder) or (isinstance(prior, str) and prior == "members"):
-        raise ValueError("prior='members' needs GCM: the members compare revenues with their costs")
+        raise ValueError("prior='members' needs MemberGCM, whose members compare r with their costs")
     if isinstance(prior, nn.Module):
         return prior
     _named("prior", prior, PRIORS, "x")
@@ -196,13 +196,12 @@ def _named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
 
 
 def cost_part(
-    cost_family: Any, encoder: Any, cost_shape: tuple[int, ...], hidden: Any
+    cost_family: Any, make: Callable[..., nn.Module], cost_shape: tuple[int, ...], hidden: Any
 ) -> nn.Module:
-    """p(c|z), or p(c | e_z(x), z) of members."""
+    """p(c|z), or p(c | e_z(x), z) of members, made by a function of (family, shape, hidden)."""
     if isinstance(cost_family, nn.Module):
         return cost_family
-    part: nn.Module = encoder.cost_net(resolve_cost_family(cost_family), cost_shape, hidden)
-    return part
+    return make(resolve_cost_family(cost_family), cost_shape, hidden)
 
 
 def revenue_map_part(

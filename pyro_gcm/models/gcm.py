@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,22 +21,23 @@ from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import coarse, is_rounding, on_grid
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, Plan, Reader
-from pyro_gcm.models import build, member_parts
+from pyro_gcm.models import build
 from pyro_gcm.models.inversion import required_revenue
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import strict_surface
-from pyro_gcm.models.with_members import WithMembers
+from pyro_gcm.models.time_predictions import TimePredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
+from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.prediction.predicted import FixedNoise
 from pyro_gcm.responses import Response
 from pyro_gcm.streams.moments import KnownMoments
 
-_JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
+JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
 
 @recorded("models.GCM")
-class GCM(WithMembers):
+class GCM(TimePredictions):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -55,15 +58,6 @@ class GCM(WithMembers):
     and x and r may have missing values (NaN), for which nothing is promised: the observed revenues
     then inform the missing ones, so that p(y | x, r) need not rise.
 
-    With prior "members" z is one of several networks (as in TabM; Gorishniy et al., ICLR 2025)::
-
-        z ~ Categorical(1/members)     # which member
-        e = e_z(x)                     # its encoding of x, a deterministic site
-        c ~ p(c|e, z)                  # costs, compared with the member's own increasing map of r
-
-    It is summed out exactly. Objective "members" trains each on its own likelihood; `fit_members`
-    chooses all settings from the table.
-
     `cost(x)` is in the units of the revenues if there is one cost for each: then `cdf(r)` is the
     prediction of a binary response. Behind a revenue map it is in the map's units.
 
@@ -74,30 +68,25 @@ class GCM(WithMembers):
     :param prior: "conditional" learns p(z|x), a diagonal normal; "laplace", "mixture" (Gaussian,
         with weights that depend on x), "flow" (a spline flow) and "categorical" (z one of z_dim
         classes, summed out exactly) are other p(z|x); "standard" is N(0, I); or a module that
-        takes standardised x [B, x_dim] to a distribution of z. "members", or a
-        `nets.MemberEncoder`, makes z one of several networks, see above.
+        takes standardised x [B, x_dim] to a distribution of z. `MemberGCM` has members instead.
     :param guide: "prior" (z drawn from p(z|x)), "amortised" (q(z|x)), "posterior" (q(z|x, r, y)),
         the last two also with the endings "_full" (full covariance) and "_flow"; or a module that
         takes (x, r, y), standardised, to a distribution of z. By default "prior", and "amortised"
         with prior "standard".
     :param z_dim: dimension D of z.
-    :param members: number of members, with prior "members".
-    :param member_weights: p(z) of the members: "uniform", or with objective "conditional" alone
-        "learned" or "conditional" on x.
     :param hidden: width of the two tanh layers of every network, or widths of any number of layers.
-        "auto" is 16, for members `MemberSettings.for_table`'s; None is 16, for members 64.
     :param alternatives: number G of alternatives; y = 1 if the costs of at least one stay below its
         revenues. One, the default, is the paper's model, which cannot express that one revenue
-        makes up for another; more can. Members have 3.
-    :param costs: number K of costs an alternative has; by default one for each revenue, members 3.
-    :param cost_family: "normal", the default, "logistic", that of members, "laplace", a registered
-        class, or a module that takes z [..., D] (for members z and e_z(x)) to independent costs.
+        makes up for another; more can.
+    :param costs: number K of costs an alternative has; by default one for each revenue.
+    :param cost_family: "normal", "logistic", "laplace", a registered class, or a module that takes
+        z [..., D] to independent costs.
     :param revenue_map: "identity", "positive_linear", "piecewise_linear" (splines, for long tails
         and steps), "probit", "sigmoid" (bounded; paper, appendix C), an increasing torch
         `Transform`, or an increasing module from standardised revenues [..., m] to [..., (G,) K];
         one with a method `learn` is shown those of the training rows first. By default the identity
-        for one alternative with a cost for each revenue (for quantile levels the probit), splines
-        for members, each with a map of its own, [..., members, (G,) K], else positive linear.
+        for one alternative with a cost for each revenue (for quantile levels the probit), else
+        positive linear.
     :param p0: probability that an alternative costs infinitely much, so that Pr(y = 1) stays below
         1 - p0 (paper, appendix C): None for never, "constant", "conditional" (a function of x), or
         a module that takes standardised x to its logits [..., (G)].
@@ -106,15 +95,40 @@ class GCM(WithMembers):
     :param num_samples: draws of z behind a prediction; a power of two is best.
     :param seed: of the initial weights and of the prediction noise.
     :param name: prefix of the parameters in Pyro's store; unique by default.
+    :param members, member_weights: deprecated, those of `MemberGCM`.
     :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
     """
 
     objective_records = {
-        "conditional": Objective("conditional", hidden=("w",), untrained=_JOINT_PARTS),
+        "conditional": Objective("conditional", hidden=("w",), untrained=JOINT_PARTS),
         "joint": Objective("joint", given=(), missing=("x", "r"), generates_revenue=True),
-        "members": Objective("members", hidden=("w",), untrained=_JOINT_PARTS, averages=True),
     }
     objectives = tuple(objective_records)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
+
+    def __new__(cls, *args: Any, prior: Any = None, **options: Any) -> Any:
+        """A `MemberGCM` for prior "members", which was an option of this class until 0.2.0."""
+        kind = cls.for_arguments({"prior": prior})
+        if kind is not cls:
+            message = "GCM(prior='members') is deprecated: use MemberGCM, from pyro_gcm.models"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return super().__new__(kind)
+
+    @classmethod
+    def for_arguments(cls, arguments: Mapping[str, Any]) -> Any:
+        """The class of models with these arguments: this one, or `MemberGCM`."""
+        prior = arguments.get("prior")
+        named = isinstance(prior, str) and prior == "members"
+        if not (named or isinstance(prior, MemberEncoder)):
+            return cls
+        from pyro_gcm.models.members import MemberGCM
+
+        if not issubclass(MemberGCM, cls):
+            raise ValueError("prior='members' is a model of its own: derive from MemberGCM")
+        return MemberGCM
 
     def __init__(
         self,
@@ -125,12 +139,10 @@ class GCM(WithMembers):
         prior: str | nn.Module = "conditional",
         guide: str | nn.Module | None = None,
         z_dim: int = 4,
-        members: int = 8,
-        member_weights: str = "uniform",
-        hidden: int | Sequence[int] | str | None = "auto",
-        alternatives: int | None = None,
+        hidden: int | Sequence[int] | None = 16,
+        alternatives: int | None = 1,
         costs: int | None = None,
-        cost_family: str | type | nn.Module | None = None,
+        cost_family: str | type | nn.Module | None = "normal",
         revenue_map: Any = None,
         p0: str | nn.Module | None = None,
         x_decoder: nn.Module | None = None,
@@ -138,43 +150,76 @@ class GCM(WithMembers):
         num_samples: int = 128,
         seed: int = 0,
         name: str | None = None,
+        members: Any = None,
+        member_weights: Any = None,
     ) -> None:
+        super().__init__(x_dim, r_dim, z_dim, name)
+        hidden = 16 if hidden is None or hidden == "auto" else hidden  # as folders of 0.2.0 have it
+        costs = self.r_dim if costs is None else positive_int("costs", costs)
         with build.seeded_weights(seed_of(seed)):
-            encoder = member_parts.member_encoder(prior, x_dim, r_dim, members, hidden, seed)
-            z_dim = z_dim if encoder is None else encoder.members
-            prior = member_parts.weights_part(member_weights, x_dim, encoder) or prior
-            super().__init__(x_dim, r_dim, z_dim, name)
-            self.member_weights = member_weights
-            response = member_parts.response_part(response, encoder)
-            default = member_parts.defaults(self.r_dim, of_members=encoder is not None)
-            widths = member_parts.widths(hidden, default.hidden)
-            g = default.alternatives if alternatives is None else alternatives
-            copies = response.copies if isinstance(response, Response) else 1
-            k = copies * positive_int("costs", default.costs if costs is None else costs)
-            cost_shape = build.cost_shape(g, k)
-            family = default.cost_family if cost_family is None else cost_family
-            parts: Any = {"response": response, "prior": prior, "guide": guide, "encoder": encoder}
-            self.add_costs(cost_shape, widths, **parts, cost_family=family, p0=p0)
-            map_shape = self.encoder.map_shape(cost_shape)
-            self.response.check_parts(revenue_map, p0)
-            make = partial(member_parts.revenue_map, self, revenue_map, int(seed))
-            self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
-            self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.encoder.out_dim
-            drawn = Conditional, dist.Normal, columns, (self.r_dim,), widths
-            self.r_decoder = module_or("r_decoder", r_decoder, *drawn)
-            self.x_decoder: Any = build.x_decoder_part(
-                x_decoder, self.z_prior, self.z_dim, self.x_dim, widths
+            self.add_parts(
+                response,
+                build.hidden_widths(hidden),
+                (1 if alternatives is None else alternatives, costs),
+                prior=prior,
+                guide=guide,
+                cost_family="normal" if cost_family is None else cost_family,
+                revenue_map=revenue_map,
+                p0=p0,
+                decoders=(x_decoder, r_decoder),
+                seed=int(seed),
             )
-            self.w_guide: Any = None
-            if not self.reads_x:
-                self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), widths)
         # Missing values of x and r, and w, are drawn too where the program has them.
         sizes = {"z": self.z_dim}
         if not self.reads_x:
             sizes |= {"x_missing": self.x_dim, "w": self.r_dim, "r_missing": self.r_dim}
-        self.add_units(self.encoder.members or num_samples, sizes, int(seed))
+        self.add_units(num_samples, sizes, int(seed))
+
+    def add_parts(
+        self,
+        response: Any,
+        hidden: Any,
+        costs: tuple[int, int],
+        *,
+        prior: Any,
+        cost_family: Any,
+        revenue_map: Any,
+        p0: Any,
+        seed: int,
+        guide: Any = None,
+        decoders: tuple[Any, Any] = (None, None),
+    ) -> None:
+        """Build the networks.
+
+        :param costs: numbers G of alternatives and K of costs of each.
+        :param seed: of a map of members.
+        """
+        g, k = costs
+        k *= response.copies if isinstance(response, Response) else 1
+        cost_shape = build.cost_shape(g, k)
+        parts: Any = {"response": response, "prior": prior, "guide": guide, "p0": p0}
+        self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family)
+        self.response.check_parts(revenue_map, p0)
+        make = partial(self.make_map, revenue_map, seed)
+        map_shape = self.map_shape(cost_shape)
+        self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
+        self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.out_dim
+        drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
+        self.r_decoder = module_or("r_decoder", decoders[1], *drawn)
+        x_parts = self.z_prior, self.z_dim, self.x_dim, hidden
+        self.x_decoder: Any = build.x_decoder_part(decoders[0], *x_parts)
+        self.w_guide: Any = None
+        if not self.reads_x:
+            self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
         plain = isinstance(self.revenue_map, nn.Identity)
         self.costs_have_units = plain and not self.response.moves_revenue
+
+    def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+        """The increasing map of so many revenues that is named, or the default one."""
+        levels = not self.response.standardizes_revenue
+        if given is None:
+            given = self.response.revenue_map if shape == (r_dim,) else "positive_linear"
+        return build.revenue_map_part(given, r_dim, shape, levels=levels)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
         """The lines of the paper's figure; e is what is read of x (`covariates`)."""
@@ -210,13 +255,7 @@ class GCM(WithMembers):
         return self.w_guide_dist(covariates, r.expand(*covariates.shape[:-1], -1))
 
     def check_objective(self, objective: str) -> None:
-        """Refuse "joint" without a density of x and r, and "members" without members."""
-        if objective == "members" and self.default_objective != "members":
-            raise ValueError(
-                "objective='members' needs prior='members' with uniform weights: under weights "
-                "that are learned the mean of log-likelihoods collapses onto one member; use "
-                "objective='conditional'"
-            )
+        """Refuse "joint" without a density of x and r."""
         if objective == "joint" and self.reads_x:
             raise ValueError(
                 "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z) is not a "
@@ -262,7 +301,7 @@ class GCM(WithMembers):
         :param cost: the costs as the story's site gave them, or their distribution.
         """
         p_c, c = sides(cost)
-        event = OrderEvent(p_c, self.encoder.revenue(covariates, self.mapped(r)))
+        event = OrderEvent(p_c, self.revenue_of(covariates, self.mapped(r)))
         p_y = self.response.distribution(event, covariates, r)
         return p_y if c is None else p_y.given_cost(c)
 
@@ -288,6 +327,18 @@ class GCM(WithMembers):
         if not self.tells_the_figure:
             return super().surface_blocks(x, revenues, noise, memory)
         return strict_surface(self, x, revenues, noise, memory)
+
+    def response_model(self, name: str) -> Any:
+        """This model with one of `responses.Several` responses, for its predictions.
+
+        It shares all weights with this one, and predicts; it is neither trained nor saved.
+
+        :param name: of the response.
+        :raises ValueError: for another name, and for a model with one response.
+        """
+        if self.response.copies == 1:
+            raise ValueError("response_model needs a model of responses.Several responses")
+        return self.response.model_of(self, name)
 
     @property
     def tells_the_figure(self) -> bool:
@@ -321,3 +372,12 @@ class GCM(WithMembers):
             revenue that is searched for, and for quantile levels.
         """
         return required_revenue(self, x, level, revenue, r, self.noise(num_samples))
+
+
+def _signature(cls: Any) -> inspect.Signature:
+    """That of the constructor, which `__new__` would hide."""
+    signature = inspect.signature(cls.__init__)
+    return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+GCM.__signature__ = _signature(GCM)  # type: ignore[attr-defined]

@@ -12,10 +12,10 @@ from pyro_gcm._options import function
 from pyro_gcm._validation import ArrayLike, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.distributions.event_planes import elementwise
+from pyro_gcm.models.base import given_or
 from pyro_gcm.models.blocks import mean_over_draws, row_predictions
 from pyro_gcm.models.conditioning import given_selection, log_likelihood
 from pyro_gcm.models.posteriors import Posteriors
-from pyro_gcm.models.base import given_or
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, in_blocks

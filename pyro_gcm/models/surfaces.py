@@ -128,13 +128,13 @@ def strict_surface(
         one block of rows.
     """
     plan, share = model.prediction_plan, memory / 4
-    coordinates = torch.Size(model.encoder.map_shape(model.cost_shape)).numel()
+    coordinates = torch.Size(model.map_shape(model.cost_shape)).numel()
     parts = revenues.split(max(1, int(share / (32 * coordinates + 64))))
 
     @lru_cache(maxsize=1)
     def distinct(number: int) -> DistinctRevenues:
         mapped = in_blocks(model.mapped, parts[number], draws=16)
-        return DistinctRevenues(model.encoder.grid(mapped), parts[number])
+        return DistinctRevenues(model.revenue_grid(mapped), parts[number])
 
     dtype = model.response.prediction_dtype(model.dtype)
     row_bytes = dtype.itemsize * len(revenues) + 8 * len(parts[0])

@@ -16,7 +16,7 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import kind, positive_int
 from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
-from pyro_gcm.nets.conditional import Conditional, widths_of
+from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
 
 
@@ -39,51 +39,6 @@ class ConstantCategorical(nn.Module):
         return dist.OneHotCategorical(logits=self.logits.expand(*context.shape[:-1], -1))
 
 
-class PlainCovariates(nn.Module):
-    """What a program reads of x where z is no member: standardised x as it is."""
-
-    #: Name of the deterministic site that notes what is read; None for nothing new.
-    site: str | None = None
-    #: Number of members; 0 where z is none.
-    members = 0
-
-    def __init__(self, x_dim: int, z_dim: int) -> None:
-        super().__init__()
-        #: Columns of what is read, and of what sets the costs.
-        self.out_dim, self.cost_dim = x_dim, z_dim
-
-    def hidden_beyond(self, hidden: Any) -> Any:
-        """Hidden layers of a network of what is read."""
-        return hidden
-
-    def cost_net(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
-        """p(c|z)."""
-        return Conditional(family, self.cost_dim, event_shape, hidden)
-
-    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What a revenue map returns for a row: that of the costs."""
-        return cost_shape
-
-    def learn(self, x: Tensor, units: Standardizer) -> None:
-        """Nothing to learn."""
-
-    def forward(self, z: Tensor, x: Tensor) -> Tensor:
-        """Standardised x [..., x_dim]."""
-        return x
-
-    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
-        """What sets the costs: z."""
-        return z
-
-    def revenue(self, covariates: Tensor, mapped: Tensor) -> Tensor:
-        """The mapped revenues [..., (G,) K] of given draws."""
-        return mapped
-
-    def grid(self, mapped: Tensor) -> Tensor:
-        """Mapped revenues [R, (G,) K] as [R, 1, (G,) K]: the same for every draw."""
-        return mapped.unsqueeze(1)
-
-
 @recorded("nets.MemberEncoder")
 class MemberEncoder(nn.Module):
     """e_z(x), the encoding of x by member z, with z itself in its first columns.
@@ -100,8 +55,6 @@ class MemberEncoder(nn.Module):
     :param features: what the layers read; `TabularFeatures(x_dim)` by default.
     :param scaling: see `FirstLayer`.
     """
-
-    site = "e"
 
     def __init__(
         self,

@@ -49,8 +49,8 @@ def thresholds(model: GCM | IGCM, r: ArrayLike, indices: Sequence[Index]) -> lis
             f"r must be omitted for an {type(model).__name__}: its costs are compared with the "
             "kernel k, which r does not determine"
         )
-    if model.response.moves_revenue or model.encoder.members:
-        why = "members have maps of their own" if model.encoder.members else "y moves the revenues"
+    if model.response.moves_revenue or model.members:
+        why = "members have maps of their own" if model.members else "y moves the revenues"
         raise ValueError(f"r must be omitted for this model: {why}, so that it is no one threshold")
     r = as_tensor("r", r, model.device)
     if r.dim() == 0 and len(indices) == 1 and (model.costs_have_units or model.r_dim == 1):

@@ -66,7 +66,7 @@ class Subject:
         """What bands are made of; empty where there are none."""
         if self.estimator.bootstrap_models_:
             return f"{len(self.estimator.bootstrap_models_)} bootstrap models"
-        count = self.estimator.model_.encoder.members
+        count = self.estimator.model_.members
         return f"{count} members" if count else ""
 
     def is_boolean(self, name: str) -> bool:

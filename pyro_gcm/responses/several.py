@@ -30,7 +30,7 @@ class Several(Response):
             {"default": Binary(), "months": Survival()},
             {"default": [1, 1], "months": [1, 0]},
         )
-        model = GCM(x_dim, 2, response=several, prior="members")
+        model = MemberGCM(x_dim, 2, response=several)
         fit(model, x, r, {"default": late, "months": SurvivalTimes(...)})
         model.response_model("months").predict_survival(x, r, times)
 

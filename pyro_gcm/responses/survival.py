@@ -164,7 +164,7 @@ class Survival(AxisResponse, name="survival"):
         """Delayed entry needs draws of z from p(z|x) that are equally likely."""
         if not (y[:, 2] > 0.0).any():
             return
-        uniform = model.encoder.members and model.member_weights == "uniform"
+        uniform = model.members and model.member_weights == "uniform"
         if (model.enumerates and not uniform) or model.z_guide is not None or not model.reads_x:
             raise ValueError(
                 "y has entries above 0, which need z drawn from p(z|x) with equal weights: use "

@@ -26,7 +26,7 @@ def test_the_mean_probability_is_the_weighted_rate(model):
     assert np.average(p, weights=weight) == pytest.approx(
         np.average(y == "yes", weights=weight), abs=3e-4
     )
-    if model.model_.encoder.members:
+    if model.model_.members:
         draws = model.predict_bands(X[:50]).draws  # of the bootstrap model
         assert draws.shape == (1, 50)
 

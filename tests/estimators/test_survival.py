@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from loans import loans
 
-from pyro_gcm import GCM
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
 from pyro_gcm.estimators import GCMSurvival
 from pyro_gcm.estimators.concordance import harrell_concordance
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
@@ -180,5 +180,5 @@ def test_members_of_few_event_times_are_cautious():
     few, many = (MemberSettings.for_times(rows, 8, 1) for rows in (400, 100_000))
     assert (few.bins, few.steps, few.learning_rate, few.epochs) == (2, 0.0, 0.004, 30)
     assert (many.bins, many.epochs) == (16, MemberSettings.for_table(100_000, 8, 1).epochs)
-    model = GCM(8, 1, response="survival", prior="members", members=2, hidden=4)
+    model = MemberGCM(8, 1, response="survival", members=2, hidden=4)
     assert model.training_defaults(400).learning_rate == few.learning_rate

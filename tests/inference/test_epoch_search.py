@@ -14,6 +14,7 @@ from training_runs import same, stop_at, weights
 from pyro_gcm import GCM, IGCM, baselines, fit, fit_members
 from pyro_gcm.inference import epoch_search
 from pyro_gcm.inference.epoch_search import best_epoch
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal
 from pyro_gcm.training import Diverged
 
@@ -53,7 +54,7 @@ def scores(model: Any, response: str, x: Tensor, r: Tensor, y: Tensor) -> Tensor
 def test_members_are_validated_by_their_averaged_prediction(response: str, weighted: bool) -> None:
     columns = rows(120, response)
     made: Any = Ordinal(3) if response == "ordinal" else response
-    model = GCM(3, columns[1].shape[1], response=made, prior="members", members=3, hidden=8)
+    model = MemberGCM(3, columns[1].shape[1], response=made, members=3, hidden=8)
     weight = torch.linspace(0.5, 2.0, 120).double() if weighted else None
     options: Any = {"epochs": 2, "validation": 0.3, "seed": SEED, "sample_weight": weight}
     result = fit(model.double(), *columns, **options, **QUICK)
@@ -98,7 +99,7 @@ def test_every_model_is_validated_in_evaluation_mode(make: Any, engine: str) -> 
 
 def test_fit_gives_members_what_fit_members_gives() -> None:
     columns = [column.float() for column in rows(300)]
-    fitted, model = fit_members(*columns, seed=SEED, **QUICK), GCM(3, 2, prior="members", seed=SEED)
+    fitted, model = fit_members(*columns, seed=SEED, **QUICK), MemberGCM(3, 2, seed=SEED)
     result = fit(model, *columns, seed=SEED, **QUICK)
     assert len(result.searches) == len(fitted.result.searches) > 1
     assert len(result.rows) == best_epoch(*result.searches) < len(result.searches[0].rows)
@@ -119,7 +120,7 @@ def test_a_search_leaves_no_trace_and_does_not_begin_where_epochs_are_given() ->
     like = GCM(3, 2).double()
     fit(like, *columns, searches=searched, **options)
     assert same(weights(model), weights(like))
-    members = GCM(3, 2, prior="members").double()
+    members = MemberGCM(3, 2).double()
     assert not fit(members, *columns, epochs=1, **QUICK).searches
     for more in ({"validation": 0.2}, {"validation": [c[:9] for c in columns]}):
         for asked in (1, searched):
@@ -135,7 +136,7 @@ def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_non
     columns, path = [column.float() for column in rows(60)], tmp_path / "run"
 
     def run(**more: Any) -> tuple[GCM, Any]:
-        model = GCM(3, 2, prior="members", members=2, hidden=4, seed=SEED)
+        model = MemberGCM(3, 2, members=2, hidden=4, seed=SEED)
         return model, fit(model, *columns, seed=SEED, **QUICK, **more)
 
     whole, wanted = run()
@@ -144,7 +145,7 @@ def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_non
     resumed, result = run(checkpoint=path)
     assert (len(wanted.searches), len(result.searches)) == (5, 0)
     assert same(weights(whole), weights(resumed))
-    model = GCM(3, 2, prior="members", members=2, hidden=4, seed=SEED)
+    model = MemberGCM(3, 2, members=2, hidden=4, seed=SEED)
     before = weights(model)
 
     def interrupted(*args: Any) -> None:
@@ -188,7 +189,7 @@ def test_a_schedule_that_is_given_is_used() -> None:
     def schedule(optimizer: Any, steps: int) -> None:
         seen.append(steps)
 
-    result = fit(GCM(3, 2, prior="members", hidden=4), *columns, schedule=schedule, **QUICK)
+    result = fit(MemberGCM(3, 2, hidden=4), *columns, schedule=schedule, **QUICK)
     assert (len(result.searches), len(seen)) == (0, 1)
     result = fit(GCM(3, 2, hidden=4), *columns, schedule=schedule, searches=1, epochs=3, **QUICK)
     assert (len(result.searches), len(seen)) == (1, 3)
@@ -209,7 +210,7 @@ def test_the_best_epoch_is_that_of_all_searches() -> None:
 
 def test_few_rows_are_trained_on_for_few_epochs_and_searched_often() -> None:
     columns = [column.float() for column in rows(12)]
-    model = GCM(3, 2, prior="members")
+    model = MemberGCM(3, 2)
     with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12: "):
         result = fit(model, *columns, **QUICK)
     assert (len(result.rows), len(result.searches)) == (2, 0)

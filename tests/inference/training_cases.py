@@ -10,9 +10,10 @@ from toy_rows import Rows
 
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
+from pyro_gcm.models import MemberGCM
 
 RENYI = RenyiELBO(0.5, 4, max_plate_nesting=1, vectorize_particles=True)
-MEMBERS = {"prior": "members", "members": 3}
+MEMBERS = {"members": 3}
 CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "prior guide": (GCM, {}, {}),
     "one draw": (GCM, {}, {"num_particles": 1}),
@@ -29,9 +30,9 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "continuous": (GCM, {"response": "continuous", "revenue_map": "piecewise_linear"}, {}),
     "quantile": (GCM, {"response": "quantile"}, {}),
     "categorical": (GCM, {"prior": "categorical"}, {}),
-    "members": (GCM, MEMBERS, {"objective": "members"}),
-    "members, pooled": (GCM, MEMBERS, {"objective": "members", "elbo": PooledELBO(0.3)}),
-    "members, evidence": (GCM, MEMBERS, {"objective": "conditional"}),
+    "members": (MemberGCM, MEMBERS, {"objective": "members"}),
+    "members, pooled": (MemberGCM, MEMBERS, {"objective": "members", "elbo": PooledELBO(0.3)}),
+    "members, evidence": (MemberGCM, MEMBERS, {"objective": "conditional"}),
     "joint": (GCM, {"prior": "standard"}, {"objective": "joint"}),
     "joint, mean field": (GCM, {"prior": "standard"}, {"objective": "joint", "elbo": "mean_field"}),
     "implicit": (IGCM, {}, {}),
@@ -59,5 +60,6 @@ def case_of(name: str, rows: int = 48) -> tuple[Any, Rows, dict[str, Any]]:
         r = torch.rand(rows, 1, generator=g).double() * 0.9 + 0.05
     if options.get("response") in ("quantile", "continuous"):
         y = y + x[:, 0]
-    model = kind(3, r.shape[1], hidden=4, z_dim=2, seed=1, **options).double()
+    sizes: dict[str, Any] = {} if kind is MemberGCM else {"z_dim": 2}
+    model = kind(3, r.shape[1], hidden=4, seed=1, **sizes, **options).double()
     return model, Rows(x, r, y), training

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, audit_monotonicity, fit, fit_members
 from pyro_gcm.io.export import FORMATS, export
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 
 Predict = Callable[[Tensor, Tensor], Tensor]
@@ -31,8 +32,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "normal costs": {},
     "alternatives": {"alternatives": 2, "costs": 3, "cost_family": "logistic", "p0": "conditional"},
     "categorical": {"prior": "categorical", "cost_family": "laplace"},
-    "members with p0": {"prior": "members", "members": 3, "p0": "constant"},
-    "learned weights": {"prior": "members", "members": 3, "member_weights": "conditional"},
+    "members with p0": {"members": 3, "p0": "constant"},
+    "learned weights": {"members": 3, "weights": "conditional"},
     "float64": {"alternatives": 2, "revenue_map": "piecewise_linear"},
 }
 
@@ -43,8 +44,9 @@ def trained(name: str) -> GCM:
         settings = MemberSettings(members=3, width=8, bins=4, epochs=3)
         options = {"early_stopping": False, "progress": False}
         return fit_members(*rows(), settings=settings, **options).model
-    model = GCM(5, 3, **OPTIONS[name]).to(torch.float64 if name == "float64" else torch.float32)
-    options = {"epochs": 3} if model.encoder.members else {"epochs": 3, "num_particles": 4}
+    kind = MemberGCM if "members" in OPTIONS[name] else GCM
+    model = kind(5, 3, **OPTIONS[name]).to(torch.float64 if name == "float64" else torch.float32)
+    options = {"epochs": 3} if model.members else {"epochs": 3, "num_particles": 4}
     fit(model, *rows(), progress=False, **options)
     return model
 
@@ -116,7 +118,7 @@ def refused(**options: Any) -> GCM:
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        (IGCM(5, 3), {}, r"model must be a GCM, got IGCM"),
+        (IGCM(5, 3), {}, r"model must be a GCM itself.*got IGCM"),
         (GCM(5, 3), {}, r"model has not been fitted"),
         (refused(prior="standard", objective="joint"), {}, r"objective='joint'"),
         (refused(response="continuous"), {}, r"response 'continuous'.*'binary'"),

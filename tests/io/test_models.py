@@ -18,6 +18,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.distributions import families, register_cost_family
 from pyro_gcm.io import DamagedFolder, MissingPart
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import AmortizedGuide, Conditional, MemberEncoder, PosteriorGuide
 
 
@@ -135,7 +136,7 @@ def test_modules_of_the_library_are_rebuilt_with_their_arguments(tmp_path: Path)
     assert repr(loaded) == repr(model)
     assert loaded.z_prior.family is dist.Laplace
     assert loaded.cost_net.family is dist.Logistic
-    members = GCM(3, 1, prior=MemberEncoder(3, 2, [5], dropout=0.25))
+    members = MemberGCM(3, 1, members=MemberEncoder(3, 2, [5], dropout=0.25))
     assert repr(pyro_gcm.load(pyro_gcm.save(members, tmp_path / "members"))) == repr(members)
 
 

@@ -117,7 +117,7 @@ class Reason(NamedTuple):
 BY_CONSTRUCTOR = {
     "A": Reason(
         "members compare revenues with costs, and IGCM compares k with them",
-        r"prior='members' needs GCM",
+        r"prior='members' needs MemberGCM",
         lambda c: c.kind is IGCM and c.part("prior") == "members",
     ),
     "B": Reason(

@@ -12,6 +12,7 @@ from torch.distributions.transforms import ExpTransform, SigmoidTransform, Softp
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.data import SurvivalTimes
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import PiecewiseLinear
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.responses import Survival, WholeDistribution
@@ -39,9 +40,10 @@ MAPS = ("identity", "positive_linear", "piecewise_linear", "sigmoid", "members")
 def test_distributions_are_proper_for_every_map(own: bool, kind: type, revenue_map: str) -> None:
     options: Any = {"revenue_map": revenue_map, "hidden": 8}
     shape: tuple[int, ...] = (2,)
+    of: Any = GCM
     if revenue_map == "members":
-        options, shape = {"prior": "members", "members": 3}, (3, 3, 3)
-    model = GCM(3, 2, response=kind(axis=Own(shape) if own else None), **options)
+        of, options, shape = MemberGCM, {"members": 3}, (3, 3, 3)
+    model = of(3, 2, response=kind(axis=Own(shape) if own else None), **options)
     x, r, y = rows("survival" if kind is Survival else "distribution", 200)
     result = fit(model, x, r, y, epochs=3, progress=False)
     assert result.engine == "plain", result.engine_reason

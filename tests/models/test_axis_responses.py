@@ -11,6 +11,7 @@ from scipy import stats
 from torch import Tensor
 
 from pyro_gcm import GCM, audit_monotonicity, fit
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal
 
 cases = pytest.mark.parametrize("case", CASES)
@@ -140,7 +141,7 @@ def test_the_mean_of_a_heavy_tailed_outcome_is_that_of_its_draws() -> None:
     x, r = torch.randn(300, 2, generator=g), torch.rand(300, 1, generator=g)
     y = (2.0 * (x[:, 0] + r[:, 0] + 0.4 * torch.randn(300, generator=g))).exp().double()
     y[0] = 1e5  # one outlier
-    model = GCM(2, 1, response="distribution", prior="members")
+    model = MemberGCM(2, 1, response="distribution")
     fit(model, x, r, y, epochs=15, progress=False)
     x, r = x[1:25], r[1:25]
     levels = (torch.arange(1_000) + 0.5) / 1_000

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.diagnostics import simulation_based_calibration
 from pyro_gcm.inference import PooledELBO, conditional, uncollapse
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import Continuous
 
@@ -32,7 +33,8 @@ def rows(response: str = "binary", dtype: torch.dtype = torch.float64) -> Rows:
 
 
 def untrained(response: str = "binary", **options: Any) -> GCM:
-    model: GCM = zoo.make(response=response, prior="members", members=K, hidden=8, **options)
+    sizes = {"members": K, "hidden": 8}
+    model: GCM = zoo.make(MemberGCM, response=response, **{**sizes, **options})
     return model
 
 
@@ -191,7 +193,7 @@ def test_one_negative_weight_of_a_map_is_seen_at_once(response: str, dtype: torc
 
 def test_weights_of_members_may_be_learned_under_the_exact_likelihood_alone() -> None:
     for weights in ("learned", "conditional"):
-        model = untrained(member_weights=weights)
+        model = untrained(weights=weights)
         assert model.default_objective == "conditional"
         before = model.predict(*rows()[:2])
         result = fit(model, *rows(), epochs=3, progress=False)
@@ -214,7 +216,7 @@ def test_program_has_the_sites_of_the_figure() -> None:
 
 
 def test_dropout_is_shared_by_pooled_terms_and_not_simulated() -> None:
-    model = GCM(3, 2, prior=MemberEncoder(3, K, 8, dropout=0.5)).double()
+    model = MemberGCM(3, 2, members=MemberEncoder(3, K, 8, dropout=0.5)).double()
     result = fit(model, *rows(), elbo=PooledELBO(0.3), epochs=1, progress=False)
     assert result.engine == "plain", result.engine_reason
     x, r, _ = rows()
@@ -228,7 +230,7 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
     features = TabularFeatures(3, bins=4, steps=0.0)
     encoder = MemberEncoder(3, 2, (16, 8, 4), features=features, dropout=0.1, scaling="output")
     shape = {"alternatives": 1, "costs": 2, "revenue_map": "positive_linear"}
-    model = GCM(3, 2, prior=encoder, **shape, cost_family="normal", p0="conditional").double()
+    model = MemberGCM(3, 2, members=encoder, **shape, cost_family="normal", p0="conditional").double()
     fit(model, *rows(), epochs=3, progress=False)
     assert model.z_dim == 2
     assert model.cost(rows()[0]).mean.shape == (ROWS, 2)
@@ -239,13 +241,13 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: IGCM(3, 2, prior=MemberEncoder(3)), "needs GCM"),
-        (lambda: GCM(3, 2, member_weights="equal"), "member_weights"),
+        (lambda: IGCM(3, 2, prior=MemberEncoder(3)), "needs MemberGCM"),
+        (lambda: MemberGCM(3, 2, weights="equal"), "weights must be one of"),
         (lambda: MemberEncoder(3, features=TabularFeatures(5)), "x_dim=3"),
         (lambda: MemberEncoder(3, hidden=[8, -1]), "hidden"),
-        (lambda: GCM(3, 2, prior="members", response=Continuous(3)), "response must take 40"),
-        (lambda: GCM(3, 2, prior="members", p0=nn.Linear(3, 3)), "p0 must take 40"),
-        (lambda: GCM(3, 2, prior=MemberEncoder(4)), "x_dim=3"),
+        (lambda: MemberGCM(3, 2, response=Continuous(3)), "response must take 40"),
+        (lambda: MemberGCM(3, 2, p0=nn.Linear(3, 3)), "p0 must take 40"),
+        (lambda: MemberGCM(3, 2, members=MemberEncoder(4)), "x_dim=3"),
         (lambda: PooledELBO(1.5), "pooling"),
         (lambda: MemberEncoder(3, dropout=1.0), "dropout"),
         (lambda: MemberEncoder(3, hidden=()), "hidden"),

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM
 from pyro_gcm.encoders import Boosted, BoostedScore
+from pyro_gcm.models import MemberGCM
 
 PAIRS = 10**6
 CHAIN = 48  # pairs a chain
@@ -52,7 +53,7 @@ def trained(name: str, dtype: torch.dtype) -> Trained:
         return Trained(model, *limits, not model.response.standardizes_revenue)
     score = BoostedScore("revenue", "sklearn", max_iter=20)
     columns = score.columns(data.x, data.r, score.fit(*data[:3]))
-    model = GCM(3, columns[1].shape[1], prior="members", members=4, hidden=8).to(dtype)
+    model = MemberGCM(3, columns[1].shape[1], members=4, hidden=8).to(dtype)
     zoo.quickly(model, zoo.Rows(*columns, data.y), **training)
     return Trained(Boosted(model, score), *limits, False)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, fit, plots
 from pyro_gcm.diagnostics import importance_diagnostics
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Binary, Continuous, Quantile, Response
 
 
@@ -106,7 +107,8 @@ class Wrapped(Response):
 
 @pytest.mark.parametrize("prior", ["conditional", "categorical", "members"])
 def test_a_density_of_the_type_of_y_can_be_summed_over_a_finite_z(prior: str) -> None:
-    model = zoo.make(response=Wrapped(), prior=prior, dtype=torch.float32)
+    of = {"family": MemberGCM} if prior == "members" else {"prior": prior}
+    model = zoo.make(response=Wrapped(), dtype=torch.float32, **of)
     result = zoo.quickly(model, zoo.rows("continuous", 16), epochs=1)
     assert result.engine == "plain"
 

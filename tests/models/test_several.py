@@ -14,6 +14,7 @@ from torch import Tensor
 from pyro_gcm import GCM, fit, load, save, to_arviz
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.diagnostics import simulation_based_calibration
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import PositiveLinear
 from pyro_gcm.responses import (
     Binary,
@@ -27,7 +28,7 @@ from pyro_gcm.responses import (
 
 PRIORS: dict[str, dict[str, Any]] = {
     "sampled": {"z_dim": 2, "hidden": 8},
-    "members": {"prior": "members", "members": 3, "hidden": 8},
+    "members": {"members": 3, "hidden": 8},
     "alternatives": {"alternatives": 2, "costs": 2, "prior": "categorical", "hidden": 8},
 }
 priors = pytest.mark.parametrize("prior", PRIORS)
@@ -47,7 +48,8 @@ def rows(count: int, seed: int = 0) -> tuple[Tensor, Tensor, dict[str, Any]]:
 
 
 def model_of(prior: str) -> GCM:
-    model = GCM(3, 2, response=several(), seed=4, **PRIORS[prior]).double()
+    kind = MemberGCM if prior == "members" else GCM
+    model = kind(3, 2, response=several(), seed=4, **PRIORS[prior]).double()
     model.learn_units(*rows(300))
     return model
 
@@ -125,7 +127,7 @@ MEANINGLESS: list[tuple[Callable[[], Any], str]] = [
         "revenue_map must be a name",
     ),
     (
-        lambda: GCM(3, 2, response=Several({"a": Continuous(3), "b": Survival()}), prior="members"),
+        lambda: MemberGCM(3, 2, response=Several({"a": Continuous(3), "b": Survival()})),
         "parts must take",
     ),
 ]

@@ -6,7 +6,8 @@ import rtdl_num_embeddings
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, fit
+from pyro_gcm import fit
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import MemberEncoder, Standardizer, TabularFeatures
 
 
@@ -98,7 +99,7 @@ def test_outputs_keep_their_size_when_the_number_of_features_changes() -> None:
 def test_a_second_fit_on_other_rows_starts_from_the_same_weights() -> None:
     x = table().float()
     r, y = torch.rand(400, 1), (torch.rand(400) > 0.5).float()
-    model = GCM(6, 1, prior="members", members=2, hidden=8)
+    model = MemberGCM(6, 1, members=2, hidden=8)
     fit(model, x, r, y, epochs=1, progress=False)
     before = model.encoder.first.weight.clone()
     model.learn_units(x, r, y)

@@ -13,6 +13,7 @@ from plot_toys import BINARY, BOUND, CURVE, DRAWS, SURVIVAL, R, X, trained
 
 from pyro_gcm import GCM
 from pyro_gcm import plots as p
+from pyro_gcm.models import MemberGCM
 
 #: Arguments with which each figure is drawn; `model` are options of a trained one.
 RIGHT: dict[Any, dict[str, Any]] = {
@@ -42,7 +43,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (p.plot_cost_density, {"r": 60.0, "model": {"revenue_map": "positive_linear"}}, ONE_NUMBER),
     (p.plot_cost_density, {"r": 1.5, "model": {"response": "quantile"}}, "strictly between 0 and"),
     (p.plot_cost_density, {"r": R[0], "model": {"kind": "igcm"}}, "r must be omitted for an IGCM"),
-    (p.plot_cost_density, {"r": R[0], "model": GCM(3, 2, prior="members")}, NO_THRESHOLD),
+    (p.plot_cost_density, {"r": R[0], "model": MemberGCM(3, 2)}, NO_THRESHOLD),
     (p.plot_cost_density, {"r": R[0], "model": GCM(3, 2, response="survival")}, NO_THRESHOLD),
     (p.plot_cost_density, {"draws": torch.zeros(5, 3)}, "draws must have shape"),
     (p.plot_cost_pairs, {"draws": torch.zeros(5, 2, 2)}, "draws must have shape"),

@@ -1,0 +1,275 @@
+"""A GCM whose latent variable is one of several networks: an ensemble as a generative model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from pyro_gcm._options import seed_of
+from pyro_gcm._recipe import recorded
+from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm.inference.reading import Objective
+from pyro_gcm.models import build
+from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.gcm import GCM, JOINT_PARTS
+from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
+from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
+from pyro_gcm.nets.members import ConstantCategorical, MemberEncoder
+from pyro_gcm.nets.parts import check_input
+from pyro_gcm.nets.piecewise_linear import LearnsLast
+from pyro_gcm.responses import Continuous, Response
+from pyro_gcm.training import TrainingDefaults
+
+WEIGHTS = ("uniform", "learned", "conditional")
+
+
+@recorded("models.MemberGCM")
+class MemberGCM(GCM):
+    """A GCM whose z is one of several networks (as in TabM; Gorishniy et al., ICLR 2025).
+
+    Generative story, every name a Pyro site::
+
+        z ~ Categorical(1/members)     # which member
+        e = e_z(x)                     # its encoding of x, a deterministic site
+        c ~ p(c|e, z)                  # costs, compared with the member's own increasing map of r
+        y = 1 if c < h_z(r) in the product order, else 0
+
+    z is summed out exactly. Objective "members", the default, trains each member on its own
+    likelihood; `fit_members` chooses all settings from the table. All else is as for `GCM`.
+
+    :param x_dim: number of covariates; `r_dim`: number of revenues, all increasing.
+    :param response: as for `GCM`.
+    :param members: their number, or a `nets.MemberEncoder`.
+    :param weights: p(z): "uniform", or with objective "conditional" alone "learned" or
+        "conditional" on x.
+    :param hidden: width of the two layers of the encoder, or widths of any number of layers; "auto"
+        is that of `MemberSettings.for_table`.
+    :param alternatives: number G of alternatives, and `costs` K of each.
+    :param cost_family: "logistic", "normal", "laplace", a registered class of location and scale,
+        or a module that takes z and e_z(x), [..., K + H], to independent costs.
+    :param revenue_map: as for `GCM`, with values [..., members, (G,) K]; by default splines, for
+        each member maps of its own.
+    :param p0: as for `GCM`; a module takes z and e_z(x).
+    :param seed: of the initial weights; `name`: as for `GCM`.
+    :param prior, member_weights, num_samples: deprecated, of `MemberGCM(prior="members")`.
+    :raises ValueError: for sizes below 1, unknown names, or parts that do not fit together.
+    """
+
+    objective_records = {
+        **GCM.objective_records,
+        "members": Objective("members", hidden=("w",), untrained=JOINT_PARTS, averages=True),
+    }
+    objectives = tuple(objective_records)
+
+    @classmethod
+    def for_arguments(cls, arguments: Mapping[str, Any]) -> Any:
+        """This class, whatever the arguments."""
+        return cls
+
+    def __init__(
+        self,
+        x_dim: int,
+        r_dim: int,
+        *,
+        response: str | Response = "binary",
+        members: int | MemberEncoder = 8,
+        weights: str = "uniform",
+        hidden: int | Sequence[int] | str | None = "auto",
+        alternatives: int | None = 3,
+        costs: int | None = 3,
+        cost_family: str | type | nn.Module | None = "logistic",
+        revenue_map: Any = None,
+        p0: str | nn.Module | None = None,
+        seed: int = 0,
+        name: str | None = None,
+        prior: Any = None,
+        member_weights: str | None = None,
+        num_samples: int = 128,
+        z_dim: int = 4,
+        guide: Any = None,
+        x_decoder: Any = None,
+        r_decoder: Any = None,
+    ) -> None:
+        weights = member_weights or weights
+        one_of("weights", weights, WEIGHTS)
+        encoder = prior if isinstance(prior, MemberEncoder) else members
+        if not isinstance(encoder, MemberEncoder):
+            encoder = _encoder(x_dim, r_dim, encoder, hidden, seed_of(seed))
+        if encoder.x_dim != x_dim:
+            raise ValueError(
+                f"members must encode x_dim={x_dim} covariates, got an encoder of {encoder.x_dim}"
+            )
+        OrderEventModel.__init__(self, x_dim, r_dim, encoder.members, name)
+        self.member_weights, self.encoder, self.members = weights, encoder, encoder.members
+        g = positive_int("alternatives", 3 if alternatives is None else alternatives)
+        k = positive_int("costs", 3 if costs is None else costs)
+        with build.seeded_weights(seed_of(seed)):
+            self.add_parts(
+                _response(response, encoder),
+                _widths(hidden),
+                (g, k),
+                prior=_weights_part(weights, x_dim, encoder.members),
+                guide=guide,
+                cost_family="logistic" if cost_family is None else cost_family,
+                revenue_map=revenue_map,
+                p0=p0,
+                decoders=(x_decoder, r_decoder),
+                seed=int(seed),
+            )
+        self.add_units(self.members, {"z": self.z_dim}, int(seed))
+
+    # The story: what is read of x, and which map r goes through, depend on the member
+
+    def covariates(self, z: Tensor, x: Tensor) -> Tensor:
+        """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
+        encoded: Tensor = self.encoder(z, self.x_standardizer(x))
+        return encoded
+
+    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
+        """`covariates` as a deterministic site."""
+        found: Tensor = sample.deterministic("e", lambda: self.covariates(z, x))
+        return found
+
+    @property
+    def out_dim(self) -> int:
+        """Columns of z and e_z(x)."""
+        return self.encoder.out_dim
+
+    @property
+    def cost_dim(self) -> int:
+        """Those of what sets the costs: the same."""
+        return self.encoder.out_dim
+
+    def hidden_beyond(self, hidden: Any) -> Any:
+        """No hidden layers: the encoding has been through some already."""
+        return ()
+
+    def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
+        """p(c | e_z(x), z)."""
+        return self.encoder.cost_net(family, event_shape, hidden)
+
+    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
+        """What sets the costs: z and e_z(x)."""
+        return covariates
+
+    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The values of the maps of all members, [K, (G,) C]."""
+        return self.encoder.map_shape(cost_shape)
+
+    def revenue_of(self, covariates: Tensor, mapped: Tensor) -> Tensor:
+        """The revenues by the map of the member of each draw."""
+        return self.encoder.revenue(covariates, mapped)
+
+    def revenue_grid(self, mapped: Tensor) -> Tensor:
+        """Mapped revenues [R, members, (G,) K] as they are: one for every draw."""
+        return mapped
+
+    def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
+        """The map that is named, or splines for each member."""
+        if given is None:
+            levels = not self.response.standardizes_revenue
+            given = member_map(r_dim, shape, levels=levels, seed=seed)
+        return super().make_map(given, seed, r_dim, shape)
+
+    def learn_features(self, x: Tensor) -> None:
+        """Learn the features of the encoder."""
+        self.encoder.learn(x, self.x_standardizer)
+
+    # Training
+
+    @property
+    def default_objective(self) -> str:
+        """ "members" with equal weights, else "conditional"."""
+        return "members" if self.member_weights == "uniform" else "conditional"
+
+    def check_objective(self, objective: str) -> None:
+        """Refuse "members" with weights that are learned."""
+        super().check_objective(objective)
+        if objective == "members" and self.member_weights != "uniform":
+            raise ValueError(
+                "objective='members' needs uniform weights: under weights that are learned the "
+                "mean of log-likelihoods collapses onto one member; use objective='conditional'"
+            )
+
+    def training_defaults(self, rows: int) -> TrainingDefaults:
+        """Options of `fit` where they are left out, which depend on the table."""
+        settings, searches = self._settings(rows), searches_for(rows)
+        return settings.training(self)._replace(searches=searches)
+
+    def adapt(self, rows: int, *, epochs: int | None) -> None:
+        """The dropout, where none was named."""
+        if epochs is None:
+            warn_of_few(rows)
+        self.encoder.choose_dropout(self._settings(rows).dropout)
+
+    def _settings(self, rows: int) -> MemberSettings:
+        censored = self.response.is_censored
+        settings = MemberSettings.for_times if censored else MemberSettings.for_table
+        return settings(rows, self.x_dim, self.r_dim)
+
+
+def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> MemberEncoder:
+    members = positive_int("members", members)
+    with build.seeded_weights(seed):
+        if isinstance(hidden, str) and hidden == "auto":
+            known = MemberSettings.for_table(1, x_dim, r_dim)  # what does not depend on the rows
+            width, scaling = known.width, known.scaling
+            return MemberEncoder(x_dim, members, width, dropout=None, scaling=scaling)
+        return MemberEncoder(x_dim, members, _widths(hidden), dropout=None)
+
+
+def _widths(hidden: Any) -> Any:
+    named = hidden is not None and not (isinstance(hidden, str) and hidden == "auto")
+    return build.hidden_widths(hidden) if named else 64
+
+
+def _response(response: Any, encoder: MemberEncoder) -> Any:
+    """The response, which reads z and e_z(x).
+
+    :raises ValueError: for a module that reads another number of columns.
+    """
+    if isinstance(response, str) and response == "continuous":
+        return Continuous(encoder.out_dim, (), equal_weights=True)
+    net = getattr(response, "net", None)
+    if isinstance(net, nn.Module):
+        check_input("response", net, encoder.out_dim)
+    return response
+
+
+def _weights_part(weights: str, x_dim: int, members: int) -> nn.Module:
+    """p(z)."""
+    if weights == "conditional":
+        return ConditionalCategorical(x_dim, members)
+    return ConstantCategorical(members, learned=weights == "learned")
+
+
+def member_map(
+    r_dim: int,
+    map_shape: tuple[int, ...],
+    *,
+    levels: bool = False,
+    knots: int = 24,
+    min_rows: int = 20,
+    flat: bool = False,
+    seed: int = 0,
+) -> nn.Module:
+    """The increasing maps of all members: squashed revenues and splines of a few ramps.
+
+    :param levels: whether the revenue is a quantile level, whose probit the splines are of.
+    :param knots, min_rows, flat: of `PiecewiseLinear`.
+    :param seed: of the initial weights, which are others than those of the encoder.
+    """
+    with build.seeded_weights(seed + 1):
+        splines = PiecewiseLinear(
+            r_dim,
+            map_shape,
+            knots=knots,
+            min_rows=min_rows,
+            flat=flat,
+            squash=not levels,
+            smallest_scale=0.05,
+            ramp_weight=0.02,
+        )
+    return LearnsLast(Probit(), splines) if levels else splines

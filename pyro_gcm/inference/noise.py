@@ -19,7 +19,7 @@ class Noise:
     """Independent draws from torch's generator."""
 
     def new_batch(self, rows: int) -> None:
-        """A new step, or the same one again for another engine."""
+        """A new step."""
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
         """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""

@@ -121,7 +121,8 @@ def simulation_based_calibration(
     :raises ValueError: for inputs that the program draws itself, wrong options, too few
         simulations to test, or draws with a wrong shape.
     """
-    latents = (*(name for name in ("z", "k") if name in model.places), "c")
+    informed = model.prediction_plan.informed
+    latents = (*(name for name in model.latent_shapes() if name not in informed), "c")
     for site in sites or ():
         one_of("sites", site, latents)
     sites = [site for site in latents if sites is None or site in sites]

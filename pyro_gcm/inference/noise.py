@@ -18,7 +18,7 @@ class Noise:
     """Independent draws from torch's generator."""
 
     def new_batch(self, rows: int) -> None:
-        """A new step, or the same one again for another engine."""
+        """A new step."""
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
         """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
@@ -87,6 +87,7 @@ def _driven(q: Any, base: Tensor) -> Tensor | None:
     if coordinate.event_shape:
         return None
     try:  # in float64, in which no probability is rounded to 0 or 1
+        base = base if q.event_shape else base[..., 0]
         return column_draws(coordinate, base.double()).to(base.dtype)
     except NotImplementedError:
         return None

@@ -149,7 +149,7 @@ class Reader:
         """A site that is left as its distribution; given what was observed of costs."""
         fn = self.distribution(name, p)
         if obs is not None:
-            units, r = self.model.r_standardizer, self.values["r"]
+            units, r = self.model.r_standardizer, self.values.get("r", self.r)
             self.observe(f"{name}_observed", ObservedCost(fn, units.loc, units.scale), obs)
             fn = given_observed(fn, on_its_side(obs, r, self.model.mapped(r), units))
         return Left(name, fn)

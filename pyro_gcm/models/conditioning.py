@@ -154,8 +154,7 @@ class StoryTarget(Target):
             p_y = self._replayed(draws, rows, rows.c).p_y
         noted = {"e", "x_missing", "r_missing"}
         sites = {name: v for name, v in draws.values.items() if name not in noted}
-        for name in self.shared:
-            sites[name] = sites[name].expand(*shape, *sites[name].shape[2:])
+        sites = {name: v.expand(*shape, *v.shape[2:]) for name, v in sites.items()}
         event = _event_of(p_y)
         if event is not None and not isinstance(event.revenue, Tensor):
             # k was integrated out; then y is the event

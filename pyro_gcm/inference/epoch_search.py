@@ -63,7 +63,7 @@ def search_epochs(
             raise ValueError(f"searches must be 0 with fewer than 4 rows, got {rows}")
     default = model.training_defaults(rows)
     by_default = asked is None and free and options["epochs"] is None
-    by_default &= isinstance(options["schedule"], str) and options["schedule"] == "default"
+    by_default &= options["schedule"] == "default"
     saved = Checkpoint(options["checkpoint"])
     with workers.used():
         state = workers.from_first(saved.read)
@@ -90,10 +90,11 @@ def _searched(
 
     :param most: epochs of a search where `options` have none.
     """
-    model, schedule = options["model"], options["schedule"]
+    model = options["model"]
     own = {**options, "validation": VALIDATION, "patience": PATIENCE, "searches": 0}
     own |= {"epochs": options["epochs"] or most, "checkpoint": None, "callback": None}
-    own["schedule"] = SCHEDULE if isinstance(schedule, str) and schedule == "default" else schedule
+    if own["schedule"] == "default":
+        own["schedule"] = SCHEDULE
     with in_training(model):
         before = copy.deepcopy(model.state_dict())
         is_trained, summary = model.is_trained, model.training_summary

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -23,12 +22,8 @@ from pyro_gcm.files.writing import write_file
 _ROWS = 1 << 16
 _STATE, _TENSORS = "state.json", "tensors.safetensors"
 #: Containers that states of torch's optimisers and schedulers have, by name.
-_CONTAINERS: dict[str, Callable[[Any], Any]] = {
-    "Counter": Counter,
-    "OrderedDict": OrderedDict,
-    "dict": dict,
-    "list": list,
-    "tuple": tuple,
+_CONTAINERS: dict[str, Any] = {
+    kind.__name__: kind for kind in (Counter, OrderedDict, dict, list, tuple)
 }
 
 

@@ -89,7 +89,9 @@ def response_part(response: Any, x_dim: int, hidden: Any) -> Any:
 def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
     """p(z|x) or p(z)."""
     if isinstance(prior, MemberEncoder) or (isinstance(prior, str) and prior == "members"):
-        raise ValueError("prior='members' needs MemberGCM, whose members compare r with their costs")
+        raise ValueError(
+            "prior='members' needs MemberGCM, whose members compare r with their costs"
+        )
     if isinstance(prior, nn.Module):
         return prior
     _named("prior", prior, PRIORS, "x")

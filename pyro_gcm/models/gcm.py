@@ -139,7 +139,7 @@ class GCM(TimePredictions):
         prior: str | nn.Module = "conditional",
         guide: str | nn.Module | None = None,
         z_dim: int = 4,
-        hidden: int | Sequence[int] | None = 16,
+        hidden: int | Sequence[int] | str | None = 16,
         alternatives: int | None = 1,
         costs: int | None = None,
         cost_family: str | type | nn.Module | None = "normal",

@@ -230,7 +230,9 @@ def test_parts_of_the_user_take_the_place_of_ours() -> None:
     features = TabularFeatures(3, bins=4, steps=0.0)
     encoder = MemberEncoder(3, 2, (16, 8, 4), features=features, dropout=0.1, scaling="output")
     shape = {"alternatives": 1, "costs": 2, "revenue_map": "positive_linear"}
-    model = MemberGCM(3, 2, members=encoder, **shape, cost_family="normal", p0="conditional").double()
+    model = MemberGCM(
+        3, 2, members=encoder, **shape, cost_family="normal", p0="conditional"
+    ).double()
     fit(model, *rows(), epochs=3, progress=False)
     assert model.z_dim == 2
     assert model.cost(rows()[0]).mean.shape == (ROWS, 2)

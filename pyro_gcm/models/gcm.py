@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,21 +13,17 @@ from torch import Tensor, nn
 from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import ArrayLike, no_nan, positive_int
+from pyro_gcm._validation import no_nan, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import coarse, is_rounding, on_grid
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, Plan, Reader
 from pyro_gcm.models import build
-from pyro_gcm.models.inversion import required_revenue
-from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.surfaces import strict_surface
-from pyro_gcm.models.time_predictions import TimePredictions
+from pyro_gcm.models.names_members import NamesMembers
+from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
-from pyro_gcm.nets.members import MemberEncoder
-from pyro_gcm.prediction.predicted import FixedNoise
 from pyro_gcm.responses import Response
 from pyro_gcm.streams.moments import KnownMoments
 
@@ -37,7 +31,7 @@ JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
 
 @recorded("models.GCM")
-class GCM(TimePredictions):
+class GCM(NamesMembers, StrictPredictions):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -104,31 +98,6 @@ class GCM(TimePredictions):
         "joint": Objective("joint", given=(), missing=("x", "r"), generates_revenue=True),
     }
     objectives = tuple(objective_records)
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
-
-    def __new__(cls, *args: Any, prior: Any = None, **options: Any) -> Any:
-        """A `MemberGCM` for prior "members", which was an option of this class until 0.2.0."""
-        kind = cls.for_arguments({"prior": prior})
-        if kind is not cls:
-            message = "GCM(prior='members') is deprecated: use MemberGCM, from pyro_gcm.models"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return super().__new__(kind)
-
-    @classmethod
-    def for_arguments(cls, arguments: Mapping[str, Any]) -> Any:
-        """The class of models with these arguments: this one, or `MemberGCM`."""
-        prior = arguments.get("prior")
-        named = isinstance(prior, str) and prior == "members"
-        if not (named or isinstance(prior, MemberEncoder)):
-            return cls
-        from pyro_gcm.models.members import MemberGCM
-
-        if not issubclass(MemberGCM, cls):
-            raise ValueError("prior='members' is a model of its own: derive from MemberGCM")
-        return MemberGCM
 
     def __init__(
         self,
@@ -319,65 +288,3 @@ class GCM(TimePredictions):
             mapped: Tensor = self.revenue_map(self.r_standardizer(r))
             return mapped
         return no_nan("revenue_map", on_grid(self.revenue_map(coarse(self.r_standardizer(r)))), r)
-
-    def surface_blocks(
-        self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
-    ) -> Iterator[Tensor]:
-        """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
-        if not self.tells_the_figure:
-            return super().surface_blocks(x, revenues, noise, memory)
-        return strict_surface(self, x, revenues, noise, memory)
-
-    def response_model(self, name: str) -> Any:
-        """This model with one of `responses.Several` responses, for its predictions.
-
-        It shares all weights with this one, and predicts; it is neither trained nor saved.
-
-        :param name: of the response.
-        :raises ValueError: for another name, and for a model with one response.
-        """
-        if self.response.copies == 1:
-            raise ValueError("response_model needs a model of responses.Several responses")
-        return self.response.model_of(self, name)
-
-    @property
-    def tells_the_figure(self) -> bool:
-        """Whether r enters y alone, through its map, so that predictions need not be read anew."""
-        return not self.overrides("story", "y_dist")
-
-    @prediction
-    def required_revenue(
-        self,
-        x: ArrayLike,
-        level: float = 0.9,
-        *,
-        revenue: int = 0,
-        r: ArrayLike | None = None,
-        num_samples: int | None = None,
-    ) -> Tensor:
-        """The smallest value of one revenue at which the prediction reaches a level, [B].
-
-        The cheapest bid that wins with probability 0.9, the smallest dose that half of the patients
-        respond to. It is found by evaluating `predict`, and is in data units.
-
-        :param x: [B, x_dim] in data units.
-        :param level: of the prediction: a probability, or a value of y.
-        :param revenue: index of the revenue that is searched for.
-        :param r: the other revenues, [B, r_dim - 1] or [r_dim - 1] in the order of the columns, or
-            with a column of NaN for the one that is searched for, [B, r_dim] or [r_dim]; their
-            training means by default.
-        :returns: inf where no revenue reaches the level, -inf where every revenue does (within
-            2^20 standard deviations of the training data).
-        :raises ValueError: for a revenue index out of range, a number in `r` in place of the
-            revenue that is searched for, and for quantile levels.
-        """
-        return required_revenue(self, x, level, revenue, r, self.noise(num_samples))
-
-
-def _signature(cls: Any) -> inspect.Signature:
-    """That of the constructor, which `__new__` would hide."""
-    signature = inspect.signature(cls.__init__)
-    return signature.replace(parameters=list(signature.parameters.values())[1:])
-
-
-GCM.__signature__ = _signature(GCM)  # type: ignore[attr-defined]

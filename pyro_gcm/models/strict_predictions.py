@@ -1,0 +1,136 @@
+"""Predictions of a model whose revenues enter y alone: surfaces, and the revenue that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pyro_gcm._options import number, share
+from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm.models.blocks import MovingRevenues
+from pyro_gcm.models.prediction_method import prediction
+from pyro_gcm.models.surfaces import strict_surface
+from pyro_gcm.models.time_predictions import TimePredictions
+from pyro_gcm.prediction.base_samples import in_blocks
+from pyro_gcm.prediction.predicted import FixedNoise
+
+
+class StrictPredictions(TimePredictions):
+    """A model with what follows from a prediction that rises with every revenue."""
+
+    def surface_blocks(
+        self, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
+    ) -> Iterator[Tensor]:
+        """Blocks [b, R] of `surface` after the checks; x is encoded once for all revenues."""
+        if not self.tells_the_figure:
+            return super().surface_blocks(x, revenues, noise, memory)
+        return strict_surface(self, x, revenues, noise, memory)
+
+    def response_model(self, name: str) -> Any:
+        """This model with one of `responses.Several` responses, for its predictions.
+
+        It shares all weights with this one, and predicts; it is neither trained nor saved.
+
+        :param name: of the response.
+        :raises ValueError: for another name, and for a model with one response.
+        """
+        if self.response.copies == 1:
+            raise ValueError("response_model needs a model of responses.Several responses")
+        return self.response.model_of(self, name)
+
+    @property
+    def tells_the_figure(self) -> bool:
+        """Whether r enters y alone, through its map, so that predictions need not be read anew."""
+        return not self.overrides("story", "y_dist")
+
+    @prediction
+    def required_revenue(
+        self,
+        x: ArrayLike,
+        level: float = 0.9,
+        *,
+        revenue: int = 0,
+        r: ArrayLike | None = None,
+        num_samples: int | None = None,
+    ) -> Tensor:
+        """The smallest value of one revenue at which the prediction reaches a level, [B].
+
+        The cheapest bid that wins with probability 0.9, the smallest dose that half of the patients
+        respond to. It is found by evaluating `predict`, and is in data units.
+
+        :param x: [B, x_dim] in data units.
+        :param level: of the prediction: a probability, or a value of y.
+        :param revenue: index of the revenue that is searched for.
+        :param r: the other revenues, [B, r_dim - 1] or [r_dim - 1] in the order of the columns, or
+            with a column of NaN for the one that is searched for, [B, r_dim] or [r_dim]; their
+            training means by default.
+        :returns: inf where no revenue reaches the level, -inf where every revenue does (within
+            2^20 standard deviations of the training data).
+        :raises ValueError: for a revenue index out of range, a number in `r` in place of the
+            revenue that is searched for, and for quantile levels.
+        """
+        noise = self.noise(num_samples)
+        x = matrix("x", x, self.x_dim, "x_dim", self.device)
+        if not self.response.standardizes_revenue:
+            raise ValueError("required_revenue needs revenues that are not quantile levels")
+        if self.response.is_probability:
+            share("level", level, "a probability")
+        level = number("level", level)
+        revenue = positive_int("revenue", revenue, minimum=0)
+        if revenue >= self.r_dim:
+            raise ValueError(
+                f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"
+            )
+        if self.response.directions and self.response.directions[revenue] != 1:
+            raise ValueError(
+                f"revenue {revenue} must be one in which the prediction rises, got a direction of "
+                f"{self.response.directions[revenue]}"
+            )
+        loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
+        rows = _with_start(r, len(x), revenue, loc)
+        same_rows(x=x, r=rows)
+        column = torch.tensor([revenue], device=rows.device)
+        rounded = self.response.prediction_dtype(
+            self.dtype
+        )  # as the prediction at the result will be
+
+        def block(x: Tensor, r: Tensor) -> Tensor:
+            # Costs do not depend on r, nor do weights of the draws where nothing is missing.
+            predictions = MovingRevenues(self, noise, x, r)
+
+            def prediction(value: Tensor) -> Tensor:
+                return predictions(r.index_copy(1, column, value[:, None])).to(rounded).double()
+
+            start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
+            dtype = torch.promote_types(self.dtype, self.r_standardizer.loc.dtype)
+            return smallest_reaching(prediction, level, start, step, dtype)
+
+        return in_blocks(block, x, rows, draws=noise.count)
+
+
+def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:
+    """Revenues [B, m] with the training mean in the column that is searched for."""
+    if r is None:
+        return loc.expand(count, -1)
+    size = len(loc)
+    rows: Any = as_tensor("r", r, loc.device).double()
+    if rows.dim() == 1:
+        if len(rows) not in (size - 1, size):
+            raise ValueError(f"r must have {size - 1} or {size} values, got {len(rows)}")
+        rows = rows.expand(count, -1)
+    if rows.dim() == 2 and rows.shape[1] == size - 1:
+        start = loc[revenue].expand(len(rows), 1)
+        rows = torch.cat([rows[:, :revenue], start, rows[:, revenue:]], 1)
+    elif rows.dim() == 2 and rows.shape[1] == size:
+        given = ~rows[:, revenue].isnan()
+        if given.any():
+            raise ValueError(
+                f"r must have NaN in column {revenue}, the revenue that is searched for, or leave "
+                f"the column out, got {rows[given, revenue][0].item():g}"
+            )
+        rows = rows.index_fill(1, torch.tensor([revenue], device=rows.device), loc[revenue].item())
+    return matrix("r", rows, size, "r_dim")

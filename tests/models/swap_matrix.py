@@ -15,7 +15,9 @@ from pyro.infer import RenyiELBO
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 from pyro_gcm.inference.training_pair import ELBOS
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.build import GUIDES, KERNEL_GUIDES, PRIORS
+from pyro_gcm.models.members import WEIGHTS
 
 TRAINS = "✓"
 X_DIM = 3
@@ -45,10 +47,16 @@ class Combination(NamedTuple):
         """The choice for a part, "" where the model has no such part."""
         return self.parts.get(name, "")
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether z is summed out."""
+        return self.kind is MemberGCM or self.part("prior") == "categorical"
+
     def build(self) -> Any:
         """The model, with first weights that are always the same."""
         r_dim = 1 if self.part("response") == "quantile" else 2
-        return self.kind(X_DIM, r_dim, **SIZES, **self.parts)
+        sizes = {"hidden": SIZES["hidden"]} if self.kind is MemberGCM else SIZES
+        return self.kind(X_DIM, r_dim, **sizes, **self.parts)
 
 
 class Table(NamedTuple):
@@ -60,16 +68,16 @@ class Table(NamedTuple):
 
 
 KERNEL = "IGCM, its kernel"
-#: Priors of a z that is summed out.
-FINITE = ("categorical", "members")
 PARTS = {"prior": PRIORS, "guide": GUIDES, "response": ("binary", "continuous", "quantile")}
 KERNELS = {
     "kernel_prior": ("standard", "conditional"),
     "kernel_guide": KERNEL_GUIDES,
     "k_dim": (2, 1),
 }
+MEMBERS = {"weights": WEIGHTS, "response": PARTS["response"], "alternatives": (3, 1)}
 TABLES = {
     "GCM": Table(GCM, PARTS, {}),
+    "MemberGCM": Table(MemberGCM, MEMBERS, {"members": 3}),
     "IGCM": Table(IGCM, PARTS, {"kernel_guide": "amortised"}),
     KERNEL: Table(IGCM, KERNELS, {"prior": "conditional", "guide": "prior"}),
 }
@@ -115,11 +123,6 @@ class Reason(NamedTuple):
 
 # In the order in which they are checked: the first that applies is the one that is raised.
 BY_CONSTRUCTOR = {
-    "A": Reason(
-        "members compare revenues with costs, and IGCM compares k with them",
-        r"prior='members' needs MemberGCM",
-        lambda c: c.kind is IGCM and c.part("prior") == "members",
-    ),
     "B": Reason(
         "with prior N(0, I), a z drawn from the prior would never read x",
         r"guide='prior' with prior='standard' would never read x: use 'amortised'",
@@ -131,9 +134,9 @@ BY_CONSTRUCTOR = {
         lambda c: c.part("prior") == "standard" and c.part("guide").startswith("posterior"),
     ),
     "D": Reason(
-        "a categorical z, or a member, is summed out exactly, without a guide",
+        "a categorical z is summed out exactly, without a guide",
         r"guide='\w+' with a categorical prior: z is summed out exactly, without a guide",
-        lambda c: c.part("prior") in FINITE and c.part("guide") != "prior",
+        lambda c: c.part("prior") == "categorical" and c.part("guide") != "prior",
     ),
     "E": Reason(
         "quantile levels are chosen, and IGCM generates its revenues",
@@ -143,9 +146,9 @@ BY_CONSTRUCTOR = {
 }
 BY_FIT = {
     "F": Reason(
-        "there are no members whose log-likelihoods could be averaged",
-        r"objective='members' needs prior='members' with uniform weights",
-        lambda c: c.objective == "members" and c.part("prior") != "members",
+        "under weights that are learned the mean of log-likelihoods collapses onto one member",
+        r"objective='members' needs uniform weights",
+        lambda c: c.objective == "members" and c.part("weights") != "uniform",
     ),
     "G": Reason(
         "log p(x, r, y) needs p(z) p(x given z); with p(z given x) it is no density of x",
@@ -180,12 +183,12 @@ BY_FIT = {
     "M": Reason(
         "exact enumeration needs a z with a finite support",
         r"elbo='enum' sums over a finite z, and this prior has none: use prior='categorical'",
-        lambda c: c.bound == "enum" and c.part("prior") not in FINITE,
+        lambda c: c.bound == "enum" and not c.is_finite,
     ),
     "N": Reason(
         "the bound cannot differentiate through draws of a finite z; enumeration sums it out",
         r"elbo=.* cannot differentiate through draws of a categorical z: use 'enum'",
-        lambda c: c.bound not in ("enum", "PooledELBO") and c.part("prior") in FINITE,
+        lambda c: c.bound not in ("enum", "PooledELBO") and c.is_finite,
     ),
     "O": Reason(
         'the bound lies between objective "members" and log p(y given x, r), and needs the former',

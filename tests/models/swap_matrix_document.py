@@ -64,6 +64,7 @@ pooling=0.5; the other columns are names.
 """
 ABOUT = {
     "GCM": "Responses binary, continuous and quantile.",
+    "MemberGCM": "Three members, 3 alternatives and 1.",
     "IGCM": 'Responses binary, continuous and quantile, with kernel_guide="amortised".',
     KERNEL: 'Response binary, k_dim 2 and 1, prior "conditional" (under "joint" "standard").',
 }

@@ -11,6 +11,7 @@ import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM
+from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.build import PRIORS
 from pyro_gcm.responses import RESPONSES, Guessed
 
@@ -25,8 +26,11 @@ CASES: dict[str, tuple[type, dict[str, Any], str | None]] = {
     )
     for response, prior in itertools.product((*RESPONSES, "guessed"), PRIORS)
 }
+for response in (*RESPONSES, "guessed"):
+    made: Any = Guessed if response == "guessed" else response
+    CASES[f"{response}, of members"] = MemberGCM, {"response": made, "members": 3}, None
 for prior, kernel, objective in itertools.product(
-    PRIORS[1:-1], ("standard", "conditional"), ("conditional", "response_revenue")
+    PRIORS[1:], ("standard", "conditional"), ("conditional", "response_revenue")
 ):
     CASES[f"implicit {objective}, {prior}, {kernel} kernel"] = (
         IGCM,
@@ -35,8 +39,8 @@ for prior, kernel, objective in itertools.product(
     )
 #: One of every response and of every prior; the others run with `--long all`.
 QUICK = (
-    *("binary, conditional", "quantile, members", "quantile, categorical", "ordinal, mixture"),
-    *("survival, flow", "distribution, laplace", "continuous, standard", "guessed, members"),
+    *("binary, conditional", "quantile, of members", "quantile, categorical", "ordinal, mixture"),
+    *("survival, flow", "distribution, laplace", "continuous, standard", "guessed, of members"),
     "implicit response_revenue, categorical, conditional kernel",
 )
 

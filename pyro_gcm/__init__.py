@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pyro_gcm.io import load, save
     from pyro_gcm.io.export import export
     from pyro_gcm.members import fit_members
-    from pyro_gcm.models import GCM, IGCM
+    from pyro_gcm.models import GCM, IGCM, MemberGCM
     from pyro_gcm.prediction import PosteriorDraws
 
 _moved.install()
@@ -64,6 +64,7 @@ __all__ = [
     "GCM",
     "IGCM",
     "FitResult",
+    "MemberGCM",
     "MonotonicityAudit",
     "PosteriorDraws",
     "SurvivalTimes",
@@ -97,6 +98,7 @@ __all__ = [
 _HOMES = {
     "GCM": "models",
     "IGCM": "models",
+    "MemberGCM": "models",
     "FitResult": "inference",
     "MonotonicityAudit": "audit",
     "PosteriorDraws": "prediction",

@@ -55,12 +55,27 @@ class ThresholdQuantile(AsymmetricLaplace):
                 raise ValueError("level must lie in [0, 1]")
         self.event, self.threshold_loc, self.spread = event, threshold_loc, spread
         dtype = torch.promote_types(event.dtype, threshold_loc.dtype)
-        mean = threshold_mean(event, threshold_loc, spread).to(dtype)
+        shape = broadcast_shapes(event.batch_shape, threshold_loc.shape, spread.shape)
         level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
         # The scale of AsymmetricLaplace is width / odds above mu and width * odds below.
         odds = (level / (1.0 - level)).sqrt()
         width = scale / (level * (1.0 - level)).sqrt()
-        super().__init__(mean, width, odds, validate_args=validate_args)
+        like = threshold_loc.to(dtype).expand(shape)
+        super().__init__(like, width, odds, validate_args=validate_args)
+        self._mean: Tensor | None = None  # predictions do not need it
+
+    @property
+    def loc(self) -> Tensor:
+        """mu, the quantile."""
+        if self._mean is None:
+            mean = threshold_mean(self.event, self.threshold_loc, self.spread)
+            dtype = torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
+            self._mean = mean.to(dtype).expand(self.batch_shape)
+        return self._mean
+
+    @loc.setter
+    def loc(self, value: Tensor) -> None:
+        self._mean = value
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdQuantile:
         """The same distribution with a larger batch shape."""

@@ -60,6 +60,7 @@ CONDITIONAL_PRIORS: dict[str, Any] = {
     "categorical": ConditionalCategorical,
     "flow": _flow,
 }
+MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
 PRIORS = ("standard", *CONDITIONAL_PRIORS)
 
 #: Guides by name: whether r and y are read, and the network inside.

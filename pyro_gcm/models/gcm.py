@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from pyro_gcm._options import module_or, seed_of
 from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import no_nan, positive_int
+from pyro_gcm._validation import no_nan, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import coarse, is_rounding, on_grid
@@ -123,6 +123,8 @@ class GCM(NamesMembers, StrictPredictions):
         member_weights: Any = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
+        positive_int("members", 8 if members is None else members)
+        one_of("member_weights", member_weights or "uniform", build.MEMBER_WEIGHTS)
         hidden = 16 if hidden is None or hidden == "auto" else hidden  # as folders of 0.2.0 have it
         costs = self.r_dim if costs is None else positive_int("costs", costs)
         with build.seeded_weights(seed_of(seed)):

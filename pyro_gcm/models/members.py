@@ -22,7 +22,7 @@ from pyro_gcm.nets.piecewise_linear import LearnsLast
 from pyro_gcm.responses import Continuous, Response
 from pyro_gcm.training import TrainingDefaults
 
-WEIGHTS = ("uniform", "learned", "conditional")
+WEIGHTS = build.MEMBER_WEIGHTS
 
 
 @recorded("models.MemberGCM")

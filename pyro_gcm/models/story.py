@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -201,10 +202,10 @@ class Story(nn.Module):
         own = sum(site.size for site in self.latents(self.plan(self.objective)).values())
         return max(own, self.base_samples.dim)
 
-    def overrides(self, *names: str) -> list[str]:
+    def overrides(self, *names: str) -> tuple[str, ...]:
         """Those of the methods that a subclass outside of the library has in place of its own."""
-        library = next(cls for cls in type(self).__mro__ if cls.__module__.startswith(__package__))
-        return [name for name in names if getattr(type(self), name) is not getattr(library, name)]
+        kind: Any = type(self)
+        return _overridden(kind, names)
 
     def check_story(self, *views: str) -> None:
         """Refuse a subclass that overrides a view of its story, which the caller would not follow.
@@ -217,3 +218,9 @@ class Story(nn.Module):
                 f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "
                 f"predictions and posteriors do not read: override {instead}, which all of them do"
             )
+
+
+@functools.lru_cache(maxsize=256)
+def _overridden(cls: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    library = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
+    return tuple(name for name in names if getattr(cls, name) is not getattr(library, name))

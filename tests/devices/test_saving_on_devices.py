@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import pyro_gcm
-from pyro_gcm import GCM, IGCM
+from pyro_gcm import GCM, IGCM, MemberGCM
 
 
-@pytest.mark.parametrize(("kind", "prior"), [(GCM, "members"), (GCM, "flow"), (IGCM, "mixture")])
+@pytest.mark.parametrize(("kind", "prior"), [(MemberGCM, None), (GCM, "flow"), (IGCM, "mixture")])
 def test_a_model_is_saved_from_a_device_and_loaded_onto_it(
     kind: type, prior: str, device: torch.device, tmp_path: Path
 ) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from pyro.infer.util import is_validation_enabled
 from torch import Tensor
 from torch.distributions import kl_divergence
 
@@ -56,7 +55,6 @@ class Scored(Reader):
         self.log_shared: Tensor | float = 0.0
         self.p_y: Any = None
         self._drawn: dict[str, Tensor] = {}
-        self._own: dict[str, Any] = {}
 
     def read(self, x: Tensor, r: Tensor, y: Tensor, c: Tensor | None = None) -> Scored:
         """The guide and then the story of a batch."""
@@ -95,8 +93,6 @@ class Scored(Reader):
                 value = value.view_as(value)
                 self.weighed.append(value)
             self.q[name] = q
-        else:
-            self._own[name] = q
         self._drawn[name] = value
         return value
 
@@ -106,21 +102,10 @@ class Scored(Reader):
         if value is None:
             fn = self.distribution(name, p)
             return self._every(fn) if fn.has_enumerate_support else self._draw(name, fn)
-        if name not in self.q and is_validation_enabled():
-            self._check_own(name, value, self.distribution(name, p))
         if name in self.q:
             ratio = self._log_ratio(self.q[name], self.distribution(name, p), value)
             self.terms[name] = self.temperature * ratio
         return value
-
-    def _check_own(self, name: str, value: Tensor, p: Any) -> None:
-        """Refuse a draw that is told to be the story's own, and is from another distribution."""
-        log_p, log_q = p.log_prob(value), self._own[name].log_prob(value)
-        if not torch.allclose(log_p, log_q, rtol=1e-4, atol=1e-4, equal_nan=True):
-            raise ValueError(
-                f"site '{name}' has another distribution in the story than in guide_story, which "
-                "draws it with own=True: override guide_story, or leave the site out of it"
-            )
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """The log-density of a site of the data."""

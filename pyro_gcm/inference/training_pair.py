@@ -17,6 +17,7 @@ from pyro_gcm.inference.paper_loss import PaperLoss
 from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.inference.reading import Plan, Reader, of
 from pyro_gcm.inference.views import Program, collapse, conditional, given_covariates, temper
+from pyro_gcm.prediction.predicted import Dry
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
     "iwae": ImportanceWeightedELBO,
@@ -151,8 +152,11 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
 
 
 def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
-    """The latent sites of the guide's story, and whether each has the story's distribution."""
-    found = {}
+    """The latent sites of the guide's story, and whether each has the story's distribution.
+
+    :raises ValueError: for a site that is told to have it, and has another one.
+    """
+    found, own_q = {}, {}
 
     class Names(Reader):
         def __call__(  # type: ignore[override]
@@ -160,15 +164,28 @@ def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
         ) -> Any:
             if name in plan.hidden or name in plan.left:
                 return None
-            found[name] = own or (exact and name in plan.exact)
-            return of(q).sample()
+            found[name], q = own or (exact and name in plan.exact), of(q)
+            if found[name]:
+                own_q[name] = q
+            return q.sample()
 
     like: Any = {"device": model.device, "dtype": model.dtype}
-    x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
-    width = model.response.outcome_width
-    y = torch.ones((1,) if width == 1 else (1, width), **like)
     with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
+        x, r = torch.randn(3, model.x_dim, **like), torch.rand(3, model.r_dim, **like)
+        x = model.x_standardizer.inverse(x).to(x)
+        width = model.response.outcome_width
+        y = torch.ones((3,) if width == 1 else (3, width), **like)
         model.guide_story(Names(model, plan, x, r), x, r, y)
+        told = Dry(model, plan, x, r)
+        told.shared = model.shared(told.share)
+        model.story(told, x, r, None)
+        for name, q in own_q.items():
+            value = q.sample()
+            if not torch.equal(q.log_prob(value), told.told[name].log_prob(value)):
+                raise ValueError(
+                    f"site '{name}' has another distribution in the story than in guide_story, "
+                    "which draws it with own=True: override guide_story, or leave it out there"
+                )
     return found
 
 

@@ -124,7 +124,8 @@ class GCM(NamesMembers, StrictPredictions):
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
         positive_int("members", 8 if members is None else members)
-        one_of("member_weights", member_weights or "uniform", build.MEMBER_WEIGHTS)
+        given = "uniform" if member_weights is None else member_weights
+        one_of("member_weights", given, build.MEMBER_WEIGHTS)
         hidden = 16 if hidden is None or hidden == "auto" else hidden  # as folders of 0.2.0 have it
         costs = self.r_dim if costs is None else positive_int("costs", costs)
         with build.seeded_weights(seed_of(seed)):

@@ -135,6 +135,7 @@ class Posteriors(OrderEventModel):
         rows = self.rows(x, r, y, required="xry")
         return responsibilities(self, rows).to(self.dtype)
 
+    @one_thread()
     def cost_posterior(
         self,
         x: ArrayLike,

@@ -19,7 +19,7 @@ from pyro_gcm import GCM, fit
 BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "objective": (
         {"objective": "marginal"},
-        r"objective must be one of \['conditional', 'joint', 'members'\], got 'marginal'",
+        r"objective must be one of \['conditional', 'joint'\], got 'marginal'",
     ),
     "elbo": ({"elbo": "vae"}, r"elbo must be one of \['iwae', 'dreg', .* got 'vae'"),
     "renyi": (

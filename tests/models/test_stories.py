@@ -367,3 +367,16 @@ def test_a_story_with_another_kernel_needs_its_exact_posterior() -> None:
 
     with pytest.raises(ValueError, match="k_dist and r_dist of IGCM itself"):
         zoo.make(Other)
+
+
+def test_a_site_that_is_told_to_be_the_storys_own_has_to_be_it() -> None:
+    class Hiding(GCM):
+        def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+            def line(name: str, p: Any, obs: Any = None) -> Any:
+                return sample(name, self.z_dist(0.0 * x) if name == "z" else p, obs)
+
+            line.note = sample.note  # type: ignore[attr-defined]
+            return super().story(line, x, r, y, c)
+
+    with pytest.raises(ValueError, match="'z' has another distribution in the story than in guide"):
+        zoo.quickly(zoo.make(Hiding), zoo.rows(count=8))

@@ -58,8 +58,9 @@ class Scored(Reader):
 
     def read(self, x: Tensor, r: Tensor, y: Tensor, c: Tensor | None = None) -> Scored:
         """The guide and then the story of a batch."""
-        self.model.guide_shared(self._share_guided)
-        self.shared = self.model.shared(self.share)
+        if self.model.shared_sites():
+            self.model.guide_shared(self._share_guided)
+            self.shared = self.model.shared(self.share)
         self.x, self.r, self.shape = x, r, (self.particles, len(x))
         self.may_miss = c is not None  # then y may be NaN
         self.model.guide_story(self.guided, x, r, y)

@@ -16,7 +16,7 @@ from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import no_nan, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.left import sides
-from pyro_gcm.distributions.numerics import coarse, is_rounding, on_grid
+from pyro_gcm.distributions.numerics import checks, coarse, is_rounding, on_grid
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, Plan, Reader
 from pyro_gcm.models import build
@@ -273,7 +273,8 @@ class GCM(NamesMembers, StrictPredictions):
         :param cost: the costs as the story's site gave them, or their distribution.
         """
         p_c, c = sides(cost)
-        event = OrderEvent(p_c, self.revenue_of(covariates, self.mapped(r)))
+        revenue = self.revenue_of(covariates, self.mapped(r))
+        event = OrderEvent(p_c, revenue, validate_args=checks())
         p_y = self.response.distribution(event, covariates, r)
         return p_y if c is None else p_y.given_cost(c)
 

@@ -25,7 +25,7 @@ from pyro_gcm.distributions import (
     linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.left import sides
-from pyro_gcm.distributions.numerics import coarse, on_grid
+from pyro_gcm.distributions.numerics import checks, coarse, on_grid
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader
 from pyro_gcm.models import build
@@ -330,7 +330,8 @@ class IGCM(DistributionPredictions):
         :param cost: the costs as the story's site gave them, or their distribution.
         """
         p_c, c = sides(cost)
-        p_y = self.response.distribution(OrderEvent(p_c, self.kernel_map(k)), covariates, r)
+        event = OrderEvent(p_c, self.kernel_map(k), validate_args=checks())
+        p_y = self.response.distribution(event, covariates, r)
         return p_y if c is None else p_y.given_cost(c)
 
     # The kernel in closed form

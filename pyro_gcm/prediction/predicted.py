@@ -205,8 +205,9 @@ class Predicted(Reader):
         if r is not None:
             self.gaps = self.gaps | r.isnan().any(-1)
         self.is_whole = not self.gaps.any()
-        self.model.guide_shared(self._share_guided)
-        self.shared = self.model.shared(self.share)
+        if self.model.shared_sites():
+            self.model.guide_shared(self._share_guided)
+            self.shared = self.model.shared(self.share)
         with suppress(Reached):
             self.model.story(self, x, r, None, c)
         weights = self.log_weights

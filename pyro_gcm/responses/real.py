@@ -8,6 +8,7 @@ prediction is. The models know nothing else about y, so another kind is another 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyro.distributions as dist
 import torch
@@ -18,6 +19,7 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._standardizer import Standardizer
 from pyro_gcm._validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
+from pyro_gcm.distributions.numerics import checks
 from pyro_gcm.nets.conditional import mlp, positive
 from pyro_gcm.responses.response import Response
 
@@ -147,7 +149,8 @@ class Continuous(_RealResponse, name="continuous"):
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> ThresholdNormal:
         """N(mu_y, sigma_y^2) in the units of y."""
-        return ThresholdNormal(event, *self._curve(x), equal_weights=self.equal_weights)
+        options: Any = {"equal_weights": self.equal_weights, "validate_args": checks()}
+        return ThresholdNormal(event, *self._curve(x), **options)
 
     def averaged_loss(self, p_y: ThresholdNormal, log_p: Tensor, y: Tensor) -> Tensor:
         """The squared error of the mean of the means, in squared standard deviations of y, [B]."""
@@ -202,7 +205,8 @@ class Quantile(_RealResponse, name="quantile"):
         """An asymmetric Laplace density at the quantile; the pinball loss in units of sd(y)."""
         loc, spread = self._curve(x)
         level = r[..., 0].to(loc.dtype)
-        return ThresholdQuantile(event, loc, spread, level, self.standardizer.scale)
+        unit = self.standardizer.scale
+        return ThresholdQuantile(event, loc, spread, level, unit, validate_args=checks())
 
     def expected(self, p_y: ThresholdQuantile) -> Tensor:
         """The quantile, with gradients."""

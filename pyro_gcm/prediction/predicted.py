@@ -201,10 +201,12 @@ class Predicted(Reader):
         if r is None:
             given_r = {*self.plan.exact, *self.plan.proposals, "w", "r"} - {"z"}
             self.plan = replace(self.plan, hidden=(*self.plan.hidden, *given_r))
-        self.gaps = x.isnan().any(-1)
-        if r is not None:
-            self.gaps = self.gaps | r.isnan().any(-1)
-        self.is_whole = not self.gaps.any()
+        self.is_whole = True
+        if self.plan.informed:
+            self.gaps = x.isnan().any(-1)
+            if r is not None:
+                self.gaps = self.gaps | r.isnan().any(-1)
+            self.is_whole = not self.gaps.any()
         if self.model.shared_sites():
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
-import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
@@ -18,11 +17,6 @@ from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
-    Conditional,
-    ConditionalCategorical,
-    ConditionalFlow,
-    ConditionalMixture,
-    ConditionalMultivariateNormal,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
@@ -31,48 +25,14 @@ from pyro_gcm.nets import (
     Sigmoid,
     StandardNormal,
 )
+from pyro_gcm.nets.latent import GUIDE_NETWORKS, PRIOR_NETWORKS
 from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.parts import one_row
 from pyro_gcm.responses import RESPONSES
 
-
-def _normal(in_dim: int, dim: int, hidden: Any) -> nn.Module:
-    return Conditional(dist.Normal, in_dim, (dim,), hidden)
-
-
-def _laplace(in_dim: int, dim: int, hidden: Any) -> nn.Module:
-    return Conditional(dist.Laplace, in_dim, (dim,), hidden)
-
-
-def _mixture(in_dim: int, dim: int, hidden: Any) -> nn.Module:
-    return ConditionalMixture(in_dim, dim, hidden=hidden)
-
-
-def _flow(in_dim: int, dim: int, hidden: Any) -> nn.Module:
-    return ConditionalFlow(in_dim, dim, hidden=hidden)
-
-
-#: Priors p(z|x) by name, each (x_dim, z_dim, hidden) -> a module x -> distribution.
-CONDITIONAL_PRIORS: dict[str, Any] = {
-    "conditional": _normal,
-    "laplace": _laplace,
-    "mixture": _mixture,
-    "categorical": ConditionalCategorical,
-    "flow": _flow,
-}
 MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
-PRIORS = ("standard", *CONDITIONAL_PRIORS)
-
-#: Guides by name: whether r and y are read, and the network inside.
-_GUIDES: dict[str, tuple[bool, Any]] = {
-    "amortised": (False, _normal),
-    "amortised_full": (False, ConditionalMultivariateNormal),
-    "amortised_flow": (False, _flow),
-    "posterior": (True, _normal),
-    "posterior_full": (True, ConditionalMultivariateNormal),
-    "posterior_flow": (True, _flow),
-}
-GUIDES = ("prior", *_GUIDES)
+PRIORS = ("standard", *PRIOR_NETWORKS)
+GUIDES = ("prior", *(f"{of}{end}" for of in ("amortised", "posterior") for end in GUIDE_NETWORKS))
 KERNEL_GUIDES = ("exact", "amortised", "amortised_full", "posterior", "posterior_full")
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
 
@@ -95,11 +55,10 @@ def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
         )
     if isinstance(prior, nn.Module):
         return prior
-    _named("prior", prior, PRIORS, "x")
+    _named("prior", prior, ("standard", *PRIOR_NETWORKS), "x")
     if prior == "standard":
         return StandardNormal(z_dim)
-    part: nn.Module = CONDITIONAL_PRIORS[prior](x_dim, z_dim, hidden)
-    return part
+    return PRIOR_NETWORKS[prior](x_dim, z_dim, hidden=hidden)
 
 
 def guide_part(
@@ -111,7 +70,9 @@ def guide_part(
     """
     given_x = not isinstance(prior, StandardNormal)
     if not isinstance(guide, nn.Module):
-        _named("guide", "prior" if guide is None else guide, GUIDES, "(x, r, y)")
+        kinds = ("amortised", "posterior")
+        names = ("prior", *(f"{kind}{end}" for kind in kinds for end in GUIDE_NETWORKS))
+        _named("guide", "prior" if guide is None else guide, names, "(x, r, y)")
         guide = guide or ("prior" if given_x else "amortised")
     if has_finite_support(prior, x_dim):
         if guide != "prior":
@@ -128,11 +89,11 @@ def guide_part(
         return None
     if isinstance(guide, nn.Module):
         part = guide
-    elif _GUIDES[guide][0]:
-        part = PosteriorGuide(_GUIDES[guide][1](x_dim + r_dim + 1, z_dim, hidden))
+    elif guide.startswith("posterior"):
+        part = PosteriorGuide(_network(guide)(x_dim + r_dim + 1, z_dim, hidden=hidden))
     else:
         in_dim = 2 * x_dim if missing else x_dim
-        part = AmortizedGuide(_GUIDES[guide][1](in_dim, z_dim, hidden), missing)
+        part = AmortizedGuide(_network(guide)(in_dim, z_dim, hidden=hidden), missing)
     if not given_x:
         refusal = _refusal(part, (x_dim,), 2)
         if refusal is not None:
@@ -142,6 +103,11 @@ def guide_part(
                 f"called as guide(x, None, None) it raised {type(refusal).__name__}: {refusal}"
             ) from refusal
     return part
+
+
+def _network(guide: str) -> Callable[..., nn.Module]:
+    """The network of a guide that is named."""
+    return GUIDE_NETWORKS[guide.removeprefix("amortised").removeprefix("posterior")]
 
 
 def reads_outcome(guide: nn.Module | None, x_dim: int, r_dim: int) -> bool:
@@ -171,7 +137,11 @@ def kernel_prior_part(prior: Any, x_dim: int, k_dim: int, hidden: Any) -> nn.Mod
     if isinstance(prior, nn.Module):
         return prior
     _named("kernel_prior", prior, ["standard", "conditional"], "x")
-    return StandardNormal(k_dim) if prior == "standard" else _normal(x_dim, k_dim, hidden)
+    return (
+        StandardNormal(k_dim)
+        if prior == "standard"
+        else PRIOR_NETWORKS["conditional"](x_dim, k_dim, hidden=hidden)
+    )
 
 
 def kernel_guide_part(
@@ -183,10 +153,10 @@ def kernel_guide_part(
     _named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
     if guide == "exact":
         return None
-    network = ConditionalMultivariateNormal if guide.endswith("_full") else _normal
+    network = _network(guide)
     if guide.startswith("posterior"):
-        return PosteriorGuide(network(x_dim + r_dim + 1, k_dim, hidden))
-    return RevenueGuide(network(x_dim + r_dim, k_dim, hidden))
+        return PosteriorGuide(network(x_dim + r_dim + 1, k_dim, hidden=hidden))
+    return RevenueGuide(network(x_dim + r_dim, k_dim, hidden=hidden))
 
 
 def _named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
@@ -268,7 +238,8 @@ def x_decoder_part(
 ) -> nn.Module | None:
     """p(x|z) or p(x|z, k), from in_dim columns; None where x is an input and not drawn."""
     if isinstance(prior, StandardNormal):
-        return module_or("x_decoder", x_decoder, _normal, in_dim, x_dim, hidden)
+        normal = PRIOR_NETWORKS["conditional"]
+        return module_or("x_decoder", x_decoder, normal, in_dim, x_dim, hidden)
     if x_decoder is not None:
         raise ValueError("x_decoder needs prior='standard': with p(z|x), x is an input, not drawn")
     return None

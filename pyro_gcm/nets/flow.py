@@ -15,8 +15,10 @@ from pyro_gcm._recipe import recorded
 from pyro_gcm._shapes import broadcast_shapes
 from pyro_gcm._validation import positive_int
 from pyro_gcm.nets.conditional import widths_of
+from pyro_gcm.nets.latent import latent
 
 
+@latent(prior="flow", guide="_flow")
 @recorded("nets.ConditionalFlow")
 class ConditionalFlow(nn.Module):
     """A network from a context [..., in_dim] to zuko's neural spline flow (Durkan et al. 2019).

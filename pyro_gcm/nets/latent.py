@@ -6,8 +6,8 @@ flexible network. Each can be the prior p(z|x) or the network of a guide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pyro.distributions as dist
 import torch
@@ -15,8 +15,42 @@ from torch import Tensor, nn
 
 from pyro_gcm._recipe import recorded
 from pyro_gcm._validation import positive_int
-from pyro_gcm.nets.conditional import mlp, positive
+from pyro_gcm.nets.conditional import Conditional, mlp, positive
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
+
+Make = TypeVar("Make", bound=Callable[..., nn.Module])
+
+
+#: Networks (in_dim, dim, hidden=) of a prior p(z|x) by name, and of guides by their ending.
+PRIOR_NETWORKS: dict[str, Callable[..., nn.Module]] = {}
+GUIDE_NETWORKS: dict[str, Callable[..., nn.Module]] = {}
+
+
+def latent(*, prior: str | None = None, guide: str | None = None) -> Callable[[Make], Make]:
+    """Decorator that gives a network of a latent variable names in the arguments of a model.
+
+    :param prior: name as `prior=`.
+    :param guide: ending as `guide=`, after "amortised", q(z|x), and "posterior", q(z|x, r, y).
+    """
+
+    def enter(make: Make) -> Make:
+        if prior is not None:
+            PRIOR_NETWORKS[prior] = make
+        if guide is not None:
+            GUIDE_NETWORKS[guide] = make
+        return make
+
+    return enter
+
+
+@latent(prior="conditional", guide="")
+def _normal(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+    return Conditional(dist.Normal, in_dim, (dim,), hidden)
+
+
+@latent(prior="laplace")
+def _laplace(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+    return Conditional(dist.Laplace, in_dim, (dim,), hidden)
 
 
 @recorded("nets.StandardNormal")
@@ -37,6 +71,7 @@ class StandardNormal(nn.Module):
         return dist.Normal(self.loc, self.scale).to_event(1)
 
 
+@latent(guide="_full")
 @recorded("nets.ConditionalMultivariateNormal")
 class ConditionalMultivariateNormal(nn.Module):
     """A network from a context [..., in_dim] to a normal with full covariance.
@@ -70,6 +105,7 @@ class ConditionalMultivariateNormal(nn.Module):
         return dist.MultivariateNormal(loc, scale_tril=scale_tril)
 
 
+@latent(prior="mixture")
 @recorded("nets.ConditionalMixture")
 class ConditionalMixture(nn.Module):
     """A network from a context [..., in_dim] to a mixture of normals with shared components.
@@ -107,6 +143,7 @@ class ConditionalMixture(nn.Module):
         )
 
 
+@latent(prior="categorical")
 @recorded("nets.ConditionalCategorical")
 class ConditionalCategorical(nn.Module):
     """A network from a context [..., in_dim] to a latent class z, one-hot [..., categories].

@@ -25,7 +25,7 @@ True
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm import _moved
+from pyro_gcm._utils import moved as _moved
 
 if TYPE_CHECKING:
     from pyro_gcm import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         report,
         responses,
     )
-    from pyro_gcm._threads import one_thread
+    from pyro_gcm._utils.threads import one_thread
     from pyro_gcm.arviz_export import to_arviz
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
@@ -109,7 +109,7 @@ _HOMES = {
     "fit": "inference",
     "fit_members": "members",
     "load": "io",
-    "one_thread": "_threads",
+    "one_thread": "_utils.threads",
     "render_model": "diagnostics",
     "save": "io",
     "to_arviz": "arviz_export",

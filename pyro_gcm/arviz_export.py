@@ -11,9 +11,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._options import a_model, checks, flag, seed_of
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import ArrayLike, as_tensor, positive_int
+from pyro_gcm._utils.options import a_model, checks, flag, seed_of
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction import PosteriorDraws
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pyro_gcm._options import seed_of
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import ArrayLike, as_tensor, one_of, shown
-from pyro_gcm._warn import told_once
+from pyro_gcm._utils.options import seed_of
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, shown
+from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import MemberGCM

@@ -20,7 +20,7 @@ import pandas as pd
 import torch
 
 import pyro_gcm
-from pyro_gcm._threads import torch_threads
+from pyro_gcm._utils.threads import torch_threads
 from reproduce.arguments import positive_count
 from reproduce.kinds import KINDS, rows, trained
 from reproduce.markdown import markdown

@@ -34,8 +34,8 @@ import torch
 from torch import Tensor
 
 import pyro_gcm
-from pyro_gcm import _evaluating
-from pyro_gcm._process_state import exclusively
+from pyro_gcm._utils import evaluating
+from pyro_gcm._utils.process_state import exclusively
 from reproduce.arguments import a_path
 from reproduce.kinds import KINDS, rows, trained
 from reproduce.results import versions, write_csv
@@ -176,8 +176,8 @@ def _globals() -> dict[str, Any]:
         ),
         "handlers of Pyro": len(pyro.poutine.runtime._PYRO_STACK),
         "store of Pyro": sorted(pyro.get_param_store().keys()),
-        "predictions under way": len(_evaluating._predicting) + len(_evaluating._users),
-        "models in training": len(_evaluating._trained),
+        "predictions under way": len(evaluating._predicting) + len(evaluating._users),
+        "models in training": len(evaluating._trained),
         "filters of warnings": len(warnings.filters),
     }
 

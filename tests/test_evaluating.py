@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from pyro_gcm._evaluating import evaluating
+from pyro_gcm._utils.evaluating import evaluating
 
 
 class Counting(nn.Module):

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from pyro_gcm import GCM, fit
-from pyro_gcm import _interrupts as interrupts
-from pyro_gcm._interrupts import interruption_point, shielded, unshielded
+from pyro_gcm._utils import interrupts as interrupts
+from pyro_gcm._utils.interrupts import interruption_point, shielded, unshielded
 
 G = torch.Generator().manual_seed(0)
 X, R = torch.randn(200, 3, generator=G), torch.randn(200, 2, generator=G)

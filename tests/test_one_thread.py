@@ -31,7 +31,7 @@ from pyro_gcm import (
     save,
     to_arviz,
 )
-from pyro_gcm._threads import torch_threads
+from pyro_gcm._utils.threads import torch_threads
 from pyro_gcm.cli import main
 from pyro_gcm.encoders import BoostedScore
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor

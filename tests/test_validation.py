@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import torch
 
-from pyro_gcm import _validation as check
+from pyro_gcm._utils import validation as check
 
 CPU = torch.device("cpu")
 

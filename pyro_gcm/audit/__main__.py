@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pyro_gcm._options import file_of, output_of, path_of
+from pyro_gcm._utils.options import file_of, output_of, path_of
 from pyro_gcm.audit.adapters import ADAPTERS
 from pyro_gcm.audit.from_files import audit_named, record_of
 from pyro_gcm.files.writing import any_text, one_line, write_figure, write_file

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from pyro_gcm._options import flag, seed_of
-from pyro_gcm._tensors import without_tensor
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import (
+from pyro_gcm._utils.options import flag, seed_of
+from pyro_gcm._utils.tensors import without_tensor
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
     matrix,
@@ -22,7 +22,7 @@ from pyro_gcm._validation import (
     same_rows,
     shown,
 )
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.audit.pairs import Space
 from pyro_gcm.audit.predictors import Array, as_predictor, evaluating
 from pyro_gcm.audit.result import MonotonicityAudit

@@ -15,10 +15,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._evaluating import evaluating as _evaluating
-from pyro_gcm._interrupts import interruption_point
-from pyro_gcm._process_state import exclusively
-from pyro_gcm._validation import one_of
+from pyro_gcm._utils.evaluating import evaluating as _evaluating
+from pyro_gcm._utils.interrupts import interruption_point
+from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.validation import one_of
 from pyro_gcm.audit.adapters import ADAPTERS, adapter_of, of_x_and_r
 
 Array = npt.NDArray[np.float64]

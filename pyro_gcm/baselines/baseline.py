@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import flag
-from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import (
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import flag
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import (
     ArrayLike,
     columns_of_units,
     full_precision,

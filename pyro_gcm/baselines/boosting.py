@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._options import seed_of
-from pyro_gcm._threads import one_thread_of_trees
-from pyro_gcm._validation import (
+from pyro_gcm._utils.options import seed_of
+from pyro_gcm._utils.threads import one_thread_of_trees
+from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
     matrix,

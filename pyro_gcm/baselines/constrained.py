@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
 from pyro_gcm.baselines.two_stream import TwoStreamBody
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._evaluating import in_training
-from pyro_gcm._options import flag
-from pyro_gcm._threads import one_thread, torch_threads
-from pyro_gcm._validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
+from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.options import flag
+from pyro_gcm._utils.threads import one_thread, torch_threads
+from pyro_gcm._utils.validation import ArrayLike, full_precision, kind, matrix, same_rows, vector
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.training import (
     FitResult,

@@ -16,12 +16,12 @@ from torch.func import functional_call, grad_and_value, vmap
 from torch.fx import Graph
 from torch.nn.utils import vector_to_parameters
 
-from pyro_gcm._evaluating import in_training
-from pyro_gcm._interrupts import interruption_point, unshielded
-from pyro_gcm._options import flag, seed_of
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._threads import one_thread, torch_threads
-from pyro_gcm._validation import ArrayLike, shown
+from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.interrupts import interruption_point, unshielded
+from pyro_gcm._utils.options import flag, seed_of
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.threads import one_thread, torch_threads
+from pyro_gcm._utils.validation import ArrayLike, shown
 from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows
 from pyro_gcm.training import Diverged, FitResult, TrainingOptions, described

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import one_of, positive
+from pyro_gcm._utils.validation import one_of, positive
 from pyro_gcm.baselines.mlp import MLP
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
 from pyro_gcm.baselines.two_stream import TwoStreamBody
 

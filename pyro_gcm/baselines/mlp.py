@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import positive
+from pyro_gcm._utils.validation import positive
 from pyro_gcm.baselines.mlp import MLP
 
 

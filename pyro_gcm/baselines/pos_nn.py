@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
 from pyro_gcm.baselines.two_stream import NonNegativeLinear, TwoStreamBody
 

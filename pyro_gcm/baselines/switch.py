@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
 from pyro_gcm.baselines.clip import clip
 

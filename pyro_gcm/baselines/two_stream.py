@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.validation import positive_int
 
 
 class TwoStreamBody(nn.Module):

@@ -8,7 +8,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm._lists import parts_of
+from pyro_gcm._utils.lists import parts_of
 from pyro_gcm.cli.errors import WrongUse, instead
 
 if TYPE_CHECKING:

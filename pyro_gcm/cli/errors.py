@@ -40,7 +40,7 @@ def blamed(on: str = "") -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OSError, ImportError) as error:
-        from pyro_gcm._validation import WrongCell
+        from pyro_gcm._utils.validation import WrongCell
 
         of_file = error.after(1) if isinstance(error, WrongCell) else error
         raise WrongUse(f"{on}: {one_line(of_file)}" if on else one_line(of_file)) from error

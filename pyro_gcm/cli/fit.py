@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm._lists import list_of, possible_parts
+from pyro_gcm._utils.lists import list_of, possible_parts
 from pyro_gcm.cli.columns import check_finite, column_of, columns_of, letters_in_order
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.numbers import path, real, share, whole

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm._lists import as_argument
+from pyro_gcm._utils.lists import as_argument
 from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import listed
 from pyro_gcm.cli.reading import ABSENT, Reading

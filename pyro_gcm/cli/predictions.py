@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._validation import rows_after
+from pyro_gcm._utils.validation import rows_after
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.estimators import outputs

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm._lists import as_argument, parts_of
+from pyro_gcm._utils.lists import as_argument, parts_of
 from pyro_gcm.cli.errors import WrongUse
 
 if TYPE_CHECKING:

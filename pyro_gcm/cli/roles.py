@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm._lists import as_argument
+from pyro_gcm._utils.lists import as_argument
 from pyro_gcm.cli.columns import can_have_direction, columns_of, type_of
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.forms import strange_form

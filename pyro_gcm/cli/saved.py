@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm._lists import possible_parts
+from pyro_gcm._utils.lists import possible_parts
 from pyro_gcm.cli.columns import (
     check_finite,
     column_of,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._lists import as_argument, parts_of
+from pyro_gcm._utils.lists import as_argument, parts_of
 from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.data.survival_times import SurvivalTimes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyro_gcm._lists import parts_of
-from pyro_gcm._validation import LARGEST
+from pyro_gcm._utils.lists import parts_of
+from pyro_gcm._utils.validation import LARGEST
 from pyro_gcm.cli.errors import WrongUse, listed
 from pyro_gcm.cli.numbers import numbers
 

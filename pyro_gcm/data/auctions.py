@@ -25,8 +25,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._options import number, seed_of
-from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows, vector
+from pyro_gcm._utils.options import number, seed_of
+from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows, vector
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ import pkgutil
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pyro_gcm._validation import one_of
+from pyro_gcm._utils.validation import one_of
 from pyro_gcm.data import loaders
 from pyro_gcm.data.dataset import Dataset
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, WrongCell, as_tensor, same_rows
+from pyro_gcm._utils.validation import ArrayLike, WrongCell, as_tensor, same_rows
 
 #: Width of an interval over its upper end from which on its ends stay apart on any scale of time.
 NARROWEST = 1e-12

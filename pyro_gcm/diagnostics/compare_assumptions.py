@@ -13,9 +13,17 @@ import pandas as pd
 import torch
 from tqdm.auto import tqdm
 
-from pyro_gcm._options import checks, flag, mapping, seed_of, text
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import as_tensor, matrix, one_of, positive_int, same_rows, shown, vector
+from pyro_gcm._utils.options import checks, flag, mapping, seed_of, text
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import (
+    as_tensor,
+    matrix,
+    one_of,
+    positive_int,
+    same_rows,
+    shown,
+    vector,
+)
 from pyro_gcm.inference import fit
 from pyro_gcm.models import GCM, IGCM
 

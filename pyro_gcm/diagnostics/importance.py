@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import a_model, checks, flag, seed_of, text
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._tensors import without_tensor
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import ArrayLike, checked_data, positive_int
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import a_model, checks, flag, seed_of, text
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.tensors import without_tensor
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import ArrayLike, checked_data, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import unannounced

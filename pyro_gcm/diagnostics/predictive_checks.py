@@ -10,9 +10,9 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from pyro_gcm._tensors import without_tensor
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import (
+from pyro_gcm._utils.tensors import without_tensor
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
     one_of,

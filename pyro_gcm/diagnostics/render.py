@@ -22,10 +22,10 @@ from pyro.poutine.messenger import unwrap
 from pyro.poutine.util import site_is_subsample
 from torch import Tensor, nn
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import checks, mapping, output_of
-from pyro_gcm._process_state import exclusively
-from pyro_gcm._validation import one_of, shown
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import checks, mapping, output_of
+from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.validation import one_of, shown
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.inference import conditional
 

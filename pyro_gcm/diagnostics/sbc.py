@@ -14,11 +14,11 @@ from scipy.stats import chi2
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._interrupts import shielded
-from pyro_gcm._options import a_model, checks, flag, seed_of
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import ArrayLike, matrix, one_of, positive_int
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.interrupts import shielded
+from pyro_gcm._utils.options import a_model, checks, flag, seed_of
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.predicted import Replayed
 

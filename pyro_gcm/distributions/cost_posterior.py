@@ -9,7 +9,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.event_probability import SMALLEST_PRODUCT
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom

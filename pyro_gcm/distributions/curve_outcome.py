@@ -10,7 +10,7 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.event_curve import (
     AT,

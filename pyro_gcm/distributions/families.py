@@ -16,8 +16,8 @@ import torch
 from pyro.distributions.torch_distribution import ExpandedDistribution
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import shown
+from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import shown
 from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily
 
 # The first argument is the distribution, whose parameters only its family knows.

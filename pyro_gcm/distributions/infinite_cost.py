@@ -10,7 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.parameter_types import distributions, tensors
 

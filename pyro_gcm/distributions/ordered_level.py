@@ -8,7 +8,7 @@ import torch
 from pyro.distributions import constraints
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.curve_outcome import CurveOutcome
 from pyro_gcm.distributions.event_curve import (
     ABOVE,

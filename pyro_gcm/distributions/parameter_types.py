@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._tensors import check_dense
-from pyro_gcm._validation import kind
+from pyro_gcm._utils.tensors import broadcast_shapes, check_dense
+from pyro_gcm._utils.validation import kind
 
 
 def tensors(**parameters: Any) -> None:

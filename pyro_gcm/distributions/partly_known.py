@@ -9,7 +9,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.families import CostFamily, add_cost_family, cost_family
 from pyro_gcm.distributions.parameter_types import distributions, tensors
 

@@ -9,8 +9,8 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import as_tensor
+from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import as_tensor
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 from pyro_gcm.distributions.parameter_types import distributions

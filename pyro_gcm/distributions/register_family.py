@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.distributions import transform_to
 
-from pyro_gcm._process_state import Randomness
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm.distributions.families import (
     CostFamily,
     LogProbability,

@@ -12,7 +12,7 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails

@@ -9,7 +9,7 @@ import torch
 from pyro.distributions import AsymmetricLaplace, TorchDistribution
 from torch import Tensor
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.parameter_types import an_event, tensors

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._options import number, share
-from pyro_gcm._recipe import register
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import ArrayLike, as_tensor, kind, matrix, positive_int, same_rows
+from pyro_gcm._utils.options import number, share
+from pyro_gcm._utils.recipe import register
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, kind, matrix, positive_int, same_rows
 from pyro_gcm.encoders.boosted_score import BoostedScore
 
 #: Pairs of a row of x and one of the revenues that are scored together.

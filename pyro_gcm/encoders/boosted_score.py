@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pyro_gcm._options import flag, seed_of
-from pyro_gcm._recipe import register
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import (
+from pyro_gcm._utils.options import flag, seed_of
+from pyro_gcm._utils.recipe import register
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
     matrix,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._threads import one_thread_of_trees
+from pyro_gcm._utils.threads import one_thread_of_trees
 
 Array = npt.NDArray[np.float64]
 

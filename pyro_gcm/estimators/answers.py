@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._options import checks, flag
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.options import checks, flag
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.bands import bands_of, check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.moving import MovingColumn, index_of

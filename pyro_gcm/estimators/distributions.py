@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from pyro_gcm._validation import as_tensor, one_of, positive_int, vector
+from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, vector
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.outcomes import RealOutcome

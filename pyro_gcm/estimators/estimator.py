@@ -15,11 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pyro_gcm._options import flag
-from pyro_gcm._table import Table, as_frame, read_table
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import positive_int
-from pyro_gcm._warn import told_once, warn_user
+from pyro_gcm._utils.options import flag
+from pyro_gcm._utils.table import Table, as_frame, read_table
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import positive_int
+from pyro_gcm._utils.warn import told_once, warn_user
 from pyro_gcm.estimators.bands import Bands, bands_of, check_level
 from pyro_gcm.estimators.base_rate import match_base_rate
 from pyro_gcm.estimators.constraints import categories, directions

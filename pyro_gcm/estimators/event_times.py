@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from pyro_gcm._table import as_frame
-from pyro_gcm._tensors import without_tensor
-from pyro_gcm._validation import WrongCell, kind
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.table import as_frame
+from pyro_gcm._utils.tensors import without_tensor
+from pyro_gcm._utils.validation import WrongCell, kind
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.targets import Values, target_column
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pyro_gcm._recipe import register
+from pyro_gcm._utils.recipe import register
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.distributions import DistributionOutcome
 from pyro_gcm.estimators.outcomes import BinaryOutcome

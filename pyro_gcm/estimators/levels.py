@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._table import as_frame
-from pyro_gcm._validation import WrongCell, kind, shown
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.table import as_frame
+from pyro_gcm._utils.validation import WrongCell, kind, shown
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.targets import target_column
 
 Labels = npt.NDArray[Any]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._columns import Column
-from pyro_gcm._validation import shown
+from pyro_gcm._utils.columns import Column
+from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
 from pyro_gcm.estimators.thresholds import OfColumn, OfRows
 

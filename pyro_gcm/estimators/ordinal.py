@@ -10,8 +10,8 @@ import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length
 
-from pyro_gcm._recipe import register
-from pyro_gcm._validation import shown
+from pyro_gcm._utils.recipe import register
+from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.gcm import GCMOptions
 from pyro_gcm.estimators.levels import levels_in_order, places_of
 from pyro_gcm.estimators.targets import check_labels, row_weights, target_column

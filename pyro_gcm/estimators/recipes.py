@@ -7,7 +7,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-from pyro_gcm._validation import positive, positive_int, shown
+from pyro_gcm._utils.validation import positive, positive_int, shown
 from pyro_gcm.estimators.training import Recipe
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members

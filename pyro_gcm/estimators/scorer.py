@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pyro_gcm._options import share, texts
-from pyro_gcm._table import as_frame, is_record_batch
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import rows_after, shown
+from pyro_gcm._utils.options import share, texts
+from pyro_gcm._utils.table import as_frame, is_record_batch
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import rows_after, shown
 from pyro_gcm.estimators.outputs import (
     BLOCK,
     Columns,

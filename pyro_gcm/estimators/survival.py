@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyro_gcm._recipe import register
-from pyro_gcm._validation import one_of, positive
+from pyro_gcm._utils.recipe import register
+from pyro_gcm._utils.validation import one_of, positive
 from pyro_gcm.estimators.gcm import GCMOptions
 from pyro_gcm.estimators.survival_outcome import TimeOutcome
 from pyro_gcm.responses import Survival

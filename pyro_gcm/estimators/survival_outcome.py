@@ -9,8 +9,8 @@ import numpy.typing as npt
 import torch
 from sklearn.utils.validation import check_consistent_length
 
-from pyro_gcm._options import flag
-from pyro_gcm._validation import ArrayLike, vector
+from pyro_gcm._utils.options import flag
+from pyro_gcm._utils.validation import ArrayLike, vector
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.concordance import harrell_concordance
 from pyro_gcm.estimators.estimator import MonotoneEstimator

@@ -12,8 +12,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
-from pyro_gcm._columns import OF_TIME, of_times, unmasked
-from pyro_gcm._validation import WrongCell, as_tensor, kind
+from pyro_gcm._utils.columns import OF_TIME, of_times, unmasked
+from pyro_gcm._utils.validation import WrongCell, as_tensor, kind
 
 Array = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from pyro_gcm._interrupts import interruption_point, shielded
+from pyro_gcm._utils.interrupts import interruption_point, shielded
 from pyro_gcm.files import manifest, strict_json
 from pyro_gcm.files.left_overs import OLD, PARTIAL, clear, held, is_left_over, left_overs, temporary
 from pyro_gcm.files.writing import sync_folder, told_of, write_synced

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyro_gcm._interrupts import shielded
+from pyro_gcm._utils.interrupts import shielded
 from pyro_gcm.files.left_overs import PARTIAL, clear, temporary
 
 

@@ -13,8 +13,8 @@ from pyro.poutine.messenger import Messenger
 from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
-from pyro_gcm._options import number
-from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._utils.options import number
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.dreg import FreshValues, check_dreg, drop_score, weigh_gradients
 
 _GRADIENTS = ("iwae", "dreg")

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pyro_gcm._evaluating import in_training
-from pyro_gcm._options import output_of
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.options import output_of
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.training import Diverged, FitResult
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.workers import Workers

@@ -12,11 +12,11 @@ import torch
 from pyro.infer import ELBO
 from torch.optim import Optimizer
 
-from pyro_gcm._evaluating import in_training
-from pyro_gcm._options import flag
-from pyro_gcm._threads import one_thread, torch_threads
-from pyro_gcm._validation import ArrayLike, kind, one_of
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.options import flag
+from pyro_gcm._utils.threads import one_thread, torch_threads
+from pyro_gcm._utils.validation import ArrayLike, kind, one_of
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.epoch_search import SCHEDULE, Search, search_epochs
 from pyro_gcm.inference.fittable import Fittable

@@ -11,7 +11,7 @@ from pyro.distributions import TorchDistribution
 from pyro.ops.provenance import get_provenance
 from torch import Tensor
 
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import CostPosterior
 
 CURE = (

@@ -8,7 +8,7 @@ import torch
 from pyro.poutine.messenger import Messenger
 from torch import Tensor
 
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 
 PARTICLES = ("random", "qmc")

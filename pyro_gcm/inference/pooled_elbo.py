@@ -8,7 +8,7 @@ import torch
 from pyro.infer import TraceEnum_ELBO
 from torch import Tensor
 
-from pyro_gcm._options import number
+from pyro_gcm._utils.options import number
 
 
 def pooled(log_p: Tensor, log_y: Tensor, pooling: float) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from pyro.infer import RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 from torch import Tensor
 
-from pyro_gcm._validation import ArrayLike, vector
+from pyro_gcm._utils.validation import ArrayLike, vector
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.pooled_elbo import PooledELBO
 

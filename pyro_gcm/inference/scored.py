@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyro_gcm._shapes import broadcast_shapes
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.inference.noise import Noise
 from pyro_gcm.inference.reading import Plan, Reader, of
 

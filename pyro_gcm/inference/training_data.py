@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._validation import (
+from pyro_gcm._utils.validation import (
     ArrayLike,
     WrongCell,
     checked_data,
@@ -21,7 +21,7 @@ from pyro_gcm._validation import (
     refuse_empty,
     row_blocks,
 )
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.row_weights import in_parts, weighed
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._validation import one_of, positive, positive_int
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.validation import one_of, positive, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.paper_loss import PaperLoss
 from pyro_gcm.inference.pooled_elbo import PooledELBO

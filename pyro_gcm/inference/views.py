@@ -20,7 +20,7 @@ from pyro.poutine.replay_messenger import ReplayMessenger
 from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor, nn
 
-from pyro_gcm._validation import positive
+from pyro_gcm._utils.validation import positive
 from pyro_gcm.distributions.left import Left
 from pyro_gcm.inference.guarded_sites import (
     CURE,

@@ -29,7 +29,7 @@ The name is what the folder keeps, so it must stay. A class is found once its mo
 imported; `load` imports the packages `encoders`, `estimators`, `models` and `nets` itself.
 """
 
-from pyro_gcm._recipe import recorded, register
+from pyro_gcm._utils.recipe import recorded, register
 from pyro_gcm.files.damaged import DamagedFile
 from pyro_gcm.io.decoding import MissingPart
 from pyro_gcm.io.saving import load, read_card, save

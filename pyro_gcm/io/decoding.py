@@ -10,7 +10,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._recipe import made_again, registered
+from pyro_gcm._utils.recipe import made_again, registered
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.models.base import OrderEventModel
 

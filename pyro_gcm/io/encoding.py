@@ -9,7 +9,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._recipe import name_of, recipe_of
+from pyro_gcm._utils.recipe import name_of, recipe_of
 from pyro_gcm.distributions.families import name_of_family
 from pyro_gcm.files.folder import is_file_name
 from pyro_gcm.files.strict_json import plain

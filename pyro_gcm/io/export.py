@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, one_hot, pad
 from torch.overrides import TorchFunctionMode
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import output_of
-from pyro_gcm._process_state import exclusively
-from pyro_gcm._validation import kind, one_of, positive_int
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import output_of
+from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.validation import kind, one_of, positive_int
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.numerics import coarse, on_grid
 from pyro_gcm.distributions.standard_families import BUILT_IN

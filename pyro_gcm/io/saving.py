@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._options import flag, mapping, path_of
-from pyro_gcm._process_state import exclusively
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import shown
+from pyro_gcm._utils.options import flag, mapping, path_of
+from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import shown
 from pyro_gcm.files import strict_json
 from pyro_gcm.files.damaged import DamagedFile, undamaged
 from pyro_gcm.files.folder import write_folder

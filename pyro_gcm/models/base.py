@@ -9,9 +9,15 @@ import torch
 from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
-from pyro_gcm._options import text_or_none
-from pyro_gcm._validation import ArrayLike, checked_data, columns_of_units, one_of, positive_int
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.options import text_or_none
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    checked_data,
+    columns_of_units,
+    one_of,
+    positive_int,
+)
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.inference.views import announce, is_announcing

@@ -9,10 +9,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import module_or
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import module_or
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.nets import (
     AmortizedGuide,

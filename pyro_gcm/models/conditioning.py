@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._options import seed_of
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._validation import as_tensor, one_of, positive_int, shown
+from pyro_gcm._utils.options import seed_of
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import of
 from pyro_gcm.models.missing import costs_in_units

@@ -10,10 +10,10 @@ from typing import Any
 import pyro.distributions as dist
 from torch import Tensor, nn
 
-from pyro_gcm._options import module_or, seed_of
-from pyro_gcm._recipe import recorded
-from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import no_nan, one_of, positive_int
+from pyro_gcm._utils.options import module_or, seed_of
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import no_nan, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import checks, coarse, is_rounding, on_grid

@@ -10,12 +10,12 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import module_or, seed_of
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._recipe import recorded
-from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import ArrayLike, matrix, positive_int, same_rows
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import module_or, seed_of
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import (
     LatentMixture,
     OrderEvent,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from pyro_gcm._validation import one_of
+from pyro_gcm._utils.validation import one_of
 from pyro_gcm.nets import ConstantLogits
 from pyro_gcm.nets.conditional import mlp
 

@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.training import AdamW, TrainingDefaults
 

@@ -10,11 +10,11 @@ import pyro
 import torch
 from torch import Tensor
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import seed_of
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import ArrayLike, as_tensor, checked_data
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import seed_of
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data
 from pyro_gcm.inference.reading import Plan
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.base import OrderEventModel

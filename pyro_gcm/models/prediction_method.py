@@ -10,9 +10,9 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._interrupts import shielded
-from pyro_gcm._validation import ArrayLike, check_names, full_precision
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.interrupts import shielded
+from pyro_gcm._utils.validation import ArrayLike, check_names, full_precision
 from pyro_gcm.distributions.numerics import rounding
 from pyro_gcm.models.surfaces import SurfaceDraws
 from pyro_gcm.prediction.base_samples import BatchInvariantProducts

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._options import function
-from pyro_gcm._validation import ArrayLike, matrix, positive, positive_int
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.options import function
+from pyro_gcm._utils.validation import ArrayLike, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.distributions.event_planes import elementwise
 from pyro_gcm.models.base import given_or

@@ -10,7 +10,7 @@ import pyro
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._process_state import Randomness
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm.inference.programs import Guided, Programmed
 from pyro_gcm.inference.reading import Objective, Plan, of
 from pyro_gcm.inference.shared_sites import SharedSite

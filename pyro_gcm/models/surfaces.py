@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm._interrupts import interruption_point
-from pyro_gcm._validation import kind
+from pyro_gcm._utils.interrupts import interruption_point
+from pyro_gcm._utils.validation import kind
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     EventPlanes,

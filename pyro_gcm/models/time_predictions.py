@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._validation import ArrayLike, positive, vector
+from pyro_gcm._utils.validation import ArrayLike, positive, vector
 from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.distribution_predictions import (
     LEVELS,

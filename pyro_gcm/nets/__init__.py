@@ -2,7 +2,7 @@
 
 from torch.nn import Identity
 
-from pyro_gcm._standardizer import Standardizer
+from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm.nets.axis_map import AxisMap
 from pyro_gcm.nets.conditional import Conditional, ConstantLogits, with_missing_indicators
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._options import shape_of
-from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import positive, positive_int
+from pyro_gcm._utils.options import shape_of
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.validation import positive, positive_int
 from pyro_gcm.distributions.event_curve import AxisInPlanes
 from pyro_gcm.distributions.event_planes import planes
 from pyro_gcm.nets.knots import quantile_knots

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from pyro_gcm._validation import one_of
+from pyro_gcm._utils.validation import one_of
 
 SCALINGS = ("input", "output")
 

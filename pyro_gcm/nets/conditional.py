@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from pyro_gcm._options import shape_of
-from pyro_gcm._recipe import recorded
-from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import kind, positive_int
+from pyro_gcm._utils.options import shape_of
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import kind, positive_int
 
 _MIN_SCALE = 0.05
 

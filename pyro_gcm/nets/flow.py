@@ -11,9 +11,9 @@ from pyro.contrib.zuko import ZukoToPyro
 from torch import Tensor, nn
 from torch.distributions import constraints
 
-from pyro_gcm._recipe import recorded
-from pyro_gcm._shapes import broadcast_shapes
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.latent import latent
 

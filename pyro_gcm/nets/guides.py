@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._recipe import recorded
+from pyro_gcm._utils.recipe import recorded
 from pyro_gcm.nets.conditional import joined, with_missing_indicators
 
 

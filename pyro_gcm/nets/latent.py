@@ -13,8 +13,8 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.nets.conditional import Conditional, mlp, positive
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
 

@@ -11,10 +11,10 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._options import number
-from pyro_gcm._recipe import recorded
-from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import kind, positive_int
+from pyro_gcm._utils.options import number
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Distribution
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import kind
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.validation import kind
 
 
 @torch.no_grad()

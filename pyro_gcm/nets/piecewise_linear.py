@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._options import number
-from pyro_gcm._recipe import recorded
-from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import positive, positive_int
+from pyro_gcm._utils.options import number
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.validation import positive, positive_int
 from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributions.transforms import Transform
 
-from pyro_gcm._options import shape_of
-from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.options import shape_of
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.validation import positive_int
 
 
 @recorded("nets.PositiveLinear")

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._options import number
-from pyro_gcm._recipe import recorded
-from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import positive_int, shown
+from pyro_gcm._utils.options import number
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
 
 #: Lower bound on the spread of a feature of 0 and 1, so that a rare level is not a huge number.

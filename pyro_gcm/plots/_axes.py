@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 
-from pyro_gcm._validation import ArrayLike, as_tensor
+from pyro_gcm._utils.validation import ArrayLike, as_tensor
 
 Array = npt.NDArray[np.float64]
 

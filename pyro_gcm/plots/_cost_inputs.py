@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._validation import ArrayLike, as_tensor, matrix
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.nets import Identity

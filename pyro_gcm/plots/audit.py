@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from pyro_gcm._options import checks, text
+from pyro_gcm._utils.options import checks, text
 from pyro_gcm.audit import MonotonicityAudit
 from pyro_gcm.plots._axes import GREY, PALETTE, as_it_is
 

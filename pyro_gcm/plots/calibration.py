@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy.stats import binom
 
-from pyro_gcm._options import checks, text
-from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm._utils.options import checks, text
+from pyro_gcm._utils.validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     GREY,
     as_it_is,

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import AutoLocator
 from torch import Tensor
 
-from pyro_gcm._options import a_model, checks, flag, share, text, texts
-from pyro_gcm._validation import ArrayLike, as_tensor, matrix, positive_int, vector
+from pyro_gcm._utils.options import a_model, checks, flag, share, text, texts
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, vector
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.plots._axes import (
     GREY,

@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from pyro_gcm._options import checks, flag, number, text, text_or_none
-from pyro_gcm._validation import shown
+from pyro_gcm._utils.options import checks, flag, number, text, text_or_none
+from pyro_gcm._utils.validation import shown
 from pyro_gcm.plots._axes import (
     AS_IT_IS,
     GREY,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from pyro_gcm._options import checks, text
-from pyro_gcm._validation import ArrayLike, positive_int
+from pyro_gcm._utils.options import checks, text
+from pyro_gcm._utils.validation import ArrayLike, positive_int
 from pyro_gcm.plots._axes import (
     COLORMAP,
     PALETTE,

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 from torch.overrides import TorchFunctionMode
 
-from pyro_gcm._interrupts import interruption_point
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.interrupts import interruption_point
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.warn import warn_user
 
 #: Rows of x, or of revenues, that make a block; shorter blocks are padded. A multiple of what a
 #: processor's widest vectors hold, so that no number is computed by itself at the end of a tensor.

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._interrupts import interruption_point
-from pyro_gcm._options import flag, seed_of
-from pyro_gcm._process_state import Randomness
-from pyro_gcm._validation import one_of, positive_int
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.interrupts import interruption_point
+from pyro_gcm._utils.options import flag, seed_of
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.prediction.draws import Draws, Rows, pick
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, Tally, rejection

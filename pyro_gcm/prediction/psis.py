@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm._process_state import exclusively
-from pyro_gcm._validation import ArrayLike, as_tensor
+from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.validation import ArrayLike, as_tensor
 
 #: Fewer have less than six draws in the tail, and ArviZ 1.x fits nothing to five.
 MIN_PARTICLES = 30

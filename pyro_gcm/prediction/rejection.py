@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm._interrupts import interruption_point
+from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Proposals that are in memory at once, of all rows together: few enough for the processor's cache.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyro_gcm._options import flag, output_of, seed_of, share, text_or_none
-from pyro_gcm._table import as_frame
-from pyro_gcm._threads import one_thread
-from pyro_gcm._validation import kind, positive_int, shown
+from pyro_gcm._utils.options import flag, output_of, seed_of, share, text_or_none
+from pyro_gcm._utils.table import as_frame
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import kind, positive_int, shown
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import kind_of, outcomes_of
 from pyro_gcm.estimators.scores import scores as scores_of

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._recipe import recorded
-from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import kind, positive_int
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.along_axis import AlongAxis
 from pyro_gcm.distributions.curve_outcome import AxisUnits

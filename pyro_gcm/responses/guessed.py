@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pyro_gcm._options import share
-from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import one_of
+from pyro_gcm._utils.options import share
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.validation import one_of
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.guessed_event import GuessedEvent
 from pyro_gcm.nets import ConstantLogits

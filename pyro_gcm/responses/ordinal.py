@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import positive_int
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.ordered_level import OrderedLevel
 from pyro_gcm.nets.members import of_each

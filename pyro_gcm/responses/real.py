@@ -15,9 +15,9 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
-from pyro_gcm._recipe import recorded
-from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import one_of, positive_int
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.numerics import checks
 from pyro_gcm.nets.conditional import mlp, positive

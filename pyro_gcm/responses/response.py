@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._validation import ArrayLike, vector
+from pyro_gcm._utils.validation import ArrayLike, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import EventPlanes
 

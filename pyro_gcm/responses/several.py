@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._recipe import recorded
-from pyro_gcm._validation import ArrayLike, one_of, same_rows, shown
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, event_between
 from pyro_gcm.nets.parts import check_input

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.distributions.transforms import ExpTransform, Transform
 
-from pyro_gcm._recipe import recorded
-from pyro_gcm._standardizer import Standardizer
-from pyro_gcm._validation import ArrayLike, as_tensor, positive, shown
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, shown
 from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AxisUnits

@@ -14,7 +14,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from pyro_gcm._validation import as_tensor, kind, place, same_rows, shown
+from pyro_gcm._utils.validation import as_tensor, kind, place, same_rows, shown
 from pyro_gcm.streams.checksum import Checksum
 from pyro_gcm.streams.source import Block
 

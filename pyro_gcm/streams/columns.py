@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pyro_gcm._validation import kind, shown
+from pyro_gcm._utils.validation import kind, shown
 from pyro_gcm.streams.source import Block
 
 _NUMPY: dict[torch.dtype, type[np.floating[Any]]] = {

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm._table import as_frame, is_record_batch
-from pyro_gcm._validation import shown
+from pyro_gcm._utils.table import as_frame, is_record_batch
+from pyro_gcm._utils.validation import shown
 from pyro_gcm.streams.batches import BatchSource
 from pyro_gcm.streams.parquet import ParquetSource
 from pyro_gcm.streams.source import Source

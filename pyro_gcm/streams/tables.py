@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from pyro_gcm._columns import numbers_of
-from pyro_gcm._validation import place
+from pyro_gcm._utils.columns import numbers_of
+from pyro_gcm._utils.validation import place
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from pyro_gcm._recipe import recipe_of
+from pyro_gcm._utils.recipe import recipe_of
 from pyro_gcm.training.batches import TrainingRows
 from pyro_gcm.training.checkpoint import checksum
 from pyro_gcm.training.options import TrainingOptions

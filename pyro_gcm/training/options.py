@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from pyro_gcm._options import file_of, flag, function, seed_of
-from pyro_gcm._validation import one_of, positive, positive_int, shown
+from pyro_gcm._utils.options import file_of, flag, function, seed_of
+from pyro_gcm._utils.validation import one_of, positive, positive_int, shown
 from pyro_gcm.training.updates import SCHEDULES, Adam
 
 

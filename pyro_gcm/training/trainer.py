@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._evaluating import evaluating
-from pyro_gcm._interrupts import interruption_point, unshielded
-from pyro_gcm._process_state import Randomness, exclusively
+from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.interrupts import interruption_point, unshielded
+from pyro_gcm._utils.process_state import Randomness, exclusively
 from pyro_gcm.training.batches import TrainingRows
 from pyro_gcm.training.checkpoint import Checkpoint, EpochPart
 from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite

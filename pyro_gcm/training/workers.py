@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.modules.batchnorm import _NormBase
 
-from pyro_gcm._options import flag
+from pyro_gcm._utils.options import flag
 from pyro_gcm.streams.keys import seed_for
 
 #: How long a process of a group that `workers_of` makes may take to answer.

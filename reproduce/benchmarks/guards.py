@@ -14,7 +14,7 @@ from contextlib import nullcontext
 from functools import partial
 from unittest.mock import patch
 
-from pyro_gcm._process_state import Randomness
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm.training.finite import FiniteSteps
 from reproduce.arguments import positive_count
 from reproduce.benchmarks.paired import paired, show

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from pyro_gcm._table import read_table
-from pyro_gcm._validation import as_tensor
+from pyro_gcm._utils.table import read_table
+from pyro_gcm._utils.validation import as_tensor
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from toy_rows import Rows
 
-from pyro_gcm._process_state import Randomness
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm.training import trainer
 
 # A second conftest.py cannot be collected for doctests: the module name is taken.

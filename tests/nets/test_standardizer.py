@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_gcm import _standardizer
+from pyro_gcm._utils import standardizer as module
 from pyro_gcm.nets import Standardizer
 
 
@@ -79,7 +79,7 @@ def test_units_of_many_rows_are_those_of_one_block(monkeypatch: pytest.MonkeyPat
     values[:, 1] = 0.1
     values[torch.rand(values.shape) < 0.1] = torch.nan
     whole = learned(values)
-    monkeypatch.setattr(_standardizer, "row_blocks", lambda rows: rows.split(700))
+    monkeypatch.setattr(module, "row_blocks", lambda rows: rows.split(700))
     blocks = learned(values)
     torch.testing.assert_close(blocks.loc, whole.loc, rtol=1e-13, atol=0.0)
     torch.testing.assert_close(blocks.scale, whole.scale, rtol=1e-13, atol=0.0)

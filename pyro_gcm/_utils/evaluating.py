@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from pyro_gcm._interrupts import shielded
-from pyro_gcm._process_state import exclusively
-from pyro_gcm._threads import one_thread
+from pyro_gcm._utils.interrupts import shielded
+from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.threads import one_thread
 
 _changed = threading.Condition(threading.Lock())
 #: How many are inside `evaluating` with a part that was in training mode, by its id.

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from pyro_gcm._interrupts import shielded
+from pyro_gcm._utils.interrupts import shielded
 
 
 class _Turns(threading.local):

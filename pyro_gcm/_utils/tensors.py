@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -103,3 +104,11 @@ def _no_number(value: Any) -> str:
         f"{where} has {array[at]!r}, which is no number; pyro_gcm.estimators take text, categories "
         "and labels as they are"
     )
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> torch.Size:
+    """The common shape, as of `torch.broadcast_shapes`, whose first call imports sympy (0.5 s).
+
+    :raises ValueError: if the shapes do not broadcast.
+    """
+    return torch.Size(np.broadcast_shapes(*shapes))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
-from pyro_gcm._options import text
+from pyro_gcm._utils.options import text
 
 Class = TypeVar("Class", bound=type)
 

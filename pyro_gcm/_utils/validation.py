@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._tensors import ArrayLike as ArrayLike
-from pyro_gcm._tensors import as_tensor as as_tensor
+from pyro_gcm._utils.tensors import ArrayLike as ArrayLike
+from pyro_gcm._utils.tensors import as_tensor as as_tensor
 
 #: Largest size of a number in data, so that differences and sums of them are finite.
 LARGEST = 2.0**1000

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyro_gcm._validation import shown
+from pyro_gcm._utils.validation import shown
 
 #: Types of columns that are told what to do about, by the name of their narwhals dtype.
 _TIMES = ("Datetime", "Date", "Time", "Duration")

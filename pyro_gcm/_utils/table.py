@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pyro_gcm._columns import Column, column_of, columns_of, unmasked
-from pyro_gcm._validation import WrongCell, as_tensor, shown
-from pyro_gcm._warn import warn_user
+from pyro_gcm._utils.columns import Column, column_of, columns_of, unmasked
+from pyro_gcm._utils.validation import WrongCell, as_tensor, shown
+from pyro_gcm._utils.warn import warn_user
 
 
 class Table(list[Column]):

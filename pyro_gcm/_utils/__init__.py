@@ -1,0 +1,1 @@
+"""Checks, seeds, recipes: what every other package may use."""

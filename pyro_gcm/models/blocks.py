@@ -26,7 +26,7 @@ from pyro_gcm.distributions.event_planes import (
 )
 from pyro_gcm.prediction.base_samples import pairwise_mean, row_blocks
 from pyro_gcm.prediction.draws import Draws
-from pyro_gcm.prediction.predicted import FixedNoise, Predicted, Replayed
+from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 
 
 def outcome_values(response: Any, p_y: Any, rows: slice) -> Tensor:
@@ -96,8 +96,9 @@ class MovingRevenues:
         model, draws = self.model, self.draws
         if self._read is None:
             known = draws.left if model.tells_the_figure else None
-            replayed = Replayed(model, model.prediction_plan, draws.values, known).read(self.x, r)
-            return mean_over_draws(outcome_values(model.response, replayed.p_y, ALL), draws)
+            again = Predicted(model, model.prediction_plan, known=draws.values, kept=known)
+            p_y = again.read(self.x, r).p_y
+            return mean_over_draws(outcome_values(model.response, p_y, ALL), draws)
         e = draws.values.get("e", self.x)  # what a member's map is chosen by
         revenues = model.revenue_of(e, model.mapped(r))
         event = OrderEvent(self.p_y_event.cost, revenues)

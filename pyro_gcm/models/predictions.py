@@ -20,7 +20,7 @@ from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, in_blocks
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted, Replayed, log_mean
+from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted, log_mean
 
 
 class Predictions(Posteriors):
@@ -186,7 +186,7 @@ class Predictions(Posteriors):
         missing, plan = -len(rows) % BLOCK_ROWS, self.prediction_plan
         whole = torch.cat([rows, rows[-1:].expand(missing, -1)])
         draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
-        again = Replayed(self, plan, draws.values, until="c").read(rows, None)
+        again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
         return LatentMixture(again.left["c"].fn, *self.cost_units(), draws.log_weights)
 
     @prediction

@@ -19,7 +19,7 @@ from pyro_gcm._utils.interrupts import shielded
 from pyro_gcm._utils.options import a_model, checks, flag, seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction.predicted import Predicted
 
 #: Relative distance within which two values are equal: predictions put revenues on a fine grid.
@@ -85,7 +85,7 @@ class SBCResult:
 @checks(model=a_model, progress=flag)
 @one_thread()
 def simulation_based_calibration(
-    model: Predictions,
+    model: Posteriors,
     x: ArrayLike | None = None,
     r: ArrayLike | None = None,
     *,

@@ -12,17 +12,19 @@ from torch import Tensor, nn
 from pyro_gcm._utils.options import text_or_none
 from pyro_gcm._utils.validation import (
     ArrayLike,
+    as_tensor,
     checked_data,
     columns_of_units,
+    matrix,
     one_of,
     positive_int,
+    same_rows,
 )
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.inference.views import announce, is_announcing
-from pyro_gcm.models import build, infinite_costs
-from pyro_gcm.models.missing import checked_costs
+from pyro_gcm.models import build
 from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
@@ -101,7 +103,7 @@ class OrderEventModel(Story):
             check_guide("guide", guide, columns_read, (self.z_dim,))
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         self.cost_net = build.cost_part(cost_family, self.cost_part, cost_shape, hidden)
-        self.infinite_net = infinite_costs.infinite_part(p0, columns, cost_shape[:-1], beyond)
+        self.infinite_net = build.infinite_part(p0, columns, cost_shape[:-1], beyond)
         self._starts_p0 = isinstance(p0, str)
         self.response.prepare(self, cost_shape)
         costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
@@ -267,7 +269,7 @@ class OrderEventModel(Story):
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
         if self._starts_p0:
-            infinite_costs.start(self.infinite_net, self.response.never(y), self.cost_shape[:-1])
+            build.start_infinite(self.infinite_net, self.response.never(y), self.cost_shape[:-1])
         self.is_trained = True
 
     def program_inputs(
@@ -383,3 +385,38 @@ def given_or(given: Any, checked: Any) -> Any:
     if isinstance(given, Tensor) and given.requires_grad and checked is not None:
         return given.to(checked.device)
     return checked
+
+
+def checked_costs(c: ArrayLike, r: Tensor | None, y: Tensor | None, r_dim: int) -> Tensor:
+    """Observed costs [B, r_dim], NaN for the others, that agree with r [B, r_dim] and y [B].
+
+    y = 1 exactly if all c < r. Nor can a cost and the outcome be known where the revenue is not:
+    together they bound it, and draws of what is missing, made without them, would have density 0.
+
+    :raises ValueError: for another shape, and for costs that contradict y.
+    """
+    c = as_tensor("c", c)
+    if c.dim() == 1 and r_dim == 1:
+        c = c.unsqueeze(1)
+    c = matrix("c", c, r_dim, "r_dim", None if r is None else r.device, missing=True)
+    same_rows(c=c, **{name: v for name, v in (("r", r), ("y", y)) if v is not None})
+    if r is None or y is None:
+        return c
+    boundless = (~c.isnan() & r.isnan()).any(-1) & ~y.isnan()
+    if boundless.any():
+        raise ValueError(
+            f"c has values where r is missing in {int(boundless.sum())} rows whose y is known, the "
+            f"first in row {int(boundless.nonzero()[0])}: make c or y NaN there"
+        )
+    unknown = c.isnan() | r.isnan()
+    missed = (~unknown & (c >= r)).any(-1)
+    sure = (~unknown & (c < r)).all(-1)
+    wrong = ((y == 1) & missed) | ((y == 0) & sure)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"c contradicts y in {int(wrong.sum())} rows, the first in row {row}: "
+            f"y = {y[row].item():g} with c = {c[row].tolist()} and r = {r[row].tolist()}; y is 1 "
+            "exactly if c < r"
+        )
+    return c

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
@@ -17,6 +18,7 @@ from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
+    ConstantLogits,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
@@ -25,6 +27,7 @@ from pyro_gcm.nets import (
     Sigmoid,
     StandardNormal,
 )
+from pyro_gcm.nets.conditional import mlp
 from pyro_gcm.nets.latent import GUIDE_NETWORKS, PRIOR_NETWORKS
 from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.parts import one_row
@@ -175,6 +178,33 @@ def cost_part(
     if isinstance(cost_family, nn.Module):
         return cost_family
     return make(resolve_cost_family(cost_family), cost_shape, hidden)
+
+
+def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
+    """Logits of the probability that a cost is infinite: x -> [..., *shape], or None for never.
+
+    :param shape: (), or (G,) with several alternatives.
+    """
+    if p0 is None or isinstance(p0, nn.Module):
+        return p0
+    one_of("p0", p0, ["constant", "conditional"])
+    if p0 == "constant":
+        return ConstantLogits(shape)
+    network = mlp(x_dim, math.prod(shape), hidden)
+    nn.init.constant_(network[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
+    return network if shape else nn.Sequential(network, nn.Flatten(-2))
+
+
+def start_infinite(part: Any, never: float | None, shape: tuple[int, ...]) -> None:
+    """Start what `infinite_part` made where all alternatives are infinite with a probability.
+
+    :param never: that probability, or None to leave it.
+    """
+    if never is None:
+        return
+    each = torch.tensor(never ** (1.0 / math.prod(shape))).logit()
+    last = [bias for name, bias in part.named_parameters() if name.endswith(("logits", "bias"))][-1]
+    nn.init.constant_(last, each.item())
 
 
 def revenue_map_part(

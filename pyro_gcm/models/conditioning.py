@@ -14,8 +14,9 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, shown
 from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.reading import of
-from pyro_gcm.models.missing import costs_in_units
+from pyro_gcm.nets import Standardizer
 from pyro_gcm.prediction.draws import Draws, Rows
 from pyro_gcm.prediction.posterior import PosteriorDraws, Target, joined, posterior_draws
 from pyro_gcm.prediction.predicted import FixedNoise, Noise, Predicted
@@ -182,6 +183,24 @@ class StoryTarget(Target):
     def _replayed(self, draws: Draws, rows: Rows, c: Tensor | None) -> Any:
         reader = Predicted(self.model, self.plan, known=draws.values, kept=draws.left)
         return reader.read(rows.x, rows.r, c).p_y
+
+
+def costs_in_units(
+    c: Tensor, below: Tensor, r: Tensor, observed: Tensor | None, units: Standardizer
+) -> Tensor:
+    """Draws of standardised costs in the units of r.
+
+    Rounding does not move a draw across r, and observed costs stay as they are.
+
+    :param c: draws [S, B, m].
+    :param below: whether each of them is below its standardised revenue.
+    """
+    values = units.inverse(c)
+    if observed is not None:
+        values = torch.where(observed.isnan(), values, observed.to(values.dtype))
+    lowest = rounded_up(r, values.dtype)  # the first number of this type that is not below r
+    highest = torch.nextafter(lowest, lowest.new_tensor(-math.inf))
+    return torch.where(below, torch.minimum(values, highest), torch.maximum(values, lowest))
 
 
 def _event_of(p_y: Any) -> OrderEvent | None:

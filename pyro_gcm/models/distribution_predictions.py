@@ -13,9 +13,8 @@ from pyro_gcm._utils.options import share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, same_rows, vector
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import AT_ONCE
-from pyro_gcm.models.blocks import mean_over_draws
-from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.predictions import prediction
 from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Levels of the quantiles between which integrals are taken, and nodes of each of them.
@@ -27,7 +26,7 @@ _ROUNDS, _CLOSE, _FAR = 12, 0.1, 8.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
-class DistributionPredictions(Predictions):
+class DistributionPredictions(Posteriors):
     """A model with what follows from Pr(Y <= y | x, r), averaged over the draws behind `predict`.
 
     All of it is ordered as y is: where y rises with r, its quantiles do, and quantiles of different
@@ -53,7 +52,7 @@ class DistributionPredictions(Predictions):
             every = wanted.to(rows.x.device)[:, None].expand(-1, len(rows.x))
             return quantiles(self.response, cdf, every).T
 
-        return self.by_blocks(block, num_samples, x, r, dtype=self._y_dtype)
+        return self.by_blocks(block, num_samples, self.rows(x, r), self._y_dtype)
 
     @prediction
     def median(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
@@ -105,7 +104,7 @@ class DistributionPredictions(Predictions):
             assert rows.y is not None
             return self._cdf_of(draws, rows)(rows.y.movedim(0, -1)).movedim(-1, 0)
 
-        return self.of_rows(block, num_samples, rows._replace(y=at)).to(self.dtype)
+        return self.by_blocks(block, num_samples, rows._replace(y=at))
 
     def sample(
         self, x: ArrayLike, r: ArrayLike, *, num_samples: int = 1000, seed: int = 0
@@ -147,7 +146,7 @@ class DistributionPredictions(Predictions):
                 return torch.stack(parts).sum(0)
             return crps_of(self.response, cdf, y.double())
 
-        return self.by_blocks(block, num_samples, x, r, y, dtype=self._y_dtype)
+        return self.by_blocks(block, num_samples, self.rows(x, r, y), self._y_dtype)
 
     @prediction
     def class_probabilities(
@@ -161,11 +160,9 @@ class DistributionPredictions(Predictions):
             raise ValueError("class_probabilities need response='ordinal', got " + self._named)
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            p_y = draws.p_y
-            weights = None if draws.log_weights is None else draws.log_weights.exp()
-            return _mean(p_y.probabilities(), weights)
+            return draws.mean(draws.p_y.probabilities().movedim(-1, 0)).T
 
-        return self.by_blocks(block, num_samples, x, r)
+        return self.by_blocks(block, num_samples, self.rows(x, r))
 
     # What the methods above have in common
 
@@ -187,7 +184,7 @@ class DistributionPredictions(Predictions):
 
         def cdf(y: Tensor) -> Tensor:
             parts = y.reshape(-1, 1, count).split(at_once)  # [m, 1, b] beside draws [N, b]
-            means = [mean_over_draws(p_y.cdf(part), draws, slice(0, count)) for part in parts]
+            means = [draws.mean(p_y.cdf(part)) for part in parts]
             return torch.cat(means).reshape(y.shape)
 
         return cdf
@@ -208,11 +205,6 @@ def _levels(levels: ArrayLike) -> Tensor:
             f"{wanted.max().item():g}"
         )
     return wanted
-
-
-def _mean(values: Tensor, weights: Tensor | None) -> Tensor:
-    """Mean over the draws of values [N, b, L]."""
-    return values.mean(0) if weights is None else (weights.unsqueeze(-1) * values).sum(0)
 
 
 def quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tensor) -> Tensor:

@@ -7,16 +7,14 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.validation import ArrayLike, positive, vector
-from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.distribution_predictions import (
     LEVELS,
     DistributionPredictions,
     integral,
     quantiles,
 )
-from pyro_gcm.models.prediction_method import prediction
+from pyro_gcm.models.predictions import prediction
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.predicted import log_mean
 
 
 class TimePredictions(DistributionPredictions):
@@ -40,7 +38,7 @@ class TimePredictions(DistributionPredictions):
             every = at[:, None].expand(-1, len(rows.x))
             return 1.0 - self._cdf_of(draws, rows)(every).T
 
-        return self.by_blocks(block, num_samples, x, r)
+        return self.by_blocks(block, num_samples, self.rows(x, r))
 
     @prediction
     def hazard(
@@ -60,12 +58,10 @@ class TimePredictions(DistributionPredictions):
             for t in at:
                 exact = torch.stack([t, t, torch.zeros_like(t)]).expand(len(rows.x), 3)
                 log_f, log_s = p_y.log_prob(exact).double(), p_y.log_survival(exact[:, 0])
-                found.append(
-                    log_mean(log_f, draws.log_weights) - log_mean(log_s, draws.log_weights)
-                )
+                found.append(draws.log_mean(log_f) - draws.log_mean(log_s))
             return torch.stack(found, -1).exp()
 
-        return self.by_blocks(block, num_samples, x, r)
+        return self.by_blocks(block, num_samples, self.rows(x, r))
 
     @prediction
     def cured_fraction(
@@ -84,9 +80,9 @@ class TimePredictions(DistributionPredictions):
             never = logsigmoid(event.logits.double())
             if event.cost_event_dim == 2:
                 never = never.sum(-1)
-            return mean_over_draws(never.exp().expand(shape), draws, slice(0, shape[1]))
+            return draws.mean(never.exp().expand(shape))
 
-        return self.by_blocks(block, num_samples, x, r)
+        return self.by_blocks(block, num_samples, self.rows(x, r))
 
     @prediction
     def restricted_mean(
@@ -115,7 +111,7 @@ class TimePredictions(DistributionPredictions):
 
             return knots[0] + integral(speed, torch.stack(positions))
 
-        return self.by_blocks(block, num_samples, x, r, dtype=torch.float64)
+        return self.by_blocks(block, num_samples, self.rows(x, r), torch.float64)
 
     def _check_times(self, method: str) -> None:
         if not self.response.is_censored:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from pyro_gcm.distributions.families import of_same_family, parameters_of
 from pyro_gcm.distributions.left import Left
+from pyro_gcm.prediction.base_samples import pairwise_mean
 
 
 class Rows(NamedTuple):
@@ -49,6 +51,25 @@ class Draws(NamedTuple):
     log_weights: Tensor | None = None
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
     log_observed: Any = 0.0
+
+    def mean(self, values: Tensor, first: int = 0) -> Tensor:
+        """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws.
+
+        :param first: the row that they begin with.
+        """
+        if values.shape[-2:-1] != (self.num_draws,):  # y depends on no draw
+            values = values.expand(*values.shape[:-2], self.num_draws, values.shape[-1])
+        values, weights = values.movedim(-2, 0), self.log_weights
+        if weights is None:
+            return pairwise_mean(values)
+        weights = weights[:, first : first + values.shape[-1]].exp()
+        return pairwise_mean(values, weights.reshape(len(weights), *(1,) * (values.dim() - 2), -1))
+
+    def log_mean(self, log_p: Tensor) -> Tensor:
+        """log of the weighted mean over the draws of log-probabilities [N, b]."""
+        if self.log_weights is None:
+            return torch.logsumexp(log_p, 0) - math.log(len(log_p))
+        return torch.logsumexp(log_p + self.log_weights, 0)
 
     def of_rows(self, count: int) -> Draws:
         """The draws of the first rows, without the distributions of sites."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -315,10 +314,3 @@ class Predicted(Reader):
         """The distribution of the outcome."""
         self.p_y = of(p)
         return self.p_y
-
-
-def log_mean(log_p: Tensor, log_weights: Tensor | None) -> Tensor:
-    """log of the weighted mean over the draws, dimension 0."""
-    if log_weights is None:
-        return torch.logsumexp(log_p, 0) - math.log(len(log_p))
-    return torch.logsumexp(log_p + log_weights, 0)

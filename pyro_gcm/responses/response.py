@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.validation import ArrayLike, vector
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import EventPlanes
+from pyro_gcm.distributions.event_planes import (
+    ALL,
+    EventPlanes,
+    elementwise,
+    is_separable,
+    planes_of,
+)
 
 __all__ = ["Response"]
 
@@ -206,6 +212,19 @@ class Response(nn.Module):
         """`predict` with gradients, in the form of the likelihood: equal but for rounding."""
         found: Tensor = p_y.mean
         return found
+
+    def values(self, p_y: Any, rows: slice) -> Tensor:
+        """`predict` for some rows of a block, [..., N, b], alone where that gives the same bits."""
+        event = getattr(p_y, "event", p_y)
+        if not isinstance(event, OrderEvent) or event.base_dist is None:
+            return self.predict(p_y)[..., rows]
+        alone = is_separable(event)
+        read = self.reader(p_y, rows if alone else ALL)
+        if read is None:
+            return self.predict(p_y)[..., rows]
+        with elementwise():
+            values = read(planes_of(event, rows if alone else ALL))
+        return values if alone else values[..., rows]
 
     def reader(self, p_y: Any, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
         """`predict` for some rows of a block as a function of the event in planes.

@@ -18,6 +18,7 @@ from pyro_gcm.estimators.event_times import Codes, event_times
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.estimators.step_free import curves
 from pyro_gcm.estimators.targets import row_weights
+from pyro_gcm.models import GCM
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,6 +33,7 @@ class TimeOutcome(MonotoneEstimator):
 
     response = "survival"
     predicts_probability = True
+    model_: GCM
     unique_times_: Array
     event_codes_: Codes | None = None
 

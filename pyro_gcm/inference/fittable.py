@@ -51,6 +51,12 @@ class Fittable(Protocol):
     def modules(self) -> Iterator[torch.nn.Module]:
         """As `nn.Module.modules`."""
 
+    def parameters(self) -> Iterator[torch.nn.Parameter]:
+        """As `nn.Module.parameters`."""
+
+    def buffers(self) -> Iterator[Tensor]:
+        """As `nn.Module.buffers`."""
+
     def train(self, mode: bool = True) -> Any:
         """As `nn.Module.train`."""
 

@@ -167,7 +167,7 @@ class GCM(NamesMembers, StrictPredictions):
         :param seed: of a map of members.
         """
         g, k = costs
-        k *= response.copies if isinstance(response, Response) else 1
+        k = response.costs_of(k) if isinstance(response, Response) else k
         cost_shape = build.cost_shape(g, k)
         parts: Any = {"response": response, "prior": prior, "guide": guide, "p0": p0}
         self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family)

@@ -47,8 +47,6 @@ class StrictPredictions(TimePredictions):
         :param name: of the response.
         :raises ValueError: for another name, and for a model with one response.
         """
-        if self.response.copies == 1:
-            raise ValueError("response_model needs a model of responses.Several responses")
         return self.response.model_of(self, name)
 
     @property
@@ -94,11 +92,7 @@ class StrictPredictions(TimePredictions):
             raise ValueError(
                 f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"
             )
-        if self.response.directions and self.response.directions[revenue] != 1:
-            raise ValueError(
-                f"revenue {revenue} must be one in which the prediction rises, got a direction of "
-                f"{self.response.directions[revenue]}"
-            )
+        self.response.check_rises_in(revenue)
         loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
         rows = _with_start(r, len(x), revenue, loc)
         same_rows(x=x, r=rows)

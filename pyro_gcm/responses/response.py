@@ -59,12 +59,8 @@ class Response(nn.Module):
     outcome_width = 1
     #: Whether costs are compared with more than the (mapped) revenues, so that they have no units.
     moves_revenue = False
-    #: How many responses share z; each has costs of its own.
-    copies = 1
     #: Whether it is one of several, for predictions alone.
     is_part = False
-    #: +1, -1 or 0 for every revenue where predictions do not rise in all of them; else empty.
-    directions: tuple[int, ...] = ()
     #: Number of levels, if y is one of finitely many that are ordered.
     levels = 0
     #: Whether y may be known in part only.
@@ -77,6 +73,10 @@ class Response(nn.Module):
         cls.named = name or cls.__name__.lower()
         if name is not None:
             RESPONSES[name] = cls
+
+    def costs_of(self, costs: int) -> int:
+        """The number of costs of an alternative, for so many of a single response."""
+        return costs
 
     def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map of r_dim revenues to the shape of the costs (of all members).
@@ -166,6 +166,16 @@ class Response(nn.Module):
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
         """Sites that known costs determine besides y, for the draws of a posterior."""
         return {}
+
+    def model_of(self, model: Any, name: str) -> Any:
+        """The model with one of several responses alone.
+
+        :raises ValueError: for a response that is one.
+        """
+        raise ValueError("response_model needs a model of responses.Several responses")
+
+    def check_rises_in(self, revenue: int) -> None:
+        """Raise ValueError for the index of a revenue in which predictions do not rise."""
 
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that this response cannot have."""

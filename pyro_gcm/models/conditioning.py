@@ -291,8 +291,7 @@ def log_likelihood(draws: Draws, rows: Rows) -> Tensor:
         like = torch.zeros(p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
         return like + log_c
     if rows.c is None:
-        log_p: Tensor = p_y.log_prob(rows.y).double()
-        return log_p
+        return p_y.log_prob(rows.y).double()
     log_y: Tensor = p_y.log_prob(rows.y.nan_to_num()).double()
     return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
 

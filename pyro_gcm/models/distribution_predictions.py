@@ -57,8 +57,7 @@ class DistributionPredictions(Posteriors):
     @prediction
     def median(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
         """The quantile of level 1/2, [B]; see `quantile`."""
-        median: Tensor = self.quantile(x, r, [0.5], num_samples=num_samples)[:, 0]
-        return median
+        return self.quantile(x, r, [0.5], num_samples=num_samples)[:, 0]
 
     @prediction
     def interval(
@@ -75,8 +74,7 @@ class DistributionPredictions(Posteriors):
         """
         share("coverage", coverage, "a probability")
         tail = 0.5 * (1.0 - coverage)
-        ends: Tensor = self.quantile(x, r, [tail, 1.0 - tail], num_samples=num_samples)
-        return ends
+        return self.quantile(x, r, [tail, 1.0 - tail], num_samples=num_samples)
 
     @prediction
     def cdf(
@@ -116,8 +114,7 @@ class DistributionPredictions(Posteriors):
         if not (self.response.has_cdf or self.response.is_probability):
             raise ValueError(f"sample needs a response with a distribution of y, got {self._named}")
         draws = self.posterior(x, r, num_samples=num_samples, seed=seed, progress=False)
-        found: Tensor = self.response.drawn(draws["y"])
-        return found
+        return self.response.drawn(draws["y"])
 
     @prediction
     def crps(
@@ -264,8 +261,7 @@ def _near_quantiles(response: Any, cdf: Callable[[Tensor], Tensor], levels: Tens
             break
         known, order = torch.cat([known, found]).sort(0)
         at_known = torch.cat([at_known, at_found]).gather(0, order)
-    values: Tensor = response.from_standard(found)
-    return values
+    return response.from_standard(found)
 
 
 def _probit(p: Tensor) -> Tensor:

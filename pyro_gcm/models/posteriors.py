@@ -15,7 +15,6 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data
-from pyro_gcm.inference.reading import Plan
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.conditioning import log_likelihood_of_sites, posterior_of, responsibilities
 from pyro_gcm.models.predictions import Predictions, random_prediction
@@ -176,9 +175,8 @@ class Posteriors(Predictions):
 
     def latent_shapes(self) -> dict[str, torch.Size]:
         """Event shapes of the latent sites before the costs, by name."""
-        sites = self.latents(self._once(("drawn", self.objective), self._all_drawn))
+        plan = self.prediction_plan
+        key = "drawn", self.objective
+        sites = self.latents(self._once(key, lambda: replace(plan, left=("c",))))
         found = {name: site.event_shape for name, site in sites.items()}
         return found | {name: site.event_shape for name, site in self.shared_sites().items()}
-
-    def _all_drawn(self) -> Plan:
-        return replace(self.prediction_plan, left=("c",))

@@ -291,8 +291,7 @@ class Predictions(OrderEventModel):
             shared = {name: Latent(*site.latent) for name, site in self.shared_sites().items()}
             return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
 
-        made: FixedNoise = self._once(("noise", self.objective, count), make)
-        return made
+        return self._once(("noise", self.objective, count), make)
 
     def row_predictions(
         self, x: Tensor, r: Tensor, noise: FixedNoise

@@ -147,8 +147,8 @@ class MovingRevenues:
             again = Predicted(model, model.prediction_plan, known=draws.values, kept=known)
             p_y = again.read(self.x, r).p_y
             return draws.mean(model.response.values(p_y, ALL))
-        e = draws.values.get("e", self.x)  # what a member's map is chosen by
-        revenues = model.revenue_of(e, model.mapped(r))
+        # A member's map is chosen by e.
+        revenues = model.mapped(r, draws.values.get("e", self.x))
         event = OrderEvent(self.p_y_event.cost, revenues)
         cost = self._cost = self._cost or cost_planes(event)
 

@@ -128,7 +128,8 @@ def strict_surface(
     @lru_cache(maxsize=1)
     def distinct(number: int) -> DistinctRevenues:
         mapped = in_blocks(model.mapped, parts[number], draws=16)
-        return DistinctRevenues(model.revenue_grid(mapped), parts[number])
+        # [R, 1 or members, (G,) K]
+        return DistinctRevenues(mapped.reshape(len(mapped), -1, *model.cost_shape), parts[number])
 
     dtype = model.response.prediction_dtype(model.dtype)
     row_bytes = dtype.itemsize * len(revenues) + 8 * len(parts[0])
@@ -254,8 +255,7 @@ class _Grid:
     def _values(self, part: slice) -> Tensor:
         """Predictions [m, N, b] given each draw."""
         if self.read is None:
-            values: Tensor = self.response.values(self._outcome(part), self.rows)
-            return values
+            return self.response.values(self._outcome(part), self.rows)
 
         def log_probs() -> tuple[Tensor, Tensor]:
             log_zero, log_one = self._event(part).log_probs64()

@@ -72,8 +72,7 @@ class Dry(Reader):
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw."""
-        draw: Tensor = of(p).sample()
-        return draw
+        return of(p).sample()
 
 
 class Noise:
@@ -156,11 +155,9 @@ class FixedNoise(Noise):
         """Base samples [N, 1, d] of the coordinates of a site."""
         size, samples = q.event_shape.numel(), self.model.base_samples
         if name in self._further:
-            further: Tensor = samples.further(self._further[name], size, self.count)
-            return further
+            return samples.further(self._further[name], size, self.count)
         first = self.model.places[name]
-        base: Tensor = samples(self.count)[..., first : first + size]
-        return base
+        return samples(self.count)[..., first : first + size]
 
 
 class Predicted(Reader):

@@ -93,8 +93,7 @@ class AxisResponse(Response):
 
     def _value(self, position: Tensor) -> Tensor:
         loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
-        value: Tensor = self.transform.inv(loc + scale * (self.sign * position))
-        return value
+        return self.transform.inv(loc + scale * (self.sign * position))
 
     def _log_slope(self, y: Tensor) -> Tensor:
         log_jacobian = self.transform.log_abs_det_jacobian(y, self.transform(y))

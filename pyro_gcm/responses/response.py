@@ -215,13 +215,11 @@ class Response(nn.Module):
         It increases in the probability of the event.
         """
         known = getattr(p_y, "prediction64", None)
-        found: Tensor = p_y.mean.double() if known is None else known()
-        return found
+        return p_y.mean.double() if known is None else known()
 
     def expected(self, p_y: Any) -> Tensor:
         """`predict` with gradients, in the form of the likelihood: equal but for rounding."""
-        found: Tensor = p_y.mean
-        return found
+        return p_y.mean
 
     def values(self, p_y: Any, rows: slice) -> Tensor:
         """`predict` for some rows of a block, [..., N, b], alone where that gives the same bits."""
@@ -245,5 +243,4 @@ class Response(nn.Module):
         of_planes = getattr(p_y, "plane_reader", None)
         if of_planes is None or type(self).predict is not Response.predict:
             return None
-        read: Callable[[EventPlanes], Tensor] = of_planes(rows)
-        return read
+        return of_planes(rows)

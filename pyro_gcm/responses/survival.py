@@ -130,8 +130,7 @@ class Survival(AxisResponse, name="survival"):
     def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
         """log Pr(T > entry | z), by which z is more or less likely among those who entered."""
         late = (y[..., 2] > 0.0).any()
-        found: Tensor | None = p_y.log_survival(y[..., 2]) if late else None
-        return found
+        return p_y.log_survival(y[..., 2]) if late else None
 
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Delayed entry needs draws of z from p(z|x) that are equally likely."""

@@ -181,7 +181,7 @@ class StoryTarget(Target):
         return sites | self.model.response.derived(p_y, sites["c"]), event.revenue
 
     def _replayed(self, draws: Draws, rows: Rows, c: Tensor | None) -> Any:
-        reader = Predicted(self.model, self.plan, known=draws.values, kept=draws.left)
+        reader = Predicted(self.model, self.plan, known=draws.values)
         return reader.read(rows.x, rows.r, c).p_y
 
 

@@ -28,7 +28,7 @@ from pyro_gcm.distributions import (
 from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import checks, coarse, on_grid
 from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, given
+from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader
 from pyro_gcm.models import build
 from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.predictions import prediction
@@ -275,8 +275,12 @@ class IGCM(DistributionPredictions):
 
     def k_given(self, x: Tensor | None, r: Tensor | None) -> Any:
         """What site k becomes where x and r are inputs of the program, in data units."""
-        covariates = self.x_standardizer(given("x", x))
-        return self.k_posterior(covariates, self.r_standardizer(given("r", r)))
+        for name, value in (("x", x), ("r", r)):
+            if value is None:
+                raise RuntimeError(
+                    f"conditional: '{name}' is an input of p(y | x, r) and must be given"
+                )
+        return self.k_posterior(self.x_standardizer(x), self.r_standardizer(r))
 
     def k_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
         """q(k|x, r, y), or the exact p(k|x, r); arguments in data units."""

@@ -143,9 +143,7 @@ class MovingRevenues:
         """Predictions [b] at revenues r [b, r_dim]."""
         model, draws = self.model, self.draws
         if self._read is None:
-            known = draws.left if model.tells_the_figure else None
-            again = Predicted(model, model.prediction_plan, known=draws.values, kept=known)
-            p_y = again.read(self.x, r).p_y
+            p_y = Predicted(model, model.prediction_plan, known=draws.values).read(self.x, r).p_y
             return draws.mean(model.response.values(p_y, ALL))
         # A member's map is chosen by e.
         revenues = model.mapped(r, draws.values.get("e", self.x))

@@ -169,7 +169,6 @@ class Predicted(Reader):
 
     :param noise: what drives the draws; it may be left out where values are known.
     :param known: values of the latent sites by name, [N, b, *event], to be had in place of draws.
-    :param kept: costs whose distribution is known.
     :param separately: whether informed sites are drawn for rows without gaps too, with weights of
         their own: y does not depend on them.
     :param until: a site at which the reading ends.
@@ -182,12 +181,11 @@ class Predicted(Reader):
         noise: Noise | None = None,
         *,
         known: Mapping[str, Tensor] | None = None,
-        kept: Mapping[str, Any] | None = None,
         separately: bool = False,
         until: str | None = None,
     ) -> None:
         super().__init__(model, plan)
-        self.known, self.kept = known or {}, kept or {}
+        self.known = known or {}
         self.noise = noise or Noise(len(next(iter(self.known.values()))))
         self.separately, self.until = separately, until
         self.left: dict[str, Any] = {}
@@ -283,10 +281,6 @@ class Predicted(Reader):
                 return
             log_w = torch.where(self.gaps, log_w, 0.0)
         self.log_weights = log_w if self.log_weights is None else self.log_weights + log_w
-
-    def distribution(self, name: str, p: Any) -> Any:
-        """The known distribution of a cost, or that of the story."""
-        return self.kept[name].fn if name in self.kept else super().distribution(name, p)
 
     def leave(self, name: str, p: Any, obs: Any) -> Any:
         """A cost, whose distribution is a part of the draws; a known kernel is that value."""

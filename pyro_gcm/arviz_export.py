@@ -14,7 +14,7 @@ from torch import Tensor
 from pyro_gcm._utils.options import a_model, checks, flag, seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction import PosteriorDraws
 
 #: Dimensions of a site after those of chain, draw and datum; the costs have one or two.
@@ -31,7 +31,7 @@ _DIMENSIONS = {
 @checks(model=a_model, progress=flag)
 @one_thread()
 def to_arviz(
-    model: Predictions,
+    model: Posteriors,
     x: ArrayLike,
     r: ArrayLike,
     y: ArrayLike,
@@ -76,7 +76,7 @@ def to_arviz(
     :param num_samples: draws of every datum, one chain.
     :param x_names: names of the covariates, in place of the columns' own.
     :param r_names: names of the revenues.
-    :param method, num_proposals, progress: as of `Predictions.posterior`.
+    :param method, num_proposals, progress: as of `Posteriors.posterior`.
     :raises ValueError: for wrong shapes, values or numbers of names.
     """
     num_samples = positive_int("num_samples", num_samples)
@@ -128,7 +128,7 @@ def to_arviz(
     return _container(groups)
 
 
-def _of_members(model: Predictions, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
+def _of_members(model: Posteriors, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
     """log p(y | z, x, r) of every member, [K, B]."""
     every = torch.eye(model.members)[:, None].expand(-1, len(x), -1)
     return model.log_likelihood(x, r, y, sites={"z": every})

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import torch
 
 from pyro_gcm._utils.options import seed_of
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.row_weights import checked_weights
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.build import seeded_weights
 from pyro_gcm.models.member_settings import MemberSettings, searches_for
 from pyro_gcm.models.members import member_map
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
@@ -58,7 +58,7 @@ def build_members(
     :param response, p0: as `GCM` takes them.
     :param ordered: groups of columns of x for the levels of ordered variables (`TabularFeatures`).
     """
-    with seeded_weights(seed):
+    with Randomness(seed).in_use():
         features = TabularFeatures(
             x_dim, settings.bins, steps=settings.steps if settings.bins else 0.0, ordered=ordered
         )
@@ -73,7 +73,7 @@ def build_members(
         shape = (settings.alternatives, settings.costs)
         maps = member_map(
             r_dim,
-            encoder.map_shape(shape[1:] if settings.alternatives == 1 else shape),
+            (encoder.members, *(shape[1:] if settings.alternatives == 1 else shape)),
             levels=response == "quantile",
             knots=settings.knots,
             min_rows=settings.min_rows,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
 from torch import Tensor, nn
 
 from pyro_gcm._utils.interrupts import shielded
 from pyro_gcm._utils.process_state import exclusively
-from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.threads import torch_threads
 
 _changed = threading.Condition(threading.Lock())
 #: How many are inside `evaluating` with a part that was in training mode, by its id.
@@ -30,19 +30,19 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     another thread trains runs between two of its steps.
     """
     parts, used, this = list(module.modules()), list[nn.Module](), object()
-    with shielded(), one_thread(), _between_steps(parts):
+    with shielded(), torch_threads(1), exclusively() if _is_trained(parts) else nullcontext():
         try:
             with _changed:
                 _predicting[this] = threading.get_ident(), parts
-                training = [part for part in parts if part.training]
-                for part in [part for part in parts if id(part) in _users or part.training]:
-                    used.append(part)
-                    _users[id(part)] = _users.get(id(part), 0) + 1
-                if all(map(_only_notes_its_mode, training)):  # several times as fast as `eval()`
-                    for part in training:
-                        vars(part)["training"] = False
-                else:
-                    module.eval()
+                for part in parts:
+                    if part.training or id(part) in _users:
+                        used.append(part)
+                        _users[id(part)] = _users.get(id(part), 0) + 1
+                for part in used:
+                    if type(part).train is nn.Module.train and "training" in vars(part):
+                        vars(part)["training"] = False  # several times as fast as `eval()`
+                    else:  # a scripted module keeps its mode elsewhere
+                        part.eval()
             yield
         finally:
             with _changed:
@@ -104,14 +104,7 @@ def in_training(model: HasTensors) -> Iterator[None]:
             _trained.pop(id(model), None)
 
 
-def _between_steps(parts: list[nn.Module]) -> AbstractContextManager[None]:
-    if not _trained:
-        return nullcontext()
-    own = set(map(id, parts))
-    trained = any(not own.isdisjoint(others) for others in list(_trained.values()))
-    return exclusively() if trained else nullcontext()
-
-
-def _only_notes_its_mode(part: nn.Module) -> bool:
-    # A scripted module keeps its mode elsewhere.
-    return type(part).train is nn.Module.train and "training" in vars(part)
+def _is_trained(parts: list[nn.Module]) -> bool:
+    """Whether a part is being trained, so that a prediction runs between two steps."""
+    own = set(map(id, parts)) if _trained else set()
+    return any(map(own.intersection, list(_trained.values())))

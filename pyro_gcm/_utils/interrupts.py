@@ -51,7 +51,11 @@ def shielded() -> Iterator[None]:
         yield
         return
     handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler) or not _replaced_handler():
+    try:
+        replaced = callable(handler) and signal.signal(signal.SIGINT, _shield.note) is not None
+    except ValueError:  # the threads of a subinterpreter have no handlers
+        replaced = False
+    if not callable(handler) or not replaced:
         yield
         return
     _shield.handler = handler
@@ -65,15 +69,6 @@ def shielded() -> Iterator[None]:
         if waiting or _shield.waiting:
             _shield.waiting = False
             handler(signal.SIGINT, None)
-
-
-def _replaced_handler() -> bool:
-    """Whether the handler is that of the shield; the threads of a subinterpreter have none."""
-    try:
-        signal.signal(signal.SIGINT, _shield.note)
-    except ValueError:
-        return False
-    return True
 
 
 def interruption_point() -> None:

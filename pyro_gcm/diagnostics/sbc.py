@@ -20,8 +20,8 @@ from pyro_gcm._utils.options import a_model, checks, flag, seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
 from pyro_gcm.models.base import OrderEventModel
-from pyro_gcm.models.predictions import Predictions
-from pyro_gcm.prediction.predicted import Replayed
+from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.prediction.predicted import Predicted
 
 #: Relative distance within which two values are equal: predictions put revenues on a fine grid.
 _ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-10}
@@ -86,7 +86,7 @@ class SBCResult:
 @checks(model=a_model, progress=flag)
 @one_thread()
 def simulation_based_calibration(
-    model: Predictions,
+    model: Posteriors,
     x: ArrayLike | None = None,
     r: ArrayLike | None = None,
     *,
@@ -208,7 +208,7 @@ def _log_densities(
     """log p(y | z, r or k) with the costs integrated out and given, and log p(c|z), [1 + S, B]."""
     x, r, y = data
     known = {site: values for site, values in latents.items() if site != "c"}
-    replayed = Replayed(model, model.prediction_plan, known).read(x, r)
+    replayed = Predicted(model, model.prediction_plan, known=known).read(x, r)
     p_y, p_c, name = replayed.p_y, replayed.left["c"].fn, "k" if "k" in latents else "r"
     log_p = {f"log p(y|z, {name})": p_y.log_prob(y)}
     if with_cost:

@@ -12,17 +12,20 @@ from torch import Tensor, nn
 from pyro_gcm._utils.options import text_or_none
 from pyro_gcm._utils.validation import (
     ArrayLike,
+    as_tensor,
     checked_data,
     columns_of_units,
+    matrix,
     one_of,
     positive_int,
+    same_rows,
 )
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
 from pyro_gcm.inference.views import announce, is_announcing
-from pyro_gcm.models import build, infinite_costs
-from pyro_gcm.models.missing import checked_costs
+from pyro_gcm.models import build
 from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
@@ -67,26 +70,24 @@ class OrderEventModel(Story):
         self.x_dim = positive_int("x_dim", x_dim)
         self.r_dim = positive_int("r_dim", r_dim)
         self.z_dim = positive_int("z_dim", z_dim)
+        #: Columns of `covariates`, and of what sets the costs.
+        self.out_dim, self.cost_dim = self.x_dim, self.z_dim
         self.register_buffer("_objective", torch.tensor(0))
         self.is_trained = False
         self._warned: set[str] = set()
 
     def add_costs(
-        self,
-        cost_shape: tuple[int, ...],
-        hidden: Any,
-        *,
-        response: Any,
-        prior: Any,
-        guide: Any,
-        cost_family: Any,
-        p0: Any,
+        self, cost_shape: tuple[int, ...], hidden: Any, response: Any, **parts: Any
     ) -> None:
-        """Build y given the event, z, and c given z, as the constructor of a model does first."""
+        """Build y given the event, z, and c given z, as the constructor of a model does first.
+
+        :param parts: prior, guide, cost_family and p0 of the constructor.
+        """
+        prior, guide, p0 = parts["prior"], parts["guide"], parts["p0"]
         self.cost_shape = cost_shape
         columns, beyond = self.out_dim, self.hidden_beyond(hidden)
         self.response = build.response_part(response, columns, beyond)
-        self.z_prior = build.prior_part(prior, self.x_dim, self.z_dim, hidden)
+        self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
@@ -100,8 +101,11 @@ class OrderEventModel(Story):
             columns_read = self.x_dim, self.r_dim
             check_guide("guide", guide, columns_read, (self.z_dim,))
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
-        self.cost_net = build.cost_part(cost_family, self.cost_part, cost_shape, hidden)
-        self.infinite_net = infinite_costs.infinite_part(p0, columns, cost_shape[:-1], beyond)
+        family = parts["cost_family"]
+        if not isinstance(family, nn.Module):
+            family = self.cost_part(resolve_cost_family(family), cost_shape, hidden)
+        self.cost_net = family
+        self.infinite_net = build.infinite_part(p0, columns, cost_shape[:-1], beyond)
         self._starts_p0 = isinstance(p0, str)
         self.response.prepare(self, cost_shape)
         costs = check_shape("cost_family", self.cost_net, self.cost_dim, cost_shape)
@@ -151,56 +155,32 @@ class OrderEventModel(Story):
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """What the story reads of x [B, x_dim] after z: x standardised."""
-        standard: Tensor = self.x_standardizer(x)
-        return standard
+        return self.x_standardizer(x)
 
     def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
         """`covariates` as a line of the story."""
-        found: Tensor = sample.note("e", lambda: self.covariates(z, x))
-        return found
+        return sample.note("e", lambda: self.covariates(z, x))
 
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""
-        cost = self.cost_net(self.cost_context(z, covariates))
+        cost = self.cost_net(z)
         if self.infinite_net is None:
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
 
     # What depends on whether z is a member
 
-    @property
-    def out_dim(self) -> int:
-        """Columns of `covariates`."""
-        return self.x_dim
-
-    @property
-    def cost_dim(self) -> int:
-        """Columns of what sets the costs."""
-        return self.z_dim
-
     def hidden_beyond(self, hidden: Any) -> Any:
-        """Hidden layers of a network of `covariates`."""
-        return hidden
+        """Hidden layers of a network of `covariates`; those of members have been through some."""
+        return () if self.members else hidden
 
     def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
         """A network of the costs of a family."""
         return Conditional(family, self.cost_dim, event_shape, hidden)
 
-    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
-        """What sets the costs: z."""
-        return z
-
     def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What a revenue map returns for a row: that of the costs."""
-        return cost_shape
-
-    def revenue_of(self, covariates: Tensor, mapped: Tensor) -> Tensor:
-        """The mapped revenues [..., (G,) K] of given draws."""
-        return mapped
-
-    def revenue_grid(self, mapped: Tensor) -> Tensor:
-        """Mapped revenues [R, (G,) K] of a surface as [R, 1, (G,) K]: the same for every draw."""
-        return mapped.unsqueeze(1)
+        """What a revenue map returns for a row: a value for each cost, of each member."""
+        return (self.members, *cost_shape) if self.members else cost_shape
 
     def learn_features(self, x: Tensor) -> None:
         """Learn from rows [n, x_dim] what standardisation does not."""
@@ -229,6 +209,11 @@ class OrderEventModel(Story):
 
     def check_objective(self, objective: str) -> None:
         """Raise ValueError where an objective has no meaning for this model."""
+        if objective == "joint" and self.reads_x:
+            raise ValueError(
+                "objective='joint' needs prior='standard': with p(z|x) the program has no density "
+                "of x, and maximising it means nothing"
+            )
 
     @property
     def default_objective(self) -> str:
@@ -267,7 +252,7 @@ class OrderEventModel(Story):
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
         if self._starts_p0:
-            infinite_costs.start(self.infinite_net, self.response.never(y), self.cost_shape[:-1])
+            build.start_infinite(self.infinite_net, self.response.never(y), self.cost_shape[:-1])
         self.is_trained = True
 
     def program_inputs(
@@ -326,7 +311,13 @@ class OrderEventModel(Story):
                 "c needs one cost in the units of each revenue, as a GCM with one alternative and "
                 f"revenue_map='identity' has; the costs of this {type(self).__name__} have none"
             )
-        c = checked_costs(c, r, y, self.r_dim)
+        c = as_tensor("c", c)
+        if c.dim() == 1 and self.r_dim == 1:
+            c = c.unsqueeze(1)
+        c = matrix("c", c, self.r_dim, "r_dim", None if r is None else r.device, missing=True)
+        same_rows(c=c, **{name: v for name, v in (("r", r), ("y", y)) if v is not None})
+        if r is not None and y is not None:
+            _check_agreement(c, r, y)
         if y is not None and y.isnan().any() and self.guide_reads_outcome:
             raise ValueError(
                 "y has missing values, and the guide reads y: use guide='prior' or 'amortised'"
@@ -383,3 +374,28 @@ def given_or(given: Any, checked: Any) -> Any:
     if isinstance(given, Tensor) and given.requires_grad and checked is not None:
         return given.to(checked.device)
     return checked
+
+
+def _check_agreement(c: Tensor, r: Tensor, y: Tensor) -> None:
+    """Refuse costs [B, m], NaN where unknown, that contradict y = 1 exactly if all c < r.
+
+    Nor can a cost and the outcome be known where the revenue is not: together they bound it, and
+    draws of what is missing, made without them, would have density 0.
+    """
+    boundless = (~c.isnan() & r.isnan()).any(-1) & ~y.isnan()
+    if boundless.any():
+        raise ValueError(
+            f"c has values where r is missing in {int(boundless.sum())} rows whose y is known, the "
+            f"first in row {int(boundless.nonzero()[0])}: make c or y NaN there"
+        )
+    unknown = c.isnan() | r.isnan()
+    missed = (~unknown & (c >= r)).any(-1)
+    sure = (~unknown & (c < r)).all(-1)
+    wrong = ((y == 1) & missed) | ((y == 0) & sure)
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise ValueError(
+            f"c contradicts y in {int(wrong.sum())} rows, the first in row {row}: "
+            f"y = {y[row].item():g} with c = {c[row].tolist()} and r = {r[row].tolist()}; y is 1 "
+            "exactly if c < r"
+        )

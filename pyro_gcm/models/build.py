@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -11,12 +13,11 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import module_or
-from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.nets import (
     AmortizedGuide,
     Bijection,
+    ConstantLogits,
     PiecewiseLinear,
     PositiveLinear,
     PosteriorGuide,
@@ -25,6 +26,7 @@ from pyro_gcm.nets import (
     Sigmoid,
     StandardNormal,
 )
+from pyro_gcm.nets.conditional import mlp
 from pyro_gcm.nets.latent import GUIDE_NETWORKS, PRIOR_NETWORKS
 from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.parts import one_row
@@ -43,22 +45,24 @@ def response_part(response: Any, x_dim: int, hidden: Any) -> Any:
         return response
     one_of("response", response, list(RESPONSES))
     made: Any = RESPONSES[response]
-    part: nn.Module = made(x_dim, hidden)
-    return part
+    return made(x_dim, hidden)
 
 
-def prior_part(prior: Any, x_dim: int, z_dim: int, hidden: Any) -> nn.Module:
-    """p(z|x) or p(z)."""
+def prior_part(
+    name: str, prior: Any, x_dim: int, dim: int, hidden: Any, names: Iterable[str] | None = None
+) -> nn.Module:
+    """p(z|x) or p(z), and that of k.
+
+    :param names: of networks, by default all that there are.
+    """
     if isinstance(prior, MemberEncoder) or (isinstance(prior, str) and prior == "members"):
-        raise ValueError(
-            "prior='members' needs MemberGCM, whose members compare r with their costs"
-        )
+        raise ValueError(f"{name}='members' needs MemberGCM, whose members compare r with costs")
     if isinstance(prior, nn.Module):
         return prior
-    _named("prior", prior, ("standard", *PRIOR_NETWORKS), "x")
+    _named(name, prior, ("standard", *(names or PRIOR_NETWORKS)), "x")
     if prior == "standard":
-        return StandardNormal(z_dim)
-    return PRIOR_NETWORKS[prior](x_dim, z_dim, hidden=hidden)
+        return StandardNormal(dim)
+    return PRIOR_NETWORKS[prior](x_dim, dim, hidden=hidden)
 
 
 def guide_part(
@@ -69,24 +73,20 @@ def guide_part(
     :param missing: whether values of x may be missing.
     """
     given_x = not isinstance(prior, StandardNormal)
+    guide = guide if guide is not None else "prior" if given_x else "amortised"
     if not isinstance(guide, nn.Module):
         kinds = ("amortised", "posterior")
         names = ("prior", *(f"{kind}{end}" for kind in kinds for end in GUIDE_NETWORKS))
-        _named("guide", "prior" if guide is None else guide, names, "(x, r, y)")
-        guide = guide or ("prior" if given_x else "amortised")
+        _named("guide", guide, names, "(x, r, y)")
+        if guide == "prior" and given_x:
+            return None
     if has_finite_support(prior, x_dim):
-        if guide != "prior":
-            raise ValueError(
-                f"guide={_shown(guide)} with a categorical prior: z is summed out exactly, without "
-                "a guide; leave guide out"
-            )
-        return None
+        raise ValueError(
+            f"guide={_shown(guide)} with a categorical prior: z is summed out exactly, without a "
+            "guide; leave guide out"
+        )
     if guide == "prior":
-        if not given_x:
-            raise ValueError(
-                "guide='prior' with prior='standard' would never read x: use 'amortised'"
-            )
-        return None
+        raise ValueError("guide='prior' with prior='standard' would never read x: use 'amortised'")
     if isinstance(guide, nn.Module):
         part = guide
     elif guide.startswith("posterior"):
@@ -132,18 +132,6 @@ def has_finite_support(prior: nn.Module, x_dim: int) -> bool:
     return bool(one_row(prior, x_dim).has_enumerate_support)
 
 
-def kernel_prior_part(prior: Any, x_dim: int, k_dim: int, hidden: Any) -> nn.Module:
-    """p(k) or p(k|x)."""
-    if isinstance(prior, nn.Module):
-        return prior
-    _named("kernel_prior", prior, ["standard", "conditional"], "x")
-    return (
-        StandardNormal(k_dim)
-        if prior == "standard"
-        else PRIOR_NETWORKS["conditional"](x_dim, k_dim, hidden=hidden)
-    )
-
-
 def kernel_guide_part(
     guide: Any, x_dim: int, r_dim: int, k_dim: int, hidden: Any
 ) -> nn.Module | None:
@@ -168,13 +156,31 @@ def _named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
         )
 
 
-def cost_part(
-    cost_family: Any, make: Callable[..., nn.Module], cost_shape: tuple[int, ...], hidden: Any
-) -> nn.Module:
-    """p(c|z), or p(c | e_z(x), z) of members, made by a function of (family, shape, hidden)."""
-    if isinstance(cost_family, nn.Module):
-        return cost_family
-    return make(resolve_cost_family(cost_family), cost_shape, hidden)
+def infinite_part(p0: Any, x_dim: int, shape: tuple[int, ...], hidden: Any) -> nn.Module | None:
+    """Logits of the probability that a cost is infinite: x -> [..., *shape], or None for never.
+
+    :param shape: (), or (G,) with several alternatives.
+    """
+    if p0 is None or isinstance(p0, nn.Module):
+        return p0
+    one_of("p0", p0, ["constant", "conditional"])
+    if p0 == "constant":
+        return ConstantLogits(shape)
+    network = mlp(x_dim, math.prod(shape), hidden)
+    nn.init.constant_(network[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
+    return network if shape else nn.Sequential(network, nn.Flatten(-2))
+
+
+def start_infinite(part: Any, never: float | None, shape: tuple[int, ...]) -> None:
+    """Start what `infinite_part` made where all alternatives are infinite with a probability.
+
+    :param never: that probability, or None to leave it.
+    """
+    if never is None:
+        return
+    each = torch.tensor(never ** (1.0 / math.prod(shape))).logit()
+    last = [bias for name, bias in part.named_parameters() if name.endswith(("logits", "bias"))][-1]
+    nn.init.constant_(last, each.item())
 
 
 def revenue_map_part(
@@ -251,13 +257,6 @@ def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
     return (costs,) if alternatives == 1 else (alternatives, costs)
 
 
-@contextmanager
-def seeded_weights(seed: int) -> Iterator[None]:
-    """Initial weights from a seed; torch's global generator stays as it was."""
-    with Randomness(seed).in_use():
-        yield
-
-
 def hidden_widths(hidden: Any) -> Any:
     """The checked `hidden=` argument: one width or a list of them."""
     if isinstance(hidden, Sequence) and not isinstance(hidden, str):
@@ -267,3 +266,35 @@ def hidden_widths(hidden: Any) -> Any:
 
 def _shown(part: Any) -> str:
     return repr(part) if isinstance(part, str) else type(part).__name__
+
+
+class NamesMembers:
+    """What makes a `MemberGCM` of `GCM(prior="members")`, its name in 0.2.0, for one release."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # That of the constructor, which `__new__` would hide.
+        signature = inspect.signature(cls.__init__)
+        parameters = list(signature.parameters.values())[1:]
+        cls.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+
+    def __new__(cls, *args: Any, prior: Any = None, **options: Any) -> Any:
+        """A `MemberGCM` for prior "members", which was an option of this class until 0.2.0."""
+        kind = cls.for_arguments({"prior": prior})
+        if kind is not cls:
+            message = "GCM(prior='members') is deprecated: use MemberGCM, from pyro_gcm.models"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return super().__new__(kind)
+
+    @classmethod
+    def for_arguments(cls, arguments: Mapping[str, Any]) -> Any:
+        """The class of models with these arguments: this one, or `MemberGCM`."""
+        prior = arguments.get("prior")
+        named = isinstance(prior, str) and prior == "members"
+        if not (named or isinstance(prior, MemberEncoder)):
+            return cls
+        from pyro_gcm.models.members import MemberGCM
+
+        if not issubclass(MemberGCM, cls):
+            raise ValueError("prior='members' is a model of its own: derive from MemberGCM")
+        return MemberGCM

@@ -14,11 +14,12 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, shown
 from pyro_gcm.distributions import OrderEvent
+from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.reading import of
-from pyro_gcm.models.missing import costs_in_units
+from pyro_gcm.nets import Standardizer
 from pyro_gcm.prediction.draws import Draws, Rows
 from pyro_gcm.prediction.posterior import PosteriorDraws, Target, joined, posterior_draws
-from pyro_gcm.prediction.predicted import FixedNoise, Noise, Predicted, Replayed
+from pyro_gcm.prediction.predicted import FixedNoise, Noise, Predicted
 from pyro_gcm.prediction.psis import MIN_PARTICLES
 
 #: Draws of all rows together whose likelihood is computed at once.
@@ -149,9 +150,9 @@ class StoryTarget(Target):
     def _standard_sites(self, draws: Draws, rows: Rows) -> tuple[dict[str, Tensor], Any]:
         """The sites of draws: c (and k) exactly, and y once more, a new outcome; the revenue."""
         shape = draws.num_draws, len(rows.x)
-        p_y = new_outcome = self._replayed(draws, rows, None).p_y
+        p_y = new_outcome = self._replayed(draws, rows, None)
         if rows.c is not None:
-            p_y = self._replayed(draws, rows, rows.c).p_y
+            p_y = self._replayed(draws, rows, rows.c)
         noted = {"e", "x_missing", "r_missing"}
         sites = {name: v for name, v in draws.values.items() if name not in noted}
         sites = {name: v.expand(*shape, *v.shape[2:]) for name, v in sites.items()}
@@ -179,9 +180,27 @@ class StoryTarget(Target):
             sites["y"] = new_outcome.sample()  # the row's costs are drawn anew for it
         return sites | self.model.response.derived(p_y, sites["c"]), event.revenue
 
-    def _replayed(self, draws: Draws, rows: Rows, c: Tensor | None) -> Replayed:
-        reader = Replayed(self.model, self.plan, draws.values, draws.left)
-        return reader.read(rows.x, rows.r, c)
+    def _replayed(self, draws: Draws, rows: Rows, c: Tensor | None) -> Any:
+        reader = Predicted(self.model, self.plan, known=draws.values)
+        return reader.read(rows.x, rows.r, c).p_y
+
+
+def costs_in_units(
+    c: Tensor, below: Tensor, r: Tensor, observed: Tensor | None, units: Standardizer
+) -> Tensor:
+    """Draws of standardised costs in the units of r.
+
+    Rounding does not move a draw across r, and observed costs stay as they are.
+
+    :param c: draws [S, B, m].
+    :param below: whether each of them is below its standardised revenue.
+    """
+    values = units.inverse(c)
+    if observed is not None:
+        values = torch.where(observed.isnan(), values, observed.to(values.dtype))
+    lowest = rounded_up(r, values.dtype)  # the first number of this type that is not below r
+    highest = torch.nextafter(lowest, lowest.new_tensor(-math.inf))
+    return torch.where(below, torch.minimum(values, highest), torch.maximum(values, lowest))
 
 
 def _event_of(p_y: Any) -> OrderEvent | None:
@@ -265,15 +284,14 @@ def given_selection(model: Any, draws: Draws, rows: Rows) -> Draws:
     return draws if log_selected is None else draws.reweighted(log_selected)
 
 
-def log_likelihood(draws: Draws | Replayed, rows: Rows) -> Tensor:
+def log_likelihood(draws: Draws, rows: Rows) -> Tensor:
     """Log-probability of the observed y and c, given the draws, [N, b], float64."""
     p_y, log_c = draws.p_y, draws.log_observed
     if rows.y is None:
         like = torch.zeros(p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
         return like + log_c
     if rows.c is None:
-        log_p: Tensor = p_y.log_prob(rows.y).double()
-        return log_p
+        return p_y.log_prob(rows.y).double()
     log_y: Tensor = p_y.log_prob(rows.y.nan_to_num()).double()
     return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
 
@@ -312,5 +330,6 @@ def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor])
     for index in torch.arange(len(rows.x), device=model.device).split(size):
         part = rows.take(index)
         own = {name: values.index_select(1, index) for name, values in checked.items()}
-        parts.append(log_likelihood(Replayed(model, plan, own).read(*part[:2], part.c), part))
+        draws = Predicted(model, plan, known=own).read(part.x, part.r, part.c)
+        parts.append(log_likelihood(draws, part))
     return torch.cat(parts, 1)

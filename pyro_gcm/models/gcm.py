@@ -11,6 +11,7 @@ import pyro.distributions as dist
 from torch import Tensor, nn
 
 from pyro_gcm._utils.options import module_or, seed_of
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import no_nan, one_of, positive_int
@@ -20,7 +21,6 @@ from pyro_gcm.distributions.numerics import checks, coarse, is_rounding, on_grid
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, Plan, Reader
 from pyro_gcm.models import build
-from pyro_gcm.models.names_members import NamesMembers
 from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined
@@ -31,7 +31,7 @@ JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 
 
 @recorded("models.GCM")
-class GCM(NamesMembers, StrictPredictions):
+class GCM(build.NamesMembers, StrictPredictions):
     """Strictly monotone p(y | x, r): y is the event that a latent cost stays below the revenue.
 
     Generative story, every name a Pyro site::
@@ -128,7 +128,7 @@ class GCM(NamesMembers, StrictPredictions):
         one_of("member_weights", given, build.MEMBER_WEIGHTS)
         hidden = 16 if hidden is None or hidden == "auto" else hidden  # as folders of 0.2.0 have it
         costs = self.r_dim if costs is None else positive_int("costs", costs)
-        with build.seeded_weights(seed_of(seed)):
+        with Randomness(seed_of(seed)).in_use():
             self.add_parts(
                 response,
                 build.hidden_widths(hidden),
@@ -138,7 +138,8 @@ class GCM(NamesMembers, StrictPredictions):
                 cost_family="normal" if cost_family is None else cost_family,
                 revenue_map=revenue_map,
                 p0=p0,
-                decoders=(x_decoder, r_decoder),
+                x_decoder=x_decoder,
+                r_decoder=r_decoder,
                 seed=int(seed),
             )
         # Missing values of x and r, and w, are drawn too where the program has them.
@@ -148,38 +149,27 @@ class GCM(NamesMembers, StrictPredictions):
         self.add_units(num_samples, sizes, int(seed))
 
     def add_parts(
-        self,
-        response: Any,
-        hidden: Any,
-        costs: tuple[int, int],
-        *,
-        prior: Any,
-        cost_family: Any,
-        revenue_map: Any,
-        p0: Any,
-        seed: int,
-        guide: Any = None,
-        decoders: tuple[Any, Any] = (None, None),
+        self, response: Any, hidden: Any, costs: tuple[int, int], *, seed: int, **parts: Any
     ) -> None:
         """Build the networks.
 
         :param costs: numbers G of alternatives and K of costs of each.
         :param seed: of a map of members.
+        :param parts: prior, guide, cost_family, p0, revenue_map and decoders of the constructor.
         """
         g, k = costs
-        k *= response.copies if isinstance(response, Response) else 1
-        cost_shape = build.cost_shape(g, k)
-        parts: Any = {"response": response, "prior": prior, "guide": guide, "p0": p0}
-        self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family)
-        self.response.check_parts(revenue_map, p0)
+        k = response.costs_of(k) if isinstance(response, Response) else k
+        cost_shape, revenue_map = build.cost_shape(g, k), parts["revenue_map"]
+        self.add_costs(cost_shape, hidden, response, **parts)
+        self.response.check_parts(revenue_map, parts["p0"])
         make = partial(self.make_map, revenue_map, seed)
         map_shape = self.map_shape(cost_shape)
         self.revenue_map = self.response.revenue_maps(make, self.r_dim, map_shape)
         self.w_prior, columns = StandardNormal(self.r_dim), self.r_dim + self.out_dim
         drawn = Conditional, dist.Normal, columns, (self.r_dim,), hidden
-        self.r_decoder = module_or("r_decoder", decoders[1], *drawn)
+        self.r_decoder = module_or("r_decoder", parts["r_decoder"], *drawn)
         x_parts = self.z_prior, self.z_dim, self.x_dim, hidden
-        self.x_decoder: Any = build.x_decoder_part(decoders[0], *x_parts)
+        self.x_decoder: Any = build.x_decoder_part(parts["x_decoder"], *x_parts)
         self.w_guide: Any = None
         if not self.reads_x:
             self.w_guide = Conditional(dist.Normal, 2 * columns, (self.r_dim,), hidden)
@@ -228,11 +218,7 @@ class GCM(NamesMembers, StrictPredictions):
 
     def check_objective(self, objective: str) -> None:
         """Refuse "joint" without a density of x and r."""
-        if objective == "joint" and self.reads_x:
-            raise ValueError(
-                "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z) is not a "
-                "density of x, and maximising it means nothing"
-            )
+        super().check_objective(objective)
         if objective == "joint" and self.response.r_dist() is not None:
             raise ValueError(
                 "objective='joint' needs revenues that are observed; the levels of "
@@ -273,8 +259,7 @@ class GCM(NamesMembers, StrictPredictions):
         :param cost: the costs as the story's site gave them, or their distribution.
         """
         p_c, c = sides(cost)
-        revenue = self.revenue_of(covariates, self.mapped(r))
-        event = OrderEvent(p_c, revenue, validate_args=checks())
+        event = OrderEvent(p_c, self.mapped(r, covariates), validate_args=checks())
         p_y = self.response.distribution(event, covariates, r)
         return p_y if c is None else p_y.given_cost(c)
 
@@ -286,9 +271,10 @@ class GCM(NamesMembers, StrictPredictions):
 
     # Predictions
 
-    def mapped(self, r: Tensor) -> Tensor:
-        """h(r), of all members; predictions round it, so that later rounding is small beside it."""
+    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
+        """h(r), of given draws, or of all members without them; predictions round it, so that
+        later rounding is small beside it.
+        """
         if not is_rounding():
-            mapped: Tensor = self.revenue_map(self.r_standardizer(r))
-            return mapped
+            return self.revenue_map(self.r_standardizer(r))
         return no_nan("revenue_map", on_grid(self.revenue_map(coarse(self.r_standardizer(r)))), r)

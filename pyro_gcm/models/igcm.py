@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyro.distributions as dist
@@ -29,8 +30,8 @@ from pyro_gcm.distributions.numerics import checks, coarse, on_grid
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader
 from pyro_gcm.models import build
-from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.predictions import prediction
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.nets.parts import check_guide, check_shape, one_row
@@ -38,9 +39,11 @@ from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.predicted import Dry, Predicted
 from pyro_gcm.responses import Response
 
+_objective = partial(Objective, untrained=("x_decoder.",), generates_revenue=True)
+
 
 @recorded("models.IGCM")
-class IGCM(Predictions):
+class IGCM(Posteriors):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::
@@ -83,15 +86,10 @@ class IGCM(Predictions):
     """
 
     objective_records = {
-        objective.name: objective
-        for objective in (
-            Objective("conditional", untrained=("x_decoder.",), generates_revenue=True),
-            Objective(
-                "response_revenue", ("x",), untrained=("x_decoder.",), generates_revenue=True
-            ),
-            Objective("joint", (), generates_revenue=True),
-            Objective("paper", ("x",), untrained=("x_decoder.",), generates_revenue=True),
-        )
+        "conditional": _objective("conditional"),
+        "response_revenue": _objective("response_revenue", ("x",)),
+        "joint": _objective("joint", (), untrained=()),
+        "paper": _objective("paper", ("x",)),
     }
     objectives = tuple(objective_records)
 
@@ -124,7 +122,7 @@ class IGCM(Predictions):
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
         parts: Any = {"response": response, "prior": prior, "guide": guide}
-        with build.seeded_weights(seed):
+        with Randomness(seed).in_use():
             self.add_costs(cost_shape, hidden, **parts, cost_family=cost_family, p0=p0)
             if self.response.not_for_igcm:
                 named, why = self.response.named, self.response.not_for_igcm
@@ -134,7 +132,9 @@ class IGCM(Predictions):
             self.kernel_map = build.revenue_map_part(
                 kernel_map, self.k_dim, cost_shape, "kernel_map"
             )
-            self.k_prior = build.kernel_prior_part(kernel_prior, self.x_dim, self.k_dim, hidden)
+            self.k_prior = build.prior_part(
+                "kernel_prior", kernel_prior, self.x_dim, self.k_dim, hidden, ["conditional"]
+            )
             self.k_guide = build.kernel_guide_part(
                 kernel_guide, self.x_dim, self.r_dim, self.k_dim, hidden
             )
@@ -200,23 +200,17 @@ class IGCM(Predictions):
 
     def make_prediction_plan(self) -> Plan:
         """k from p(k|x, r), exact where it is known; after objective "paper" from q(k|x, r)."""
-        plan, objective = super().make_plan(self.objective), self.objective
+        plan, joint = super().make_plan(self.objective), self.objective == "joint"
         proposals: Any = {}
         if not (self.reads_x or self.z_guide is None):
             proposals["z"] = lambda read: self.z_guide_dist(read.x, None, None)
-        unweighted = () if objective == "joint" else ("z",)
-        if objective == "paper":
-            of_k, p_k = {"exact": {"k": self._k_proposed}}, self._k_proposed
-        elif self.exact_kernel:
-            of_k, p_k = {"exact": {"k": self._k_exact}}, self._k_exact
-        else:
+        plan = replace(plan, proposals=proposals, unweighted=() if joint else ("z",))
+        if self.objective != "paper" and not self.exact_kernel:
             proposals["k"] = self._k_proposed
-            return replace(plan, given=plan.given[:1], proposals=proposals, unweighted=unweighted)
-        x_given = () if objective == "joint" else ("x",)
-        left = ("c", "k") if objective != "joint" and self._integrates(p_k) else ("c",)
-        given = (*x_given, "r")
-        parts: Any = {**of_k, "given": given, "left": left}
-        return replace(plan, proposals=proposals, unweighted=unweighted, **parts)
+            return replace(plan, given=plan.given[:1])
+        p_k = self._k_proposed if self.objective == "paper" else self._k_exact
+        left = ("c", "k") if not joint and self._integrates(p_k) else ("c",)
+        return replace(plan, given=("r",) if joint else ("x", "r"), exact={"k": p_k}, left=left)
 
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
@@ -241,8 +235,7 @@ class IGCM(Predictions):
 
     def _k_proposed(self, read: Reader) -> Any:
         """q(k | x, r), which has not seen y."""
-        assert self.k_guide is not None
-        return self.k_guide(self.x_standardizer(read.x), self.r_standardizer(read.r), None)
+        return self.k_guide_dist(read.x, read.r, None)
 
     def check_objective(self, objective: str) -> None:
         """Refuse what has no meaning for these priors and guides."""
@@ -251,11 +244,7 @@ class IGCM(Predictions):
                 "objective='conditional' draws k from p(k|x, r), which is known for a normal "
                 "kernel_prior with independent coordinates: use 'response_revenue'"
             )
-        if objective == "joint" and self.reads_x:
-            raise ValueError(
-                "objective='joint' needs prior='standard': with p(z|x), p(z|x) p(x|z, k) is not a "
-                "density of x, and maximising it means nothing"
-            )
+        super().check_objective(objective)
         if objective == "joint" and not isinstance(self.k_prior, StandardNormal):
             raise ValueError(
                 "objective='joint' needs kernel_prior='standard': with p(k|x), p(k|x) p(x|z, k) is "

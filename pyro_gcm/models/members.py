@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from pyro_gcm._utils.options import seed_of
+from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.reading import Objective
@@ -16,7 +17,7 @@ from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
-from pyro_gcm.nets.members import ConstantCategorical, MemberEncoder
+from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, of_member
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.nets.piecewise_linear import LearnsLast
 from pyro_gcm.responses import Continuous, Response
@@ -103,9 +104,10 @@ class MemberGCM(GCM):
             )
         OrderEventModel.__init__(self, x_dim, r_dim, encoder.members, name)
         self.member_weights, self.encoder, self.members = weights, encoder, encoder.members
+        self.out_dim = self.cost_dim = encoder.out_dim
         g = positive_int("alternatives", 3 if alternatives is None else alternatives)
         k = positive_int("costs", 3 if costs is None else costs)
-        with build.seeded_weights(seed_of(seed)):
+        with Randomness(seed_of(seed)).in_use():
             self.add_parts(
                 _response(response, encoder),
                 _widths(hidden),
@@ -115,7 +117,8 @@ class MemberGCM(GCM):
                 cost_family="logistic" if cost_family is None else cost_family,
                 revenue_map=revenue_map,
                 p0=p0,
-                decoders=(x_decoder, r_decoder),
+                x_decoder=x_decoder,
+                r_decoder=r_decoder,
                 seed=int(seed),
             )
         self.add_units(self.members, {"z": self.z_dim}, int(seed))
@@ -124,47 +127,26 @@ class MemberGCM(GCM):
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
-        encoded: Tensor = self.encoder(z, self.x_standardizer(x))
-        return encoded
+        return self.encoder(z, self.x_standardizer(x))
 
     def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
         """`covariates` as a deterministic site."""
-        found: Tensor = sample.deterministic("e", lambda: self.covariates(z, x))
-        return found
+        return sample.deterministic("e", lambda: self.covariates(z, x))
 
-    @property
-    def out_dim(self) -> int:
-        """Columns of z and e_z(x)."""
-        return self.encoder.out_dim
-
-    @property
-    def cost_dim(self) -> int:
-        """Those of what sets the costs: the same."""
-        return self.encoder.out_dim
-
-    def hidden_beyond(self, hidden: Any) -> Any:
-        """No hidden layers: the encoding has been through some already."""
-        return ()
+    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
+        """p(c|e, z), of z and e_z(x) together."""
+        return super().c_dist(covariates, covariates)
 
     def cost_part(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
         """p(c | e_z(x), z)."""
-        return self.encoder.cost_net(family, event_shape, hidden)
+        return MemberCosts(family, self.members, self.out_dim - self.members, event_shape)
 
-    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
-        """What sets the costs: z and e_z(x)."""
-        return covariates
-
-    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The values of the maps of all members, [K, (G,) C]."""
-        return self.encoder.map_shape(cost_shape)
-
-    def revenue_of(self, covariates: Tensor, mapped: Tensor) -> Tensor:
-        """The revenues by the map of the member of each draw."""
-        return self.encoder.revenue(covariates, mapped)
-
-    def revenue_grid(self, mapped: Tensor) -> Tensor:
-        """Mapped revenues [R, members, (G,) K] as they are: one for every draw."""
-        return mapped
+    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
+        """h_z(r) by the map of the member of each draw, or h(r) of all members."""
+        mapped = super().mapped(r)
+        if covariates is None:
+            return mapped
+        return of_member(mapped.movedim(1, 0), covariates[..., : self.members])
 
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map that is named, or splines for each member."""
@@ -212,7 +194,7 @@ class MemberGCM(GCM):
 
 def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> MemberEncoder:
     members = positive_int("members", members)
-    with build.seeded_weights(seed):
+    with Randomness(seed).in_use():
         if isinstance(hidden, str) and hidden == "auto":
             known = MemberSettings.for_table(1, x_dim, r_dim)  # what does not depend on the rows
             width, scaling = known.width, known.scaling
@@ -261,7 +243,7 @@ def member_map(
     :param knots, min_rows, flat: of `PiecewiseLinear`.
     :param seed: of the initial weights, which are others than those of the encoder.
     """
-    with build.seeded_weights(seed + 1):
+    with Randomness(seed + 1).in_use():
         splines = PiecewiseLinear(
             r_dim,
             map_shape,

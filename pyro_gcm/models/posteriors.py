@@ -15,16 +15,13 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data
-from pyro_gcm.inference.reading import Plan
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.conditioning import log_likelihood_of_sites, posterior_of, responsibilities
-from pyro_gcm.models.prediction_method import random_prediction
-from pyro_gcm.prediction.draws import Rows
+from pyro_gcm.models.predictions import Predictions, random_prediction
 from pyro_gcm.prediction.posterior import PosteriorDraws
 
 
-class Posteriors(OrderEventModel):
+class Posteriors(Predictions):
     """A model with the draws of its sites."""
 
     @one_thread()
@@ -174,19 +171,12 @@ class Posteriors(OrderEventModel):
         rows = self.rows(x, r, y, c, required="xry")
         return log_likelihood_of_sites(self, rows, sites).to(self.dtype)
 
-    # What these methods and predictions have in common
+    # What these methods have in common
 
     def latent_shapes(self) -> dict[str, torch.Size]:
         """Event shapes of the latent sites before the costs, by name."""
-        sites = self.latents(self._once(("drawn", self.objective), self._all_drawn))
+        plan = self.prediction_plan
+        key = "drawn", self.objective
+        sites = self.latents(self._once(key, lambda: replace(plan, left=("c",))))
         found = {name: site.event_shape for name, site in sites.items()}
         return found | {name: site.event_shape for name, site in self.shared_sites().items()}
-
-    def _all_drawn(self) -> Plan:
-        return replace(self.prediction_plan, left=("c",))
-
-    def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
-        """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
-        missing, device = self.objective_records[self.objective].missing, self.device
-        data = checked_data(self, *columns, required=required, missing=missing, device=device)
-        return Rows(**data)

@@ -2,30 +2,83 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import function
-from pyro_gcm._utils.validation import ArrayLike, matrix, positive, positive_int
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    check_names,
+    checked_data,
+    full_precision,
+    matrix,
+    positive,
+    positive_int,
+)
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.distributions.event_planes import elementwise
-from pyro_gcm.models.base import given_or
-from pyro_gcm.models.blocks import row_predictions
+from pyro_gcm.distributions.numerics import rounding
+from pyro_gcm.models.base import OrderEventModel, given_or
 from pyro_gcm.models.conditioning import given_selection, log_likelihood
-from pyro_gcm.models.posteriors import Posteriors
-from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
-from pyro_gcm.prediction.base_samples import BLOCK_ROWS, in_blocks
+from pyro_gcm.prediction.base_samples import (
+    BLOCK_ROWS,
+    BatchInvariantProducts,
+    in_blocks,
+    row_blocks,
+)
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted, Replayed, log_mean
+from pyro_gcm.prediction.posterior import PosteriorDraws
+from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class Predictions(Posteriors):
+def prediction(
+    method: Method, products: Callable[[], AbstractContextManager[Any]] = BatchInvariantProducts
+) -> Method:
+    """A public method without gradients, in evaluation mode, with batch-invariant products.
+
+    Its first argument may be on any device; tensors come back on that device, and arrays of other
+    kinds count as being on the CPU. A distribution stays where the model is.
+    """
+
+    @functools.wraps(method)
+    def predict(self: Any, x: ArrayLike, *args: Any, **kwargs: Any) -> Any:
+        full_precision(self)
+        self.check_story("model")
+        if not self.is_trained:
+            self.warn_once(
+                f"{self.name} has not been fitted: its predictions are those of its initial weights"
+            )
+        known = (self.training_summary or {}).get("columns", {})
+        if any(known.values()):
+            given = x, kwargs.get("r"), kwargs.get("revenues"), *args[:1]
+            for name, value in zip("xrrr", given, strict=False):
+                check_names(name, value, known.get(name))
+        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
+        with evaluating(self), torch.no_grad(), rounding(), products():
+            result = method(self, x, *args, **kwargs)
+        if home != self.device and isinstance(result, Tensor | PosteriorDraws | SurfaceDraws):
+            return result.to(home)
+        return result
+
+    return cast(Method, predict)
+
+
+def random_prediction(method: Method) -> Method:
+    """The same for a method of random draws, in which a row may round as its batch does."""
+    return prediction(method, nullcontext)
+
+
+class Predictions(OrderEventModel):
     """A model with its predictions."""
 
     @prediction
@@ -41,8 +94,8 @@ class Predictions(Posteriors):
             rows, noise = self.rows(x, r), self.noise(num_samples)
         dtype = self.response.prediction_dtype(self.dtype)
         found = torch.empty(len(rows.x), dtype=dtype, device=self.device)
-        for place, values, draws in row_predictions(self, rows.x, rows.r, noise):
-            found[place] = draws.mean(values, slice(0, values.shape[1]))
+        for place, values, draws in self.row_predictions(rows.x, rows.r, noise):
+            found[place] = draws.mean(values)
         return found
 
     def differentiable(
@@ -90,7 +143,7 @@ class Predictions(Posteriors):
         with elementwise():
             rows, noise = self.rows(x, r), self.noise(num_samples)
         dtype = self.response.prediction_dtype(self.dtype)
-        blocks = row_predictions(self, rows.x, rows.r, noise)
+        blocks = self.row_predictions(rows.x, rows.r, noise)
         return torch.cat([values.to(dtype) for _, values, _ in blocks], 1)
 
     @prediction
@@ -173,9 +226,9 @@ class Predictions(Posteriors):
 
         def log_p_y(draws: Draws, rows: Rows) -> Tensor:
             draws = given_selection(self, draws, rows)
-            return log_mean(log_likelihood(draws, rows), draws.log_weights)
+            return draws.log_mean(log_likelihood(draws, rows))
 
-        return self.of_rows(log_p_y, num_samples, self.rows(x, r, y, c)).to(self.dtype)
+        return self.by_blocks(log_p_y, num_samples, self.rows(x, r, y, c))
 
     @prediction
     def predictive(
@@ -208,7 +261,7 @@ class Predictions(Posteriors):
         dtype: torch.dtype | None = None,
     ) -> Tensor:
         """What a function of draws and rows returns, [B, ...], block by block of checked rows."""
-        return self.of_rows(of, num_samples, rows).to(dtype or self.dtype)
+        return self.by_blocks(of, num_samples, rows, dtype)
 
     @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
@@ -221,7 +274,7 @@ class Predictions(Posteriors):
         missing, plan = -len(rows) % BLOCK_ROWS, self.prediction_plan
         whole = torch.cat([rows, rows[-1:].expand(missing, -1)])
         draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
-        again = Replayed(self, plan, draws.values, until="c").read(rows, None)
+        again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
         return LatentMixture(again.left["c"].fn, *self.cost_units(), draws.log_weights)
 
     @prediction
@@ -239,7 +292,7 @@ class Predictions(Posteriors):
                 return torch.full((len(rows.x),), float(draws.num_draws), device=self.device)
             return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
 
-        return self.of_rows(size, num_samples, self.rows(x, r)).to(self.dtype)
+        return self.by_blocks(size, num_samples, self.rows(x, r))
 
     # What the methods above have in common
 
@@ -257,25 +310,56 @@ class Predictions(Posteriors):
         self.response.check_revenue(revenues)
         return x, revenues
 
+    def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
+        """Checked columns x, r, (y, c); values may be missing where the model was trained so."""
+        missing, device = self.objective_records[self.objective].missing, self.device
+        data = checked_data(self, *columns, required=required, missing=missing, device=device)
+        return Rows(**data)
+
     def noise(self, num_samples: int | None) -> FixedNoise:
         """What drives the draws of predictions, the same at every call."""
-        if num_samples is None:
-            num_samples = len(self.base_samples.samples)
-        count = positive_int("num_samples", num_samples)
-        shared = {name: Latent(*site.latent) for name, site in self.shared_sites().items()}
-        return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
+        stored = len(self.base_samples.samples)
+        count = stored if num_samples is None else positive_int("num_samples", num_samples)
 
-    def of_rows(
-        self, function: Callable[[Draws, Rows], Tensor], num_samples: int | None, rows: Rows
+        def make() -> FixedNoise:
+            shared = {name: Latent(*site.latent) for name, site in self.shared_sites().items()}
+            return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
+
+        return self._once(("noise", self.objective, count), make)
+
+    def row_predictions(
+        self, x: Tensor, r: Tensor, noise: FixedNoise
+    ) -> Iterator[tuple[slice, Tensor, Draws]]:
+        """Predictions [N, b] for consecutive rows of x and r: where they stand, and their draws.
+
+        Networks see whole blocks, padded if need be, because a matrix product of another shape
+        rounds differently. What follows them is computed for the rows that were asked for alone.
+        """
+        plan = self.prediction_plan
+        for place, (x_block, r_block) in row_blocks(x, r, draws=noise.count):
+            draws = Predicted(self, plan, noise).read(x_block, r_block)
+            rows = slice(0, place.stop - place.start)
+            yield place, self.response.values(draws.p_y, rows), draws
+
+    def by_blocks(
+        self,
+        function: Callable[[Draws, Rows], Tensor],
+        num_samples: int | None,
+        rows: Rows,
+        dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """`function` of draws and checked rows, block by block."""
+        """`function` of draws and checked rows, block by block.
+
+        :param dtype: of the result; that of the model by default.
+        """
         noise, plan = self.noise(num_samples), self.prediction_plan
 
         def block(*columns: Tensor) -> Tensor:
             some = Rows(*columns)
             return function(Predicted(self, plan, noise).read(some.x, some.r, some.c), some)
 
-        return in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
+        found = in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
+        return found.to(dtype or self.dtype)
 
 
 def moved(old: str, new: str) -> Callable[..., Tensor]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pyro
 import torch
@@ -16,6 +17,8 @@ from pyro_gcm.inference.reading import Objective, Plan, of
 from pyro_gcm.inference.shared_sites import SharedSite
 from pyro_gcm.inference.views import SiteGuard
 from pyro_gcm.prediction.predicted import Dry, Latent
+
+Made = TypeVar("Made")
 
 
 class Story(nn.Module):
@@ -75,8 +78,7 @@ class Story(nn.Module):
         """The sites that all rows share, by name; their guide has parameters from here on."""
         if type(self).shared is Story.shared:
             return {}
-        found: dict[str, SharedSite] = self._once("shared", self._find_shared)
-        return found
+        return self._once("shared", self._find_shared)
 
     def _find_shared(self) -> dict[str, SharedSite]:
         sites = {}
@@ -85,8 +87,7 @@ class Story(nn.Module):
             p = of(p)
             sites[name] = SharedSite(name, p.event_shape, p.support)
             sites[name].add_parameters(self.shared_guide, self.base_samples.samples)
-            draw: Tensor = p.sample()
-            return draw
+            return p.sample()
 
         with torch.no_grad(), Randomness(0, self.device).in_use():
             self.shared(line)
@@ -117,8 +118,7 @@ class Story(nn.Module):
         reader = Programmed(self, plan, self.plan("conditional"), x, r)
         reader.shared = self.shared(reader.share)
         with pyro.plate("data", rows, dim=-1), SiteGuard():
-            drawn: Tensor = self.story(reader, x, r, y, c)
-        return drawn
+            return self.story(reader, x, r, y, c)
 
     def guide(
         self,
@@ -135,10 +135,8 @@ class Story(nn.Module):
 
         :returns: the value of the first site, or None.
         """
-        return self.guide_of(self._once("guide", self._with_kernel), x, r, y, c)
-
-    def _with_kernel(self) -> Plan:
-        return replace(self.plan("conditional"), left=("c",))
+        plan = self._once("guide", lambda: replace(self.plan("conditional"), left=("c",)))
+        return self.guide_of(plan, x, r, y, c)
 
     def guide_of(
         self,
@@ -156,8 +154,7 @@ class Story(nn.Module):
         self.guide_shared(reader.share_guided)
         reader.shared = self.shared(reader.share)
         with pyro.plate("data", rows, dim=-1):
-            first: Tensor | None = reader.run(x, r, y, c, self.latents(plan))
-        return first
+            return reader.run(x, r, y, c, self.latents(plan))
 
     def make_plan(self, objective: str) -> Plan:
         """How the sites are treated in training for an objective."""
@@ -170,23 +167,20 @@ class Story(nn.Module):
 
     def plan(self, objective: str) -> Plan:
         """`make_plan`, made once."""
-        made: Plan = self._once(("plan", objective), lambda: self.make_plan(objective))
-        return made
+        return self._once(("plan", objective), lambda: self.make_plan(objective))
 
     @property
     def prediction_plan(self) -> Plan:
         """`make_prediction_plan`, made once after a training."""
-        made: Plan = self._once(("plan after", self.objective), self.make_prediction_plan)
-        return made
+        return self._once(("plan after", self.objective), self.make_prediction_plan)
 
     def latents(self, plan: Plan) -> dict[str, Latent]:
         """The latent sites that are drawn or summed out in a reading, by name, in order."""
-        found: dict[str, Latent] = self._once(("latents", id(plan)), lambda: Dry.of(self, plan))
-        return found
+        return self._once(("latents", id(plan)), lambda: Dry.of(self, plan))
 
-    def _once(self, key: Any, make: Any) -> Any:
+    def _once(self, key: Any, make: Callable[[], Made]) -> Made:
         """What follows from the parts of the model, and is kept until one is exchanged."""
-        known = self.__dict__.setdefault("_kept", {})
+        known: Any = self.__dict__.setdefault("_kept", {})
         if key not in known:
             known[key] = make()
         return known[key]

@@ -10,16 +10,25 @@ from torch import Tensor
 
 from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.bisection import smallest_reaching
-from pyro_gcm.models.blocks import MovingRevenues
-from pyro_gcm.models.prediction_method import prediction
-from pyro_gcm.models.predictions import Predictions
+from pyro_gcm.distributions.event_planes import (
+    ALL,
+    CostPlanes,
+    EventPlanes,
+    Factor,
+    cost_planes,
+    is_separable,
+    planes,
+)
+from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.predictions import prediction
 from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.prediction.base_samples import in_blocks
-from pyro_gcm.prediction.predicted import FixedNoise
+from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 
 
-class StrictPredictions(Predictions):
+class StrictPredictions(Posteriors):
     """A model with what follows from a prediction that rises with every revenue."""
 
     def surface_blocks(
@@ -38,8 +47,6 @@ class StrictPredictions(Predictions):
         :param name: of the response.
         :raises ValueError: for another name, and for a model with one response.
         """
-        if self.response.copies == 1:
-            raise ValueError("response_model needs a model of responses.Several responses")
         return self.response.model_of(self, name)
 
     @property
@@ -85,11 +92,7 @@ class StrictPredictions(Predictions):
             raise ValueError(
                 f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"
             )
-        if self.response.directions and self.response.directions[revenue] != 1:
-            raise ValueError(
-                f"revenue {revenue} must be one in which the prediction rises, got a direction of "
-                f"{self.response.directions[revenue]}"
-            )
+        self.response.check_rises_in(revenue)
         loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
         rows = _with_start(r, len(x), revenue, loc)
         same_rows(x=x, r=rows)
@@ -110,6 +113,56 @@ class StrictPredictions(Predictions):
             return smallest_reaching(prediction, level, start, step, dtype)
 
         return in_blocks(block, x, rows, draws=noise.count)
+
+
+class MovingRevenues:
+    """Predictions of a block at one set of revenues after another.
+
+    A coordinate whose revenues stay as they were is not computed again. A story other than the
+    library's is read anew, with the same draws.
+
+    :param x, r: rows [b, x_dim] and [b, r_dim] of the block.
+    """
+
+    def __init__(self, model: Any, noise: FixedNoise, x: Tensor, r: Tensor) -> None:
+        self.model, self.x = model, x
+        self.draws = Predicted(model, model.prediction_plan, noise).read(x, r)
+        self.p_y = self.draws.p_y
+        self._read = None
+        if model.tells_the_figure and is_separable(self.p_y_event):
+            self._read = model.response.reader(self.p_y, ALL)
+        self._cost: CostPlanes | None = None
+        self._known: dict[int, tuple[Tensor, Factor]] = {}
+
+    @property
+    def p_y_event(self) -> Any:
+        """The order event of the outcome."""
+        return getattr(self.p_y, "event", self.p_y)
+
+    def __call__(self, r: Tensor) -> Tensor:
+        """Predictions [b] at revenues r [b, r_dim]."""
+        model, draws = self.model, self.draws
+        if self._read is None:
+            p_y = Predicted(model, model.prediction_plan, known=draws.values).read(self.x, r).p_y
+            return draws.mean(model.response.values(p_y, ALL))
+        # A member's map is chosen by e.
+        revenues = model.mapped(r, draws.values.get("e", self.x))
+        event = OrderEvent(self.p_y_event.cost, revenues)
+        cost = self._cost = self._cost or cost_planes(event)
+
+        def factors(logarithms: bool) -> Iterator[Factor]:
+            for k, value in enumerate(planes(revenues, cost.event_shape)):
+                yield self._factor(cost, k, value, logarithms)
+
+        values = self._read(EventPlanes(cost, factors, event.log_probs64))
+        return draws.mean(values)
+
+    def _factor(self, cost: CostPlanes, k: int, value: Tensor, logarithm: bool) -> Factor:
+        """A copy of the factor, which may be overwritten."""
+        if k not in self._known or not torch.equal(value, self._known[k][0]):
+            self._known[k] = value, cost.factor(k, value, logarithm)
+        below, log_below = self._known[k][1]
+        return Factor(below.clone(), None if log_below is None else log_below.clone())
 
 
 def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:

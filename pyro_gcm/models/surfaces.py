@@ -19,9 +19,8 @@ from pyro_gcm.distributions.event_planes import (
     cost_planes,
     elementwise,
     is_separable,
+    planes,
 )
-from pyro_gcm.models.blocks import outcome_values, row_predictions
-from pyro_gcm.models.distinct import DistinctRevenues
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, PASS, in_blocks, row_blocks
 from pyro_gcm.prediction.draws import Draws
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted
@@ -73,21 +72,16 @@ def stacked(blocks: Iterator[Tensor], rows: int, reduce: Reduce | None = None) -
 
 def surface_draws(model: Any, x: Tensor, revenues: Tensor, noise: FixedNoise) -> SurfaceDraws:
     """Predictions for every pair, given each draw of the latent variables."""
-    cells = len(x) * len(revenues)
-    found: list[Tensor] = []  # values, and weights where the draws have any
-    for place, values, draws in row_predictions(model, *_pairs(x, revenues, 0, cells), noise):
-        rows = slice(0, values.shape[1])
-        log_weights = [] if draws.log_weights is None else [draws.log_weights[:, rows]]
-        parts = [values, *(part.exp() for part in log_weights)]
-        types = model.response.prediction_dtype(model.dtype), model.dtype
-        found = found or [
-            torch.empty(len(values), cells, dtype=dtype, device=x.device)
-            for dtype, _ in zip(types, parts, strict=False)
-        ]
-        for whole, part in zip(found, parts, strict=True):
-            whole[:, place] = part.to(whole.dtype)
-    table = [whole.reshape(-1, len(x), len(revenues)) for whole in found]
-    return SurfaceDraws(table[0], table[1] if len(table) > 1 else None)
+    dtype, weights = model.response.prediction_dtype(model.dtype), []
+    values: list[Tensor] = []
+    pairs = _pairs(x, revenues, 0, len(x) * len(revenues))
+    for _, found, draws in model.row_predictions(*pairs, noise):
+        values.append(found.to(dtype))
+        if draws.log_weights is not None:
+            weights.append(draws.log_weights[:, : found.shape[1]].exp().to(model.dtype))
+    shape = -1, len(x), len(revenues)
+    whole = torch.cat(weights, 1).reshape(shape) if weights else None
+    return SurfaceDraws(torch.cat(values, 1).reshape(shape), whole)
 
 
 def _pairs(x: Tensor, revenues: Tensor, start: int, stop: int) -> tuple[Tensor, Tensor]:
@@ -112,8 +106,8 @@ def pair_surface(
         for start in range(0, len(block), width):
             cells = block[start : start + width]
             chosen = _pairs(part, revenues, start, start + len(cells))
-            for place, values, draws in row_predictions(model, *chosen, noise):
-                cells[place] = draws.mean(values, slice(0, values.shape[1])).to(block)
+            for place, values, draws in model.row_predictions(*chosen, noise):
+                cells[place] = draws.mean(values).to(block)
         yield block.reshape(-1, count)
 
 
@@ -134,7 +128,8 @@ def strict_surface(
     @lru_cache(maxsize=1)
     def distinct(number: int) -> DistinctRevenues:
         mapped = in_blocks(model.mapped, parts[number], draws=16)
-        return DistinctRevenues(model.revenue_grid(mapped), parts[number])
+        # [R, 1 or members, (G,) K]
+        return DistinctRevenues(mapped.reshape(len(mapped), -1, *model.cost_shape), parts[number])
 
     dtype = model.response.prediction_dtype(model.dtype)
     row_bytes = dtype.itemsize * len(revenues) + 8 * len(parts[0])
@@ -156,6 +151,49 @@ def strict_surface(
                 block[:, at : at + len(part)] = means.T
                 at += len(part)
             yield block
+
+
+class DistinctRevenues:
+    """Mapped revenues, every row of them once.
+
+    :param mapped: what the costs are compared with, [R, n, (G,) K]: by the one map (n = 1), or by
+        the map of each draw.
+    :param given: the revenues themselves, [R, r_dim].
+    """
+
+    def __init__(self, mapped: Tensor, given: Tensor) -> None:
+        self.rows, self.given = mapped, given
+        one_map = mapped.shape[1] == 1
+        #: Which of `rows` each given row is, [R]; None where no row repeats.
+        self.row: Tensor | None = None
+        every = self._columns().transpose(1, 2).flatten(0, 1)  # [(G) K n, R]
+        found = [column.unique(return_inverse=True) for column in every]
+        row = found[0][1]
+        for values, number in found[1:]:
+            row = (row * len(values) + number).unique(return_inverse=True)[1]
+        count = int(row.max()) + 1
+        if count < len(row):
+            place = torch.arange(len(row), device=row.device)
+            first = row.new_empty(count).scatter_(0, row, place)
+            self.rows, self.given, self.row = mapped[first], given[first], row
+            found = [(values, number[first]) for values, number in found]
+        #: The distinct values [V] of a coordinate and which of them each row has, [D], where that
+        #: is worth a table and there is one map.
+        self.repeated = {
+            k: column for k, column in enumerate(found) if one_map and 2 * len(column[0]) <= count
+        }
+        #: The values of each coordinate, [(G) K, D, n].
+        self.columns = self._columns()
+
+    def _columns(self) -> Tensor:
+        return planes(self.rows, self.rows.shape[2:])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def in_order(self, values: Tensor) -> Tensor:
+        """Values [D, ...] for the rows that were given, [R, ...]."""
+        return values if self.row is None else values.index_select(0, self.row)
 
 
 class _Grid:
@@ -201,7 +239,7 @@ class _Grid:
         with nullcontext() if self.read is None else elementwise():
             for start in range(0, len(means), self.chunk):
                 place = slice(start, start + self.chunk)
-                means[place] = self.draws.mean(self._values(place), self.rows)
+                means[place] = self.draws.mean(self._values(place), self.rows.start)
             return self.revenues.in_order(means)
 
     def _event(self, part: slice) -> OrderEvent:
@@ -217,7 +255,7 @@ class _Grid:
     def _values(self, part: slice) -> Tensor:
         """Predictions [m, N, b] given each draw."""
         if self.read is None:
-            return outcome_values(self.response, self._outcome(part), self.rows)
+            return self.response.values(self._outcome(part), self.rows)
 
         def log_probs() -> tuple[Tensor, Tensor]:
             log_zero, log_one = self._event(part).log_probs64()

@@ -87,19 +87,7 @@ class MemberEncoder(nn.Module):
         self.layers = nn.ModuleList(NextLayer(a, b, self.members) for a, b in pairs)
         self.chooses_dropout, self.dropout = dropout is None, nn.Dropout(dropout or 0.0)
         #: Columns of what the rest of the program reads: z and e_z(x).
-        self.out_dim = self.cost_dim = self.members + widths[-1]
-
-    def hidden_beyond(self, hidden: Any) -> Any:
-        """No hidden layers: the encoding has been through some already."""
-        return ()
-
-    def cost_net(self, family: type[Any], event_shape: tuple[int, ...], hidden: Any) -> nn.Module:
-        """p(c | e_z(x), z)."""
-        return MemberCosts(family, self.members, self.out_dim - self.members, event_shape)
-
-    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What a revenue map returns for a row: the values of all members, [K, (G,) C]."""
-        return self.members, *cost_shape
+        self.out_dim = self.members + widths[-1]
 
     def learn(self, x: Tensor, units: Standardizer) -> None:
         """Learn the features from rows [n, x_dim] in data units."""
@@ -124,22 +112,6 @@ class MemberEncoder(nn.Module):
         """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H]."""
         own = of_member(self.every(x), z)
         return torch.cat([z.expand(*own.shape[:-1], -1).to(own), own], -1)
-
-    def cost_context(self, z: Tensor, covariates: Tensor) -> Tensor:
-        """What sets the costs: z and e_z(x)."""
-        return covariates
-
-    def revenue(self, covariates: Tensor, mapped: Tensor) -> Tensor:
-        """Revenues [..., B, (G,) K] by the maps of the members of given draws.
-
-        :param covariates: [..., B, K + H], from `forward`.
-        :param mapped: by the maps of all members, [B, members, (G,) K].
-        """
-        return of_member(mapped.movedim(1, 0), covariates[..., : self.members])
-
-    def grid(self, mapped: Tensor) -> Tensor:
-        """Mapped revenues [R, members, (G,) K] as they are: one for every draw."""
-        return mapped
 
 
 @recorded("nets.MemberCosts")

@@ -96,8 +96,7 @@ def driven_draws(distribution: Any, base: Tensor, seed: int) -> Tensor:
     then promised, and a warning says so.
     """
     if hasattr(distribution, "rsample_from"):
-        from_base: Tensor = distribution.rsample_from(base)
-        return from_base
+        return distribution.rsample_from(base)
     coordinate = distribution
     while isinstance(coordinate, torch.distributions.Independent | MaskedDistribution):
         coordinate = coordinate.base_dist
@@ -114,8 +113,7 @@ def driven_draws(distribution: Any, base: Tensor, seed: int) -> Tensor:
         "seeded Monte Carlo draws and are not exactly monotone"
     )
     with Randomness(seed, base.device).in_use():
-        sampled: Tensor = distribution.sample((len(base),))
-    return sampled
+        return distribution.sample((len(base),))
 
 
 def column_draws(columns: Any, base: Tensor) -> Tensor:
@@ -127,8 +125,7 @@ def column_draws(columns: Any, base: Tensor) -> Tensor:
         for transform in columns.transforms:
             value = transform(value)
         return value
-    draws: Tensor = columns.icdf(torch.special.ndtr(base))
-    return draws
+    return columns.icdf(torch.special.ndtr(base))
 
 
 def row_blocks(*columns: Tensor, draws: int) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:

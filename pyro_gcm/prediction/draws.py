@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -9,9 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.event_planes import ALL
-from pyro_gcm.distributions.families import of_same_family, parameters_of
-from pyro_gcm.distributions.left import Left
 from pyro_gcm.prediction.base_samples import pairwise_mean
 
 
@@ -52,23 +50,30 @@ class Draws(NamedTuple):
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
     log_observed: Any = 0.0
 
-    def mean(self, values: Tensor, rows: slice = ALL) -> Tensor:
-        """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws."""
+    def mean(self, values: Tensor, first: int = 0) -> Tensor:
+        """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws.
+
+        :param first: the row that they begin with.
+        """
         if values.shape[-2:-1] != (self.num_draws,):  # y depends on no draw
             values = values.expand(*values.shape[:-2], self.num_draws, values.shape[-1])
-        first = values.movedim(-2, 0)
+        values, weights = values.movedim(-2, 0), self.log_weights
+        if weights is None:
+            return pairwise_mean(values)
+        weights = weights[:, first : first + values.shape[-1]].exp()
+        return pairwise_mean(values, weights.reshape(len(weights), *(1,) * (values.dim() - 2), -1))
+
+    def log_mean(self, log_p: Tensor) -> Tensor:
+        """log of the weighted mean over the draws of log-probabilities [N, b]."""
         if self.log_weights is None:
-            return pairwise_mean(first)
-        weights = self.log_weights[:, rows].exp()
-        return pairwise_mean(first, weights.reshape(len(weights), *(1,) * (first.dim() - 2), -1))
+            return torch.logsumexp(log_p, 0) - math.log(len(log_p))
+        return torch.logsumexp(log_p + self.log_weights, 0)
 
     def of_rows(self, count: int) -> Draws:
         """The draws of the first rows, without the distributions of sites."""
-        values = {name: v[:, :count] for name, v in self.values.items()}
-        weights = self.log_weights
-        return Draws(
-            self.num_draws, values, {}, None, weights if weights is None else weights[:, :count]
-        )
+        values, weights = {name: v[:, :count] for name, v in self.values.items()}, self.log_weights
+        weights = weights if weights is None else weights[:, :count]
+        return Draws(self.num_draws, values, {}, log_weights=weights)
 
     def reweighted(self, log_factors: Tensor) -> Draws:
         """The draws with their weights multiplied by factors [N, b]."""
@@ -78,61 +83,29 @@ class Draws(NamedTuple):
         return self._replace(log_weights=torch.log_softmax(log_factors, 0))
 
     def select(self, index: Tensor) -> Draws:
-        """The draws `index` [S, b] of every row."""
-        return self._with({name: pick(values, index) for name, values in self._varying().items()})
+        """The draws `index` [S, b] of every row, without the distributions of sites."""
+        values = {name: pick(values, index) for name, values in self._whole().items()}
+        return Draws(len(index), values, {})
 
     def some(self, which: Tensor) -> dict[str, Tensor]:
-        """What differs between the draws, by name, [n, ...] for the indices `which` [n].
-
-        :param which: indices into the draws of all rows, flattened from [N, b].
-        """
-        flat = {name: values.flatten(0, 1) for name, values in self._varying().items()}
+        """The values [n, ...] of the draws `which` [n], indices flattened from [N, b]."""
+        flat = {name: values.flatten(0, 1) for name, values in self._whole().items()}
         return {name: values.index_select(0, which) for name, values in flat.items()}
 
-    def made_of(self, parts: Sequence[Mapping[str, Tensor]], at: Tensor) -> Draws:
-        """Draws of the same rows from what `some` returned, of any draws of them.
+    @classmethod
+    def of_parts(cls, parts: Sequence[Mapping[str, Tensor]], at: Tensor) -> Draws:
+        """Draws from what `some` returned, `at` [S, b] among the parts after each other."""
+        values = {}
+        for name in parts[0]:
+            chosen = torch.cat([part[name] for part in parts]).index_select(0, at.flatten())
+            values[name] = chosen.unflatten(0, at.shape)
+        return cls(len(at), values, {})
 
-        :param at: indices [S, b] into the parts after each other.
-        """
-        return self._with(
-            {
-                name: torch.cat([part[name] for part in parts])
-                .index_select(0, at.flatten())
-                .unflatten(0, at.shape)
-                for name in self._varying()
-            }
-        )
-
-    def _varying(self) -> dict[str, Tensor]:
-        """What differs between the draws, by name, each [N, b, ...]."""
+    def _whole(self) -> dict[str, Tensor]:
+        """The values [N, b, ...]: what rows or draws share is there for each of them."""
         rows = next((v.shape[1] for v in self.values.values() if v.shape[1] > 1), 1)
-        varying = {  # what rows or draws share is there for each of them
-            name: v.expand(self.num_draws, rows, *v.shape[2:]) for name, v in self.values.items()
-        }
-        for name, left in self._kept().items():
-            of_costs = parameters_of(left.fn.base_dist).items()
-            varying |= {f"{name}.{key}": value for key, value in of_costs}
-        return varying
-
-    def _with(self, varying: dict[str, Tensor]) -> Draws:
-        """The draws with other values in place of those of `_varying`."""
-        left = {}
-        for name, old in self._kept().items():
-            base = old.fn.base_dist
-            parameters = {key: varying.pop(f"{name}.{key}") for key in parameters_of(base)}
-            fn = of_same_family(base, **parameters).to_event(len(old.fn.event_shape))
-            left[name] = Left(name, fn)
-        return Draws(next(iter(varying.values())).shape[0], varying, left)
-
-    def _kept(self) -> dict[str, Any]:
-        """Sites whose distributions are a few tensors, for each draw, so that they keep them."""
-        return {name: left for name, left in self.left.items() if self._keeps(left.fn)}
-
-    def _keeps(self, fn: Any) -> bool:
-        if not isinstance(fn, torch.distributions.Independent):
-            return False
-        drawn = len(fn.batch_shape) == 2 and fn.batch_shape[0] == self.num_draws
-        return drawn and bool(parameters_of(fn.base_dist))
+        shape = self.num_draws, rows
+        return {name: v.expand(*shape, *v.shape[2:]) for name, v in self.values.items()}
 
 
 def pick(values: Tensor, index: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -73,8 +72,7 @@ class Dry(Reader):
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw."""
-        draw: Tensor = of(p).sample()
-        return draw
+        return of(p).sample()
 
 
 class Noise:
@@ -157,20 +155,20 @@ class FixedNoise(Noise):
         """Base samples [N, 1, d] of the coordinates of a site."""
         size, samples = q.event_shape.numel(), self.model.base_samples
         if name in self._further:
-            further: Tensor = samples.further(self._further[name], size, self.count)
-            return further
+            return samples.further(self._further[name], size, self.count)
         first = self.model.places[name]
-        base: Tensor = samples(self.count)[..., first : first + size]
-        return base
+        return samples(self.count)[..., first : first + size]
 
 
 class Predicted(Reader):
     """Draws of the latent sites of rows, from p(z|x) and the like, and p(y | the draws).
 
     Draws have log-weights where they do not come from the story's distributions given x. They
-    depend on r only for rows with missing values, and where the plan says so.
+    depend on r only for rows with missing values, and where the plan says so. With known values the
+    story is read once more for them, and has no weights.
 
-    :param noise: what drives the draws.
+    :param noise: what drives the draws; it may be left out where values are known.
+    :param known: values of the latent sites by name, [N, b, *event], to be had in place of draws.
     :param separately: whether informed sites are drawn for rows without gaps too, with weights of
         their own: y does not depend on them.
     :param until: a site at which the reading ends.
@@ -180,13 +178,16 @@ class Predicted(Reader):
         self,
         model: Any,
         plan: Plan,
-        noise: Noise,
+        noise: Noise | None = None,
         *,
+        known: Mapping[str, Tensor] | None = None,
         separately: bool = False,
         until: str | None = None,
     ) -> None:
         super().__init__(model, plan)
-        self.noise, self.separately, self.until = noise, separately, until
+        self.known = known or {}
+        self.noise = noise or Noise(len(next(iter(self.known.values()))))
+        self.separately, self.until = separately, until
         self.left: dict[str, Any] = {}
         self.p_y: Any = None
         self.log_weights: Tensor | None = None
@@ -207,7 +208,8 @@ class Predicted(Reader):
             if r is not None:
                 self.gaps = self.gaps | r.isnan().any(-1)
             self.is_whole = not self.gaps.any()
-        if self.model.shared_sites():
+        if shared := self.model.shared_sites():
+            self.known_shared |= {name: self.known[name] for name in shared if name in self.known}
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)
         with suppress(Reached):
@@ -215,8 +217,10 @@ class Predicted(Reader):
         weights = self.log_weights
         if weights is not None:
             weights = torch.log_softmax(weights, 0)
-        separate = {name: (values, self._log_separate) for name, values in self.separate.items()}
-        drawn = {name: v for name, v in self.drawn.items() if name not in separate}
+        drawn, separate = self.drawn, {}
+        if self.separate:
+            separate = {name: (v, self._log_separate) for name, v in self.separate.items()}
+            drawn = {name: v for name, v in drawn.items() if name not in separate}
         return Draws(
             self.noise.count, drawn, self.left, self.p_y, weights, separate, self.log_observed
         )
@@ -229,8 +233,10 @@ class Predicted(Reader):
         return value
 
     def latent(self, name: str, p: Any) -> Any:
-        """Draws from the proposal of the plan, or from the story's distribution."""
+        """The known value, or draws from the proposal of the plan or the story's distribution."""
         informed = name in self.plan.informed
+        if self.known:
+            return self.known.get(name) if informed else self.known[name]
         if informed and self.is_whole and not self.separately:
             return None
         propose = self.plan.proposals.get(name)
@@ -252,13 +258,17 @@ class Predicted(Reader):
         """The density of what was observed weighs the draws."""
         if name.endswith("_observed"):
             self.log_observed = self.log_observed + of(p).log_prob(value).double()
-        elif name not in self.plan.informed or not self.is_whole or self.separate:
+        elif not self.known and (
+            name not in self.plan.informed or not self.is_whole or self.separate
+        ):
             # By columns, as for rows with gaps: a row has the same bits beside such rows.
             self._weigh(name, by_columns(of(p)).log_prob(value.double()))
         return value
 
     def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
         """As `Reader.partly`; the completed values are a part of the draws."""
+        if self.known:
+            return self.known[name]
         value = super().partly(name, p, obs)
         self.drawn[name] = value = torch.where(obs.isnan(), value, obs)
         return value
@@ -273,80 +283,7 @@ class Predicted(Reader):
         self.log_weights = log_w if self.log_weights is None else self.log_weights + log_w
 
     def leave(self, name: str, p: Any, obs: Any) -> Any:
-        """A cost, whose distribution is a part of the draws."""
-        self.left[name] = left = super().leave(name, p, obs)
-        if name == self.until:
-            raise Reached
-        return left
-
-    def deterministic(self, name: str, value: Any) -> Tensor:
-        """A function of the draws, which is kept with them where it differs between them."""
-        found = super().deterministic(name, value)
-        if found.dim() > 2:
-            self.drawn[name] = found
-        return found
-
-    def outcome(self, p: Any, obs: Any) -> Any:
-        """The distribution of the outcome."""
-        self.p_y = of(p)
-        return self.p_y
-
-
-class Replayed(Reader):
-    """A story once more with known values of its latent sites.
-
-    :param values: by name, [S, b, *event].
-    :param left: costs whose distribution is known.
-    :param until: a site at which the reading ends.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        plan: Plan,
-        values: Mapping[str, Tensor],
-        left: Mapping[str, Any] | None = None,
-        *,
-        until: str | None = None,
-    ) -> None:
-        super().__init__(model, plan)
-        self.known, self.left, self.until = values, dict(left or {}), until
-        self.p_y: Any = None
-        self.log_observed: Any = 0.0
-
-    def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Replayed:
-        """The story for rows x [b, x_dim] and r [b, r_dim]."""
-        self.x, self.r = x, r
-        if r is None:
-            self.plan = replace(self.plan, hidden=(*self.plan.hidden, "r", "k", "w"))
-        self.known_shared = {name: self.known[name] for name in self.model.shared_sites()}
-        self.shared = self.model.shared(self.share)
-        with suppress(Reached):
-            self.model.story(self, x, r, None, c)
-        return self
-
-    def latent(self, name: str, p: Any) -> Any:
-        """The known value; a site that only missing values need may be unknown."""
-        if name in self.plan.informed:
-            return self.known.get(name)
-        return self.known[name]
-
-    def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
-        """The log-density of observed costs."""
-        if name.endswith("_observed"):
-            self.log_observed = self.log_observed + of(p).log_prob(value).double()
-        return value
-
-    def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
-        """The completed value."""
-        return self.known[name]
-
-    def distribution(self, name: str, p: Any) -> Any:
-        """The known distribution of a cost, or that of the story."""
-        return self.left[name].fn if name in self.left else super().distribution(name, p)
-
-    def leave(self, name: str, p: Any, obs: Any) -> Any:
-        """A cost; a kernel whose value is known is that value."""
+        """A cost, whose distribution is a part of the draws; a known kernel is that value."""
         if name in self.known:
             self.values[name] = self.known[name]
             return self.known[name]
@@ -356,18 +293,15 @@ class Replayed(Reader):
         return left
 
     def deterministic(self, name: str, value: Any) -> Tensor:
-        """The known value, or that of the story."""
-        known = self.known.get(name)
-        return known if known is not None else super().deterministic(name, value)
+        """A function of the draws, which is kept with them where it differs between them."""
+        if name in self.known:
+            return self.known[name]
+        found = super().deterministic(name, value)
+        if found.dim() > 2:
+            self.drawn[name] = found
+        return found
 
     def outcome(self, p: Any, obs: Any) -> Any:
         """The distribution of the outcome."""
         self.p_y = of(p)
         return self.p_y
-
-
-def log_mean(log_p: Tensor, log_weights: Tensor | None) -> Tensor:
-    """log of the weighted mean over the draws, dimension 0."""
-    if log_weights is None:
-        return torch.logsumexp(log_p, 0) - math.log(len(log_p))
-    return torch.logsumexp(log_p + log_weights, 0)

@@ -20,7 +20,6 @@ from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.predicted import log_mean
 
 #: Levels of the quantiles between which integrals are taken, and nodes of each of them.
 LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
@@ -138,7 +137,7 @@ class QuantilePredictive(SampledPredictive):
 
         def cdf(y: Tensor) -> Tensor:
             parts = y.reshape(-1, 1, count).split(at_once)  # [m, 1, b] beside draws [N, b]
-            means = [draws.mean(p_y.cdf(part), slice(0, count)) for part in parts]
+            means = [draws.mean(p_y.cdf(part)) for part in parts]
             return torch.cat(means).reshape(y.shape)
 
         return cdf
@@ -212,10 +211,7 @@ class LevelPredictive(DistributionPredictive):
         """Pr(y = l) of every level, [B, L]."""
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            values = draws.p_y.probabilities()  # [N, b, L]
-            if draws.log_weights is None:
-                return values.mean(0)
-            return (draws.log_weights.exp().unsqueeze(-1) * values).sum(0)
+            return draws.mean(draws.p_y.probabilities().movedim(-1, 0)).T
 
         return self._average(block)
 
@@ -257,11 +253,11 @@ class TimePredictive(QuantilePredictive):
             raise ValueError(f"times must be above 0 for a hazard, got {at.min().item():g}")
 
         def block(draws: Draws, rows: Rows) -> Tensor:
-            p_y, weights, found = draws.p_y, draws.log_weights, []
+            p_y, found = draws.p_y, []
             for t in at:
                 exact = torch.stack([t, t, torch.zeros_like(t)]).expand(len(rows.x), 3)
                 log_f, log_s = p_y.log_prob(exact).double(), p_y.log_survival(exact[:, 0])
-                found.append(log_mean(log_f, weights) - log_mean(log_s, weights))
+                found.append(draws.log_mean(log_f) - draws.log_mean(log_s))
             return torch.stack(found, -1).exp()
 
         return self._average(block)
@@ -276,7 +272,7 @@ class TimePredictive(QuantilePredictive):
             never = logsigmoid(event.logits.double())
             if event.cost_event_dim == 2:
                 never = never.sum(-1)
-            return draws.mean(never.exp().expand(shape), slice(0, shape[1]))
+            return draws.mean(never.exp().expand(shape))
 
         return self._average(block)
 

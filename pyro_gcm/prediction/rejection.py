@@ -72,10 +72,8 @@ def rejection(
     count = len(rows.x)
     active = torch.arange(count, device=rows.x.device)
     tally = Tally(active * 0, *torch.zeros(3, count, dtype=torch.float64, device=active.device))
-    # One proposal of every row tells what the draws of a row have in common, and stands in for
-    # them until one is accepted.
-    first = propose(rows, 1)
-    kept = [first.some(active)]
+    # One proposal of every row stands in for its draws until one is accepted.
+    kept = [propose(rows, 1).some(active)]
     at, end = active.repeat(num_samples, 1), count
     # A row that accepts all proposals needs no more than these.
     sizes = torch.full_like(active, num_samples)
@@ -92,7 +90,7 @@ def rejection(
             end += len(source)
         active = (~_is_done(tally, num_samples, num_weighted)).nonzero()[:, 0]
         sizes = _still_needed(tally, active, num_samples)
-    return first.made_of(kept, _repeated(at, tally.accepted)), tally
+    return Draws.of_parts(kept, _repeated(at, tally.accepted)), tally
 
 
 def _accept(

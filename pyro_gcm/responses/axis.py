@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributions.transforms import Transform, identity_transform
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.recipe import recorded
@@ -35,7 +36,7 @@ _LEAST_GAIN = 1.0
 
 
 class AxisResponse(Response):
-    """What they share: the map of the axis, one for each cost, and for each member.
+    """What they share: units of y, and the map of the axis, one for each cost and each member.
 
     :param knots: bends of the map, see `nets.AxisMap`.
     :param axis: the map itself, in place of `nets.AxisMap`: an increasing module from positions
@@ -43,6 +44,9 @@ class AxisResponse(Response):
     """
 
     moves_revenue = True
+    #: What y is standardised after, and whether its position rises with it (1.0) or falls (-1.0).
+    transform: Transform = identity_transform
+    sign = 1.0
     not_for_igcm = "its axis is a revenue, and those of an IGCM are generated"
 
     def __init__(self, knots: int, axis: nn.Module | None) -> None:
@@ -51,6 +55,7 @@ class AxisResponse(Response):
         self.members = 0
         self._is_own = axis is not None
         self.axis: Any = axis
+        self.standardizer = Standardizer(1)
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """Refuse a map of r with infinite values, at which the axis could not move the event."""
@@ -72,6 +77,32 @@ class AxisResponse(Response):
             _check_axis(self.axis, shape)
         else:
             self.axis = AxisMap(shape, self.knots)
+
+    def _learn_axis(self, positions: Tensor) -> None:
+        """Show positions [n] of the training rows to a map that learns from them."""
+        if hasattr(self.axis, "learn"):
+            self.axis.learn(positions.unsqueeze(-1))
+
+    def from_standard(self, standard: Tensor) -> Tensor:
+        """y from its number of standard deviations above the mean."""
+        return self._value(self.sign * standard)
+
+    def _position(self, y: Tensor) -> Tensor:
+        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
+        return self.sign * (self.transform(y) - loc) / scale
+
+    def _value(self, position: Tensor) -> Tensor:
+        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
+        return self.transform.inv(loc + scale * (self.sign * position))
+
+    def _log_slope(self, y: Tensor) -> Tensor:
+        log_jacobian = self.transform.log_abs_det_jacobian(y, self.transform(y))
+        return log_jacobian - self.standardizer.scale.double().log()
+
+    @property
+    def units(self) -> AxisUnits:
+        """Values of y and positions on the axis."""
+        return AxisUnits(self._position, self._value, self._log_slope)
 
     def axis_of(self, covariates: Tensor) -> Axis:
         """Positions to the shifts of the revenues, for draws [..., B] of what is read of x."""
@@ -156,6 +187,7 @@ class WholeDistribution(AxisResponse, name="distribution"):
 
     predicts = "mean"
     predictive = DistributionPredictive
+    sign = -1.0
     ends: Tensor
     thresholds: Tensor
     steps: Tensor
@@ -171,7 +203,6 @@ class WholeDistribution(AxisResponse, name="distribution"):
     ) -> None:
         super().__init__(knots, axis)
         self.points = positive_int("points", points, minimum=6)
-        self.standardizer = Standardizer(1)
         for name in ("ends", "thresholds", "steps"):
             self.register_buffer(name, torch.zeros(0))
         self._place_thresholds(torch.special.ndtri(torch.linspace(1e-4, 1.0 - 1e-4, 200).double()))
@@ -216,8 +247,7 @@ class WholeDistribution(AxisResponse, name="distribution"):
         self.standardizer.learn(y.unsqueeze(-1))
         position = self._position(y.double())
         self._place_thresholds(position)
-        if hasattr(self.axis, "learn"):
-            self.axis.learn(position.unsqueeze(-1))
+        self._learn_axis(position)
 
     def standardized(self, y: Tensor) -> Tensor:
         """y less its mean, over its standard deviation."""
@@ -226,25 +256,6 @@ class WholeDistribution(AxisResponse, name="distribution"):
     def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
         """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
         return torch.promote_types(dtype, self.standardizer.loc.dtype)
-
-    def from_standard(self, standard: Tensor) -> Tensor:
-        """y from its number of standard deviations above the mean."""
-        return self._value(-standard)
-
-    def _position(self, y: Tensor) -> Tensor:
-        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
-        return -(y - loc) / scale
-
-    def _value(self, position: Tensor) -> Tensor:
-        return self.standardizer.loc.double() - self.standardizer.scale.double() * position
-
-    def _log_slope(self, y: Tensor) -> Tensor:
-        return -self.standardizer.scale.double().log().expand(y.shape)
-
-    @property
-    def units(self) -> AxisUnits:
-        """y = loc - scale s."""
-        return AxisUnits(self._position, self._value, self._log_slope)
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> AlongAxis:
         """y in its units."""

@@ -212,8 +212,7 @@ class Quantile(_RealResponse, name="quantile"):
 
     def expected(self, p_y: ThresholdQuantile) -> Tensor:
         """The quantile, with gradients."""
-        quantile: Tensor = p_y.loc
-        return quantile
+        return p_y.loc
 
     def averaged_loss(self, p_y: ThresholdQuantile, log_p: Tensor, y: Tensor) -> Tensor:
         """The pinball loss of the mean of the quantiles, but for a constant, [B]."""

@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.validation import ArrayLike, vector
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import EventPlanes
+from pyro_gcm.distributions.event_planes import (
+    ALL,
+    EventPlanes,
+    elementwise,
+    is_separable,
+    planes_of,
+)
 from pyro_gcm.prediction.predictive import Predictive
 
 __all__ = ["Response"]
@@ -54,12 +60,8 @@ class Response(nn.Module):
     outcome_width = 1
     #: Whether costs are compared with more than the (mapped) revenues, so that they have no units.
     moves_revenue = False
-    #: How many responses share z; each has costs of its own.
-    copies = 1
     #: Whether it is one of several, for predictions alone.
     is_part = False
-    #: +1, -1 or 0 for every revenue where predictions do not rise in all of them; else empty.
-    directions: tuple[int, ...] = ()
     #: Number of levels, if y is one of finitely many that are ordered.
     levels = 0
     #: Whether y may be known in part only.
@@ -72,6 +74,10 @@ class Response(nn.Module):
         cls.named = name or cls.__name__.lower()
         if name is not None:
             RESPONSES[name] = cls
+
+    def costs_of(self, costs: int) -> int:
+        """The number of costs of an alternative, for so many of a single response."""
+        return costs
 
     def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map of r_dim revenues to the shape of the costs (of all members).
@@ -162,6 +168,16 @@ class Response(nn.Module):
         """Sites that known costs determine besides y, for the draws of a posterior."""
         return {}
 
+    def model_of(self, model: Any, name: str) -> Any:
+        """The model with one of several responses alone.
+
+        :raises ValueError: for a response that is one.
+        """
+        raise ValueError("response_model needs a model of responses.Several responses")
+
+    def check_rises_in(self, revenue: int) -> None:
+        """Raise ValueError for the index of a revenue in which predictions do not rise."""
+
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that this response cannot have."""
 
@@ -200,13 +216,24 @@ class Response(nn.Module):
         It increases in the probability of the event.
         """
         known = getattr(p_y, "prediction64", None)
-        found: Tensor = p_y.mean.double() if known is None else known()
-        return found
+        return p_y.mean.double() if known is None else known()
 
     def expected(self, p_y: Any) -> Tensor:
         """`predict` with gradients, in the form of the likelihood: equal but for rounding."""
-        found: Tensor = p_y.mean
-        return found
+        return p_y.mean
+
+    def values(self, p_y: Any, rows: slice) -> Tensor:
+        """`predict` for some rows of a block, [..., N, b], alone where that gives the same bits."""
+        event = getattr(p_y, "event", p_y)
+        if not isinstance(event, OrderEvent) or event.base_dist is None:
+            return self.predict(p_y)[..., rows]
+        alone = is_separable(event)
+        read = self.reader(p_y, rows if alone else ALL)
+        if read is None:
+            return self.predict(p_y)[..., rows]
+        with elementwise():
+            values = read(planes_of(event, rows if alone else ALL))
+        return values if alone else values[..., rows]
 
     def reader(self, p_y: Any, rows: slice) -> Callable[[EventPlanes], Tensor] | None:
         """`predict` for some rows of a block as a function of the event in planes.
@@ -217,5 +244,4 @@ class Response(nn.Module):
         of_planes = getattr(p_y, "plane_reader", None)
         if of_planes is None or type(self).predict is not Response.predict:
             return None
-        read: Callable[[EventPlanes], Tensor] = of_planes(rows)
-        return read
+        return of_planes(rows)

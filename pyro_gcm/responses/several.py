@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -55,28 +56,30 @@ class Several(Response):
             raise ValueError(
                 f"parts must have two or more responses (objects) by name, got {shown(parts)}"
             )
-        if directions is not None and not isinstance(directions, Mapping):
+        directions = {} if directions is None else directions
+        if not isinstance(directions, Mapping):
             raise TypeError(f"directions must be a mapping from names, got {shown(directions)}")
-        for name, own in (directions or {}).items():
+        for name, own in directions.items():
             if not isinstance(own, list | tuple) or any(sign not in (-1, 0, 1) for sign in own):
                 raise ValueError(
                     f"directions[{name!r}] must be a list of +1, -1 and 0, got {shown(own)}"
                 )
-        if isinstance(directions, Mapping):
-            unknown = set(directions) - set(parts)
-            if unknown:
-                raise ValueError(f"directions has {sorted(unknown)}, which are none of the parts")
-        if any(part.r_dist() is not None or part.copies > 1 for part in parts.values()):
+        if unknown := set(directions) - set(parts):
+            raise ValueError(f"directions has {sorted(unknown)}, which are none of the parts")
+        if any(p.r_dist() is not None or isinstance(p, Several) for p in parts.values()):
             raise ValueError("parts must be responses whose revenues are data, and not nested")
         self.names = list(parts)
         self.parts = nn.ModuleList(parts.values())
-        self.directions_of = {name: (directions or {}).get(name) for name in self.names}
-        self.copies = len(self.names)
+        self.directions_of = {name: directions.get(name) for name in self.names}
         self.outcome_width = sum(part.outcome_width for part in self._parts)
 
     @property
     def _parts(self) -> list[Any]:
         return list(self.parts)
+
+    def costs_of(self, costs: int) -> int:
+        """As many for each of the responses."""
+        return costs * len(self.names)
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """As each of the responses does; costs are finite."""
@@ -98,21 +101,21 @@ class Several(Response):
         rows = []
         for name, given in self.directions_of.items():
             own = [1] * r_dim if given is None else list(given)
-            if len(own) != r_dim or any(sign not in (-1, 0, 1) for sign in own) or not any(own):
+            if len(own) != r_dim or not any(own):
                 raise ValueError(
                     f"directions[{name!r}] must have +1, -1 or 0 for each of the {r_dim} revenues, "
                     f"not only 0, got {given}"
                 )
             rows.append(own)
         self.rows = rows
-        costs = shape[-1] // self.copies
+        costs = shape[-1] // len(rows)
         maps = [make(sum(map(abs, own)), (*shape[:-1], costs)) for own in rows]
         return DirectedMaps(maps, rows)
 
     def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
         """Prepare every response for its costs."""
         self.claim()
-        self.costs = cost_shape[-1] // self.copies
+        self.costs = cost_shape[-1] // len(self.names)
         for part in self._parts:
             if isinstance(getattr(part, "net", None), nn.Module):
                 check_input("parts", part.net, encoder.out_dim)
@@ -127,9 +130,8 @@ class Several(Response):
         :raises TypeError: for anything but a mapping of all names or such columns.
         """
         if isinstance(y, Tensor) and y.dim() == 2 and y.shape[1] == self.outcome_width:
-            return torch.cat([_columns(part.outcome(own)) for part, own in self._pairs(y)], -1).to(
-                device
-            )
+            parts = [_columns(part.outcome(own)) for part, own in self._pairs(y)]
+            return torch.cat(parts, -1).to(device)
         if not isinstance(y, Mapping) or set(y) != set(self.names):
             raise TypeError(
                 f"y must be a mapping with the outcomes {self.names}, got "
@@ -199,13 +201,9 @@ class Several(Response):
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> SeveralOutcomes:
         """p(y | z, x, r), the product over the responses."""
-        made = [self._outcome(part, x, r) for part in self._parts]
+        made = [partial(part.distribution, x=x, r=r) for part in self._parts]
         widths = [part.outcome_width for part in self._parts]
-        return SeveralOutcomes(event, made, [self.costs] * self.copies, widths)
-
-    @staticmethod
-    def _outcome(part: Response, x: Tensor, r: Tensor) -> Callable[[OrderEvent], Any]:
-        return lambda event: part.distribution(event, x, r)
+        return SeveralOutcomes(event, made, [self.costs] * len(made), widths)
 
     def predict(self, p_y: Any) -> Tensor:
         """Nothing: predictions are of one response.
@@ -219,51 +217,25 @@ class Several(Response):
     def model_of(self, model: Any, name: str) -> Any:
         """The same model with one of its responses alone, for predictions; see `GCM`."""
         one_of("name", name, self.names)
-        view = copy.copy(model)
+        place, view = self.names.index(name), copy.copy(model)
         view._modules = dict(model._modules)
-        view.response = _One(self, self.names.index(name))
+        view.response = own = copy.copy(self.parts[place])
+        start, directions = place * self.costs, self.rows[place]
+
+        def distribution(event: OrderEvent, x: Tensor, r: Tensor) -> Any:
+            part: Any = self.parts[place]
+            return part.distribution(event_between(event, start, start + self.costs), x, r)
+
+        def check_rises_in(revenue: int) -> None:
+            if directions[revenue] != 1:
+                raise ValueError(
+                    f"revenue {revenue} must be one in which the prediction rises, got a direction "
+                    f"of {directions[revenue]}"
+                )
+
+        own_methods: Any = {"distribution": distribution, "check_rises_in": check_rises_in}
+        vars(own).update(own_methods, reader=lambda p_y, rows: None, is_part=True)
         return view
-
-
-class _One(Response):
-    """One of several responses: that of a part of the costs."""
-
-    is_part = True
-
-    def __init__(self, whole: Several, place: int) -> None:
-        super().__init__()
-        self.part: Any = whole.parts[place]
-        self.place, self.costs = place, whole.costs
-        self.directions = tuple(whole.rows[place])
-        for name in _COPIED:
-            setattr(self, name, getattr(self.part, name))
-
-    def _own(self, event: OrderEvent) -> OrderEvent:
-        start = self.place * self.costs
-        return event_between(event, start, start + self.costs)
-
-    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
-        """p(y | z, x, r) of this response."""
-        return self.part.distribution(self._own(event), x, r)
-
-    def expected(self, p_y: Any) -> Tensor:
-        """The prediction of this response, with gradients."""
-        found: Tensor = self.part.expected(p_y)
-        return found
-
-    def predict(self, p_y: Any) -> Tensor:
-        """The prediction of this response."""
-        found: Tensor = self.part.predict(p_y)
-        return found
-
-
-#: What is known of a response without its costs.
-_COPIED = (
-    *("predicts", "is_probability", "predictive", "levels", "is_censored", "standardizes_revenue"),
-    *("outcome_width", "outcome", "check_revenue", "check_outcome", "standardized"),
-    *("from_standard", "prediction_dtype", "columns_of", "drawn", "log_selected"),
-    *("event_named", "moves_revenue", "named"),
-)
 
 
 def _columns(y: Tensor) -> Tensor:

@@ -9,11 +9,9 @@ from torch import Tensor, nn
 from torch.distributions.transforms import ExpTransform, Transform
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, shown
 from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
 from pyro_gcm.prediction.predictive import TimePredictive
@@ -65,7 +63,6 @@ class Survival(AxisResponse, name="survival"):
         self.transform = _checked_map(time_map)
         self.horizon = None if horizon is None else positive("horizon", horizon)
         self.register_buffer("reference", torch.tensor(self.horizon or 1.0, dtype=torch.float64))
-        self.standardizer = Standardizer(1)
 
     def outcome(
         self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
@@ -103,8 +100,7 @@ class Survival(AxisResponse, name="survival"):
         self.standardizer.learn(self.transform(times).unsqueeze(-1))
         if self.horizon is None:
             self.reference.copy_(times.median())
-        if hasattr(self.axis, "learn"):
-            self.axis.learn(self._position(times).unsqueeze(-1))
+        self._learn_axis(self._position(times))
 
     def never(self, y: Tensor) -> float:
         """Kaplan and Meier's estimate at the last event, from 0.05 to 0.9.
@@ -125,29 +121,6 @@ class Survival(AxisResponse, name="survival"):
         end = torch.where(known, lower, torch.where(upper.isinf(), 1.0, upper))
         return torch.where(known | ~upper.isinf(), self._position(end), 0.0)
 
-    def from_standard(self, standard: Tensor) -> Tensor:
-        """The time at a position."""
-        return self._value(standard)
-
-    def _position(self, time: Tensor) -> Tensor:
-        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
-        mapped: Tensor = self.transform(time)
-        return (mapped - loc) / scale
-
-    def _value(self, position: Tensor) -> Tensor:
-        loc, scale = self.standardizer.loc.double(), self.standardizer.scale.double()
-        time: Tensor = self.transform.inv(loc + scale * position)
-        return time
-
-    def _log_slope(self, time: Tensor) -> Tensor:
-        log_jacobian = self.transform.log_abs_det_jacobian(time, self.transform(time))
-        return log_jacobian - self.standardizer.scale.double().log()
-
-    @property
-    def units(self) -> AxisUnits:
-        """Times and positions."""
-        return AxisUnits(self._position, self._value, self._log_slope)
-
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> EventTime:
         """p(lower, upper, entry | z, x, r)."""
         return EventTime(event, self.axis_of(x), self.units)
@@ -159,8 +132,7 @@ class Survival(AxisResponse, name="survival"):
     def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
         """log Pr(T > entry | z), by which z is more or less likely among those who entered."""
         late = (y[..., 2] > 0.0).any()
-        found: Tensor | None = p_y.log_survival(y[..., 2]) if late else None
-        return found
+        return p_y.log_survival(y[..., 2]) if late else None
 
     def check_latent(self, model: Any, y: Tensor) -> None:
         """Delayed entry needs draws of z from p(z|x) that are equally likely."""

@@ -131,7 +131,7 @@ def test_responsibilities_are_bayes_rule_and_costs_agree_with_the_outcome() -> N
     assert (draws.ess == 1000).all()
     draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
     assert draws["c"].shape == (50, ROWS, 3, 3)
-    mapped = model.encoder.revenue(model.covariates(draws["z"], x), model.mapped(r))
+    mapped = model.mapped(r, model.covariates(draws["z"], x))
     happened = (draws["c"] < mapped).all(-1).any(-1)
     assert (happened == (y > 0.5)).all()
 

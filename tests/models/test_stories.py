@@ -20,7 +20,7 @@ from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference import ImportanceWeightedELBO, of_rows
 from pyro_gcm.inference.reading import of
 from pyro_gcm.io import recorded
-from pyro_gcm.prediction.predicted import Replayed
+from pyro_gcm.prediction.predicted import Predicted
 
 GROUPS = 3
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size below 100")
@@ -248,7 +248,7 @@ def test_posterior_draws_agree_with_the_outcome_and_with_importance_sampling(
             torch.testing.assert_close(draws["u"].mean(0), wanted, rtol=0.0, atol=0.1)
         assert draws["u"].shape == (4000, 3, 1)
     known = {name: values for name, values in draws.items() if name != "c"}
-    again = Replayed(model, model.prediction_plan, known).read(few.x, few.r)
+    again = Predicted(model, model.prediction_plan, known=known).read(few.x, few.r)
     happened = again.p_y.event if hasattr(again.p_y, "event") else again.p_y
     agrees = happened.given_cost(draws["c"]).mean == few.y
     assert agrees.all()

@@ -20,7 +20,7 @@ from torch import Tensor
 from pyro_gcm.distributions import OrderEvent, register_cost_family
 from pyro_gcm.distributions.event_planes import CostPlanes
 from pyro_gcm.models.build import PRIORS
-from pyro_gcm.models.distinct import DistinctRevenues
+from pyro_gcm.models.surfaces import DistinctRevenues
 from pyro_gcm.responses import Binary
 
 

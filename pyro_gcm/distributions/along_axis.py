@@ -9,13 +9,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm.distributions.curve_outcome import AxisUnits, CurveOutcome
-from pyro_gcm.distributions.event_curve import (
-    AT,
-    Axis,
-    Sighting,
-    first_occurrence,
-    same_position,
-)
+from pyro_gcm.distributions.event_curve import AT, Axis, Sighting, first_occurrence, same_position
 from pyro_gcm.distributions.order_event import OrderEvent
 
 

@@ -12,11 +12,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
-from pyro_gcm.distributions.event_curve import (
-    AT,
-    EventCurve,
-    Sighting,
-)
+from pyro_gcm.distributions.event_curve import AT, EventCurve, Sighting
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.parameter_types import an_event, wider
 

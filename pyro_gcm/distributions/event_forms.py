@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.distributions.event_planes import planes_of
-from pyro_gcm.distributions.event_probability import (
-    SMALLEST_PRODUCT,
-    ProductForm,
-)
+from pyro_gcm.distributions.event_probability import SMALLEST_PRODUCT, ProductForm
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import in_transform, log_any, probit

@@ -60,11 +60,7 @@ class CostPlanes:
     """
 
     def __init__(
-        self,
-        base: Any,
-        event_shape: torch.Size,
-        logits: Tensor | None = None,
-        rows: slice = ALL,
+        self, base: Any, event_shape: torch.Size, logits: Tensor | None = None, rows: slice = ALL
     ) -> None:
         self.base, self.event_shape = base_distribution(base), event_shape
         standard = cost_family(type(self.base)).standard

@@ -10,12 +10,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.curve_outcome import CurveOutcome
-from pyro_gcm.distributions.event_curve import (
-    ABOVE,
-    BELOW,
-    BETWEEN,
-    Sighting,
-)
+from pyro_gcm.distributions.event_curve import ABOVE, BELOW, BETWEEN, Sighting
 from pyro_gcm.distributions.numerics import on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
 from pyro_gcm.distributions.parameter_types import tensors

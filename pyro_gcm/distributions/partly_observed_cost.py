@@ -39,12 +39,7 @@ class ObservedCost(TorchDistribution):
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
 
     def __init__(
-        self,
-        cost: Any,
-        loc: Any = 0.0,
-        scale: Any = 1.0,
-        *,
-        validate_args: bool | None = None,
+        self, cost: Any, loc: Any = 0.0, scale: Any = 1.0, *, validate_args: bool | None = None
     ) -> None:
         distributions(cost=cost)
         if len(cost.event_shape) not in (1, 2):

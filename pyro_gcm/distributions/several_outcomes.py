@@ -32,10 +32,7 @@ def event_between(event: OrderEvent, start: int, stop: int) -> OrderEvent:
     revenue: Any = event.revenue
     cost = costs_between(event.cost, start, stop)
     part = OrderEvent(
-        cost,
-        revenue[..., start:stop],
-        cost_event_dim=event.cost_event_dim,
-        validate_args=False,
+        cost, revenue[..., start:stop], cost_event_dim=event.cost_event_dim, validate_args=False
     )
     return part.expand(broadcast_shapes(part.batch_shape, event.batch_shape))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -105,75 +105,36 @@ def first_terms(log_hit: Tensor, log_miss: Tensor) -> Tensor:
     return log_hit + torch.nn.functional.pad(before, (1, 0))
 
 
-class _NormalLogTails(Transformable):
-    """log Phi(u) and log Phi(-u) for u = (value - loc) / scale, in float64.
-
-    The gradient needs u and Phi(-|u|) exp(u^2 / 2). They are outputs as well, so that second
-    derivatives pass through them.
-    """
-
-    @staticmethod
-    def forward(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
-        u = (value.double() - loc) / scale
-        a = u.abs() * math.sqrt(0.5)
-        scaled_tail = 0.5 * torch.special.erfcx(a)  # Phi(-|u|) exp(u^2 / 2)
-        low = scaled_tail.log() - a * a
-        high = torch.log1p(-0.5 * torch.erfc(a))
-        negative = u < 0
-        pair = torch.where(negative, low, high), torch.where(negative, high, low)
-        return *pair, u, scaled_tail
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.save_for_backward(*inputs, *output[2:])
-        ctx.save_for_forward(*inputs, *output[2:])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor | None) -> Any:
-        value, loc, scale, u, scaled_tail = ctx.saved_tensors
-        u, infinite, slopes = _normal_slopes(u, scaled_tail)
-        # Those of u and of the tail come in second derivatives.
-        terms = [g * by for g, by in zip(grad_outputs, slopes, strict=True) if g is not None]
-        grad_value = (sum(terms) / scale).masked_fill(infinite, 0.0)
-        by_value, by_loc, by_scale = ctx.needs_input_grad
-        return (
-            grad_value.sum_to_size(value.shape).to(value.dtype) if by_value else None,
-            (-grad_value).sum_to_size(loc.shape).to(loc.dtype) if by_loc else None,
-            (-grad_value * u).sum_to_size(scale.shape).to(scale.dtype) if by_scale else None,
-        )
-
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Tensor | None) -> tuple[Tensor, ...]:
-        *_, scale, u, scaled_tail = ctx.saved_tensors
-        u, infinite, slopes = _normal_slopes(u, scaled_tail)
-        by_value, by_loc, by_scale = (0.0 if g is None else g for g in grad_inputs)
-        along = ((by_value - by_loc - by_scale * u) / scale).masked_fill(infinite, 0.0)
-        return tuple(along * slope for slope in slopes)
-
-
-def _normal_slopes(u: Tensor, scaled_tail: Tensor) -> tuple[Tensor, Tensor, tuple[Any, ...]]:
-    """u, 0 where it is infinite; where that is; and the derivatives of all outputs by u."""
-    # An infinite value has slope 0, in itself and in loc and scale.
-    infinite = u.isinf()
-    u, scaled_tail = u.masked_fill(infinite, 0.0), scaled_tail.masked_fill(infinite, 0.5)
-    low = 1.0 / (math.sqrt(2.0 * math.pi) * scaled_tail)  # phi / Phi(-|u|)
-    gauss = torch.exp(-0.5 * u * u)
-    high = gauss / (math.sqrt(2.0 * math.pi) * (1.0 - gauss * scaled_tail))  # phi / Phi(|u|)
-    negative = u < 0
-    tail = u.abs() * scaled_tail - 1.0 / math.sqrt(2.0 * math.pi)
-    slopes = torch.where(negative, low, high), -torch.where(negative, high, low)
-    return u, infinite, (*slopes, 1.0, torch.where(negative, -tail, tail))
+def lifted(
+    value: Tensor, log_tails: Callable[[Tensor], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """Both tails, whose functions take finite values, at a value of any type, in float64."""
+    infinite = value.isinf()
+    # An infinite value is replaced before the arithmetic: 0 * inf would put NaN into the gradients.
+    # The float64 of the value lifts the whole computation.
+    below, above = log_tails(torch.where(infinite, 1.0, value.double()))
+    up, down = infinite & (value > 0), infinite & (value < 0)
+    return (
+        below.masked_fill(up, 0.0).masked_fill(down, -math.inf),
+        above.masked_fill(up, -math.inf).masked_fill(down, 0.0),
+    )
 
 
 def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """log Pr(c < value) and log Pr(c >= value) of a normal c, float64, exact in both tails.
 
-    An infinite value has gradient 0. Each error function is evaluated once for both results and
-    the gradient.
+    An infinite value has gradient 0. Each error function is evaluated once for both results.
     """
-    log_p, log_q, *_ = _NormalLogTails.apply(value, loc, scale)
-    return log_p, log_q
+
+    def both(finite: Tensor) -> tuple[Tensor, Tensor]:
+        u = (finite - loc) / scale
+        negative = u < 0
+        a = torch.where(negative, -u, u) * math.sqrt(0.5)  # not |u|, whose slope at 0 is 0
+        low = (0.5 * torch.special.erfcx(a)).log() - a * a
+        high = torch.log1p(-0.5 * torch.erfc(a))
+        return torch.where(negative, low, high), torch.where(negative, high, low)
+
+    return lifted(value, both)
 
 
 #: Log-probability below which exp is close to the smallest float.

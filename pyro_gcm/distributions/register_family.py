@@ -10,7 +10,7 @@ from torch.distributions import transform_to
 
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm.distributions.families import CostFamily, LogProbability, Quantile, add_cost_family
-from pyro_gcm.distributions.standard_families import lifted
+from pyro_gcm.distributions.numerics import lifted
 
 
 def register_cost_family(

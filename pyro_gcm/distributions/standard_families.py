@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm.distributions.numerics import LOG_2, log1mexp, normal_log_tails, probit
+from pyro_gcm.distributions.numerics import LOG_2, lifted, log1mexp, normal_log_tails, probit
 
 Elementwise = Callable[[Tensor], Tensor]
 TwoElementwise = Callable[[Tensor, Tensor], Tensor]
@@ -53,21 +53,6 @@ class StandardFamily:
     two_tails: Elementwise
     unit: float = 1.0
     in_onnx: bool = True
-
-
-def lifted(
-    value: Tensor, log_tails: Callable[[Tensor], tuple[Tensor, Tensor]]
-) -> tuple[Tensor, Tensor]:
-    """Both tails, whose functions take finite values, at a value of any type, in float64."""
-    infinite = value.isinf()
-    # An infinite value is replaced before the arithmetic: 0 * inf would put NaN into the gradients.
-    # The float64 of the value lifts the whole computation.
-    below, above = log_tails(torch.where(infinite, 1.0, value.double()))
-    up, down = infinite & (value > 0), infinite & (value < 0)
-    return (
-        below.masked_fill(up, 0.0).masked_fill(down, -math.inf),
-        above.masked_fill(up, -math.inf).masked_fill(down, 0.0),
-    )
 
 
 def _symmetric(log_cdf: Elementwise) -> Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -226,44 +224,3 @@ def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(
         nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
     )
-
-
-_rounds = ContextVar("rounds_revenues", default=False)
-
-
-@contextmanager
-def rounding() -> Iterator[None]:
-    """Inside, models round what costs are compared with, so that predictions keep its order."""
-    token = _rounds.set(True)
-    try:
-        yield
-    finally:
-        _rounds.reset(token)
-
-
-def is_rounding() -> bool:
-    """Whether this is inside `rounding`."""
-    return _rounds.get()
-
-
-def checks() -> bool | None:
-    """`validate_args` of distributions: none in predictions, whose parts are known to be right."""
-    return False if _rounds.get() else None
-
-
-def coarse(values: Tensor) -> Tensor:
-    """`values` in float64 cut to 42 significant bits, towards 0; other types pass unchanged.
-
-    Between neighbouring floats a special function can fall where the exact one rises: its rounding
-    error exceeds the step. After the cut two values are equal or a relative 2^-42 apart, far more
-    than such an error.
-    """
-    if values.dtype != torch.float64:
-        return values
-    dropped = (1 << 11) - 1
-    return torch.bitwise_and(values.contiguous().view(torch.int64), ~dropped).view(torch.float64)
-
-
-def on_grid(values: Tensor) -> Tensor:
-    """`values` in float64 rounded to multiples of 2^-40, next to which later rounding is small."""
-    return coarse(torch.round(values * 2.0**40) / 2.0**40)

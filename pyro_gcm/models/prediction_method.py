@@ -13,7 +13,7 @@ from torch import Tensor
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.interrupts import shielded
 from pyro_gcm._utils.validation import ArrayLike, check_names, full_precision
-from pyro_gcm.distributions.numerics import rounding
+from pyro_gcm.distributions.base import rounding
 from pyro_gcm.models.surfaces import SurfaceDraws
 from pyro_gcm.prediction.base_samples import BatchInvariantProducts
 from pyro_gcm.prediction.posterior import PosteriorDraws

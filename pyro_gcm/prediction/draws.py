@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.distributions.families import of_same_family, parameters_of
-from pyro_gcm.distributions.left import Left
 
 
 class Rows(NamedTuple):

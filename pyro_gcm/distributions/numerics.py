@@ -139,49 +139,31 @@ def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor,
 _FAR = -600.0
 
 
+def ndtri_exp(log_p: Tensor) -> Tensor:
+    """Phi^-1(exp(log_p)), the normal quantile of a log-probability.
+
+    It takes any log_p <= 0, also if exp(log_p) is below the smallest float. Close to p = 1 a
+    log-probability itself has few digits; `probit` is exact there as well, from log(1 - p). An
+    infinite result has gradient 0, as an infinite revenue has.
+    """
+    infinite = log_p.isinf() | (log_p == 0.0)
+    lp = torch.where(infinite, -1.0, log_p.double())
+    upper, far, near = lp > -LOG_2, lp < _FAR, lp.clamp(min=_FAR)
+    x = torch.special.ndtri(torch.where(upper, -torch.expm1(near), torch.exp(near)))
+    x = torch.where(upper, -x, x)
+    if in_transform() or far.is_meta or far.any():
+        x = torch.where(far, _far_quantile(lp.clamp(max=_FAR)), x)
+    return torch.where(infinite, torch.where(log_p == 0.0, math.inf, -math.inf), x).to(log_p.dtype)
+
+
 def _far_quantile(log_p: Tensor) -> Tensor:
     """Phi^-1(exp(log_p)) in the far tail: its leading terms, then Newton steps on log Phi."""
     twice = -2.0 * log_p
-    tail = -torch.sqrt(twice - 2.0 * _LOG_SQRT_2PI - twice.log())
+    x = -torch.sqrt(twice - 2.0 * _LOG_SQRT_2PI - twice.log())
     for _ in range(2):
-        excess = torch.special.log_ndtr(tail) + 0.5 * twice
-        tail = tail - excess * mills_ratio(tail)
-    return tail
-
-
-class _NdtriExp(Transformable):
-    """Phi^-1(exp(log_p)); the derivative is Mills' ratio Phi/phi at the result."""
-
-    generate_vmap_rule = False  # elementwise: its branches may depend on the values of all
-
-    @staticmethod
-    def forward(log_p: Tensor) -> Tensor:
-        lp = log_p.double()
-        x = torch.special.ndtri(torch.exp(lp.clamp(min=_FAR)))
-        upper, far = lp > -LOG_2, lp < _FAR
-        if lp.is_meta or upper.any():
-            x = torch.where(upper, -torch.special.ndtri(-torch.expm1(lp)), x)
-        if lp.is_meta or far.any():
-            x = torch.where(far, _far_quantile(lp.clamp(max=_FAR)), x)
-        return torch.where(lp == -math.inf, -math.inf, x).to(log_p.dtype)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], log_p: Tensor) -> Any:
-        return ndtri_exp(log_p), in_dims[0]
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        # At an infinite x the slope is taken as 0, as for an infinite revenue.
-        ratio = torch.where(x.isinf(), 0.0, mills_ratio(x.double()))
-        return (grad_outputs[0] * ratio).to(x.dtype)
-
-    jvp = backward  # of a function of one number
+        ratio = mills_ratio(x)
+        x = x - (ratio.log() - 0.5 * x * x - _LOG_SQRT_2PI + 0.5 * twice) * ratio
+    return x
 
 
 def ndtr(x: Tensor) -> Tensor:
@@ -195,16 +177,6 @@ def ndtr(x: Tensor) -> Tensor:
 def mills_ratio(x: Tensor) -> Tensor:
     """Phi(x) / phi(x), the inverse of the hazard of a standard normal at -x."""
     return math.sqrt(math.pi / 2.0) * torch.special.erfcx(-x * math.sqrt(0.5))
-
-
-def ndtri_exp(log_p: Tensor) -> Tensor:
-    """Phi^-1(exp(log_p)), the normal quantile of a log-probability.
-
-    It takes any log_p <= 0, also if exp(log_p) is below the smallest float. Close to p = 1 a
-    log-probability itself has few digits; `probit` is exact there as well, from log(1 - p).
-    """
-    result: Tensor = _NdtriExp.apply(log_p)
-    return result
 
 
 def probit(log_p: Tensor, log_q: Tensor) -> Tensor:

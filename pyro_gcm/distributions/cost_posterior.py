@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.distributions.event_probability import SMALLEST_PRODUCT
+from pyro_gcm.distributions.base import Expandable, an_event, tensors
+from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
-from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 if TYPE_CHECKING:
     from pyro_gcm.distributions.order_event import OrderEvent
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BELOW, FREE, ABOVE = -1, 0, 1
 
 
-class CostPosterior(TorchDistribution):
+class CostPosterior(Expandable):
     """p(c | y, r) for independent costs and a known revenue, sampled exactly.
 
     For `y = 1` of one alternative every cost is truncated below its revenue. For `y = 0` the first
@@ -43,8 +43,6 @@ class CostPosterior(TorchDistribution):
         more digits than `outcome` can hold.
     :raises ValueError: if the cost is a tensor or the revenue is random.
     """
-
-    arg_constraints: dict[str, Any] = {}
 
     def __init__(
         self,
@@ -74,13 +72,6 @@ class CostPosterior(TorchDistribution):
         cost: Any = self.event.cost
         return cost.support
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> CostPosterior:
-        """The same posterior with a larger batch shape."""
-        outcome = self.outcome.expand(torch.Size(batch_shape))
-        new = CostPosterior(self.event, outcome, log_outcome=self.log_outcome, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a cost `[..., K]` or `[..., G, K]`; -inf where it contradicts the outcome."""
         if self._validate_args:
@@ -92,7 +83,7 @@ class CostPosterior(TorchDistribution):
         log_ratio = torch.where(happened, log_outcome - log_one, log_other - log_zero)
         cost: Any = self.event.cost
         log_prior: Tensor = cost.log_prob(value)
-        return log_prior + log_ratio.to(log_prior.dtype)
+        return self._wide(log_prior + log_ratio.to(log_prior.dtype))
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:

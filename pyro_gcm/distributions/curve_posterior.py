@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_curve import (
     ABOVE,
@@ -19,16 +19,15 @@ from pyro_gcm.distributions.event_curve import (
     BETWEEN,
     EventCurve,
     Sighting,
+    log_interval,
     same_position,
 )
 from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
-from pyro_gcm.distributions.intervals import log_interval
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import wider
 
 
-class CurvePosterior(TorchDistribution):
+class CurvePosterior(Expandable):
     """p(c | where the event first occurs), sampled exactly.
 
     Above or below a position it is `CostPosterior` of the event there. At a position, or between
@@ -45,8 +44,6 @@ class CurvePosterior(TorchDistribution):
     :param seen: what was seen of the position.
     """
 
-    arg_constraints: dict[str, Any] = {}
-
     def __init__(
         self, curve: EventCurve, seen: Sighting, *, validate_args: bool | None = None
     ) -> None:
@@ -61,15 +58,6 @@ class CurvePosterior(TorchDistribution):
         cost: Any = self.curve.event.cost
         return cost.support
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> CurvePosterior:
-        """The same posterior with a larger batch shape; nothing is copied.
-
-        :raises ValueError: if the batch shape does not broadcast to the new one.
-        """
-        new = copy.copy(self)
-        new._batch_shape = wider(self, batch_shape)
-        return new
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of costs [..., (G,) K]; -inf where they contradict what was seen."""
         if self._validate_args:
@@ -78,8 +66,7 @@ class CurvePosterior(TorchDistribution):
         assert not isinstance(cost, Tensor)
         log_ratio = self._log_prob_given(value) - self.curve.log_prob(seen)
         log_p: Tensor = cost.log_prob(value)
-        log_p = log_p + log_ratio.to(log_p.dtype)
-        return log_p.expand(broadcast_shapes(log_p.shape, self.batch_shape))
+        return self._wide(log_p + log_ratio.to(log_p.dtype))
 
     def _log_prob_given(self, value: Tensor) -> Tensor:
         """Log-probability of what was seen once the costs are known."""
@@ -158,22 +145,14 @@ class CurvePosterior(TorchDistribution):
     def _one_by_one(self, shift: Tensor, shape: torch.Size, outcome: float) -> Tensor:
         """Costs [*shape, G, K] of every alternative for itself, given that it hits or misses."""
         event = self.curve.at(shift)
-        cost: Any = base_distribution(event.base_dist)
-        revenue, logits = event.point, event.logits
-        if event.cost_event_dim == 1:
-            posterior = CostPosterior(
-                event.expand(shape),
-                torch.full(shape, outcome, device=revenue.device),
-                validate_args=False,
-            )
-            return posterior.sample().unsqueeze(-2)
-        cost = cost.to_event(1)
-        if logits is not None:
-            cost = InfiniteCost(cost, logits, validate_args=False)
-        alone = OrderEvent(cost, revenue, validate_args=False)
-        rows = torch.Size((*shape, self.event_shape[0]))
-        given = torch.full(rows, outcome, device=revenue.device)
-        return CostPosterior(alone.expand(rows), given, validate_args=False).sample()
+        cost: Any = base_distribution(event.base_dist).to_event(1)
+        if event.logits is not None:
+            cost = InfiniteCost(cost, event.logits, validate_args=False)
+        alone = OrderEvent(cost, event.point, validate_args=False)
+        rows = torch.Size((*shape, *self.event_shape[:-1]))
+        given = torch.full(rows, outcome, device=event.device)
+        draw = CostPosterior(alone.expand(rows), given, validate_args=False).sample()
+        return draw if event.cost_event_dim == 2 else draw.unsqueeze(-2)
 
     def _inside(self, low: Tensor, high: Tensor, shape: torch.Size) -> Tensor:
         """Costs [*shape, G, K] between the revenues at two shifts."""

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import distributions, tensors
 from pyro_gcm.distributions.families import base_distribution
-from pyro_gcm.distributions.parameter_types import distributions, tensors
 
 
 class InfiniteCost(TorchDistribution):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +10,16 @@ from pyro.distributions import TorchDistribution, constraints
 from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
+from pyro_gcm.distributions.base import tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_planes import EventPlanes
-from pyro_gcm.distributions.event_sides import gaussian_difference, side
+from pyro_gcm.distributions.event_sides import Left, gaussian_difference, side
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
-from pyro_gcm.distributions.left import Left
-from pyro_gcm.distributions.parameter_types import tensors, wider
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
-class OrderEvent(EventForms, TorchDistribution):
+class OrderEvent(EventForms):
     """Whether a revenue vector exceeds a cost vector in the product order.
 
     With costs `c` of event shape `[K]` the outcome is `y = 1` if `c_k < r_k` for every k, and with
@@ -54,7 +51,6 @@ class OrderEvent(EventForms, TorchDistribution):
     :raises TypeError: for a cost family that is not registered.
     """
 
-    arg_constraints: dict[str, Any] = {}
     support = constraints.boolean
     has_enumerate_support = True
 
@@ -123,15 +119,6 @@ class OrderEvent(EventForms, TorchDistribution):
         if len(shape) < cost_event_dim:
             raise ValueError(f"cost must have at least {cost_event_dim} dimensions, got {cost}")
         return torch.Size(shape[: len(shape) - cost_event_dim]), torch.Size()
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> OrderEvent:
-        """The same event with a larger batch shape; nothing is copied.
-
-        :raises ValueError: if the batch shape does not broadcast to the new one.
-        """
-        new = copy.copy(self)
-        new._batch_shape = wider(self, batch_shape)
-        return new
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
@@ -206,12 +193,10 @@ class OrderEvent(EventForms, TorchDistribution):
 
     def entropy(self) -> Tensor:
         """Entropy of y in nats."""
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for log_p in self.log_probs64():
-            possible = log_p > -math.inf
-            finite = torch.where(possible, log_p, 0.0)
-            total = total - torch.where(possible, finite.exp() * finite, 0.0)
-        return total.to(self.dtype)
+        # An impossible outcome, which has no finite logarithm, adds nothing.
+        logs = (log_p.clamp_min(-1e4) for log_p in self.log_probs64())
+        zero, one = (log_p.exp() * -log_p for log_p in logs)
+        return (zero + one).to(self.dtype)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:

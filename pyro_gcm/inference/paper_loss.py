@@ -12,8 +12,8 @@ from pyro.poutine import Trace
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from pyro_gcm.distributions.linear_gaussian import is_independent_normal
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
+from pyro_gcm.distributions.revenue_posterior import is_independent_normal
 
 
 class PaperLoss(ELBO):

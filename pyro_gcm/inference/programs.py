@@ -10,7 +10,7 @@ import pyro.distributions as dist
 import pyro.poutine as poutine
 from torch import Tensor
 
-from pyro_gcm.distributions.left import Left
+from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
 
 

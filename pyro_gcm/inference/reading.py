@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.distributions import ObservedCost, given_observed
-from pyro_gcm.distributions.left import Left
+from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.inference.columns import columns_in_units
 
 #: A site's distribution as a function of the reader, which knows the values read so far.

@@ -21,7 +21,7 @@ from pyro.poutine.scale_messenger import ScaleMessenger
 from torch import Tensor, nn
 
 from pyro_gcm._utils.validation import positive
-from pyro_gcm.distributions.left import Left
+from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.inference.guarded_sites import (
     CURE,
     ContradictedCost,

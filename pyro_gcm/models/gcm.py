@@ -16,8 +16,9 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import no_nan, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.left import sides
-from pyro_gcm.distributions.numerics import checks, coarse, is_rounding, on_grid
+from pyro_gcm.distributions.base import checks, is_rounding
+from pyro_gcm.distributions.event_planes import coarse, on_grid
+from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, Plan, Reader
 from pyro_gcm.models import build

@@ -25,8 +25,9 @@ from pyro_gcm.distributions import (
     is_independent_normal,
     linear_gaussian_posterior,
 )
-from pyro_gcm.distributions.left import sides
-from pyro_gcm.distributions.numerics import checks, coarse, on_grid
+from pyro_gcm.distributions.base import checks
+from pyro_gcm.distributions.event_planes import coarse, on_grid
+from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader
 from pyro_gcm.models import build

@@ -23,8 +23,8 @@ from pyro_gcm._utils.validation import (
     positive_int,
 )
 from pyro_gcm.distributions import LatentMixture
+from pyro_gcm.distributions.base import rounding
 from pyro_gcm.distributions.event_planes import elementwise
-from pyro_gcm.distributions.numerics import rounding
 from pyro_gcm.models.base import OrderEventModel, given_or
 from pyro_gcm.models.conditioning import given_selection, log_likelihood
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws

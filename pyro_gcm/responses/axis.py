@@ -19,8 +19,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.along_axis import AlongAxis
-from pyro_gcm.distributions.curve_outcome import AxisUnits
+from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
 from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws

@@ -10,7 +10,7 @@ from torch import Tensor
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.ordered_level import OrderedLevel
+from pyro_gcm.distributions.curve_outcome import OrderedLevel
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 from pyro_gcm.prediction.predictive import LevelPredictive

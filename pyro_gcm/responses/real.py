@@ -19,7 +19,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
-from pyro_gcm.distributions.numerics import checks
+from pyro_gcm.distributions.base import checks
 from pyro_gcm.nets.conditional import mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
 from pyro_gcm.responses.response import Response

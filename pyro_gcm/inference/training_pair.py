@@ -12,9 +12,8 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive, positive_int
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.paper_loss import PaperLoss
-from pyro_gcm.inference.pooled_elbo import PooledELBO
+from pyro_gcm.inference.bounds import PaperLoss, PooledELBO
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.reading import Plan, Reader, of
 from pyro_gcm.inference.views import Program, collapse, conditional, given_covariates, temper
 from pyro_gcm.prediction.predicted import Dry
@@ -187,8 +186,3 @@ def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
                     "which draws it with own=True: override guide_story, or leave it out there"
                 )
     return found
-
-
-def is_dreg(bound: ELBO) -> bool:
-    """Whether a bound has the doubly reparametrised gradient."""
-    return isinstance(bound, ImportanceWeightedELBO) and bound.gradient == "dreg"

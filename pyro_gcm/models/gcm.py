@@ -17,8 +17,7 @@ from pyro_gcm._utils.validation import no_nan, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import checks, coarse, is_rounding, on_grid
-from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import Objective, Plan, Reader
+from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.names_members import NamesMembers
 from pyro_gcm.models.strict_predictions import StrictPredictions

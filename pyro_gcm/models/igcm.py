@@ -26,8 +26,7 @@ from pyro_gcm.distributions import (
 )
 from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import checks, coarse, on_grid
-from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader
+from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.distribution_predictions import DistributionPredictions

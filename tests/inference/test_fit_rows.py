@@ -14,6 +14,7 @@ from toy_rows import QUICK, Rows
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
+from pyro_gcm.training import gathered
 
 #: What has a rule of its own; wrong numbers and types in general are in `tests/arguments`.
 BAD_OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
@@ -60,7 +61,7 @@ def refuses(model: GCM, message: str, **arguments: Any) -> None:
     """`fit` raises the message, and the model is what it was."""
     before = weights(model)
     with pytest.raises((ValueError, TypeError), match=message):
-        fit(model, **{**QUICK, **arguments})
+        fit(model, **gathered({**QUICK, **arguments}))
     assert same(before, weights(model))
 
 

@@ -18,7 +18,7 @@ from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent, integrates_over
 from pyro_gcm.distributions.linear_gaussian import coordinates
 from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, pooled
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted, is_dreg
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
 from pyro_gcm.inference.reading import Plan, Reader, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 
@@ -45,7 +45,7 @@ class Scored(Reader):
         #: Whether log p - log q is replaced by minus a KL divergence where that is known.
         self.analytic = isinstance(bound, TraceMeanField_ELBO)
         #: Whether draws of the guide are prepared for the doubly reparametrised gradient.
-        self.dreg = is_dreg(bound) and torch.is_grad_enabled()
+        self.dreg = getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled()
         #: log p - log q of latent sites, and log p of observed ones.
         self.terms: dict[str, Tensor] = {}
         #: log-probabilities of the values of finite sites, along leading dimensions.

@@ -20,7 +20,7 @@ from pyro_gcm.models.build import seeded_weights
 from pyro_gcm.models.member_settings import MemberSettings, searches_for
 from pyro_gcm.models.members import member_map
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
-from pyro_gcm.responses import RESPONSES, Continuous
+from pyro_gcm.responses import RESPONSES, Continuous, Response
 from pyro_gcm.training import gathered
 
 
@@ -49,7 +49,7 @@ def build_members(
     x_dim: int,
     r_dim: int,
     *,
-    response: Any = "binary",
+    response: str | Response = "binary",
     p0: Any = None,
     ordered: Sequence[Sequence[int]] = (),
     seed: int = 0,

@@ -19,7 +19,6 @@ from torch.overrides import TorchFunctionMode
 
 from pyro_gcm import (
     GCM,
-    _threads,
     audit,
     audit_monotonicity,
     baselines,
@@ -31,6 +30,7 @@ from pyro_gcm import (
     save,
     to_arviz,
 )
+from pyro_gcm._utils import threads
 from pyro_gcm._utils.threads import torch_threads
 from pyro_gcm.cli import main
 from pyro_gcm.encoders import BoostedScore
@@ -220,7 +220,7 @@ def test_an_interrupt_at_any_instruction_gives_the_threads_back() -> None:
 
     def interrupt(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
-        if frame.f_code.co_filename not in (_threads.__file__, contextlib.__file__):
+        if frame.f_code.co_filename not in (threads.__file__, contextlib.__file__):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":

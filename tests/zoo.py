@@ -286,10 +286,11 @@ def predictions(model: Any, data: Rows) -> dict[str, Tensor]:
     if model.objective != "joint" or isinstance(model, GCM):
         cost = model.cost(x[:6])
         found |= {"cost mean": cost.mean, "cost cdf": cost.cdf(cost.mean.nan_to_num(posinf=1.0))}
-    if model.response.has_cdf and not model.response.is_censored:
-        found["cdf"] = model.cdf(few.x, few.r, few.y)
+    p_y = model.predictive(few.x, few.r)
+    if hasattr(p_y, "cdf"):
+        found["cdf"] = p_y.cdf(few.y)
     if isinstance(model.response, Survival | Ordinal | WholeDistribution):
-        found["quantile"] = model.quantile(few.x, few.r, [0.1, 0.5, 0.9])
+        found["quantile"] = p_y.quantile([0.1, 0.5, 0.9])
     elif isinstance(model, GCM) and model.response.standardizes_revenue:
         level = 0.6 if model.response.is_probability else 320.0
         found["required_revenue"] = model.required_revenue(x[:5], level)

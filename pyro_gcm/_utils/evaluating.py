@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 from pyro_gcm._utils.interrupts import shielded
 from pyro_gcm._utils.process_state import exclusively
@@ -56,8 +56,21 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                     _changed.notify_all()
 
 
+class HasTensors(Protocol):
+    """What can be trained: a module, or what has the methods of one."""
+
+    def modules(self) -> Iterator[nn.Module]:
+        """As `nn.Module.modules`."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """As `nn.Module.parameters`."""
+
+    def buffers(self) -> Iterator[Tensor]:
+        """As `nn.Module.buffers`."""
+
+
 @contextmanager
-def in_training(model: Any) -> Iterator[None]:
+def in_training(model: HasTensors) -> Iterator[None]:
     """For the time that a model is trained, which begins when no prediction of it is under way.
 
     :raises RuntimeError: if it is being trained already, by another thread or around a callback.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -146,7 +146,7 @@ def same_rows(**tensors: Tensor) -> None:
         raise ValueError(f"row counts differ: {counts}")
 
 
-def full_precision(model: Any) -> None:
+def full_precision(model: object) -> None:
     """Check that a module has its parameters in float32 or float64.
 
     :raises TypeError: for another type.
@@ -159,8 +159,44 @@ def full_precision(model: Any) -> None:
         )
 
 
+class HasSizes(Protocol):
+    """What has numbers of covariates and of revenues."""
+
+    x_dim: int
+    r_dim: int
+
+
+class ChecksRows(Protocol):
+    """What a response says of the rows that it can have."""
+
+    def check_revenue(self, r: Tensor) -> None:
+        """Raise ValueError for revenues [n, m] that it cannot have."""
+
+    def outcome(
+        self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
+    ) -> Tensor:
+        """Outcomes as a tensor, a row for each of the data."""
+        raise NotImplementedError
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Raise ValueError for outcomes that it cannot have."""
+
+
+class OfRows(HasSizes, Protocol):
+    """A model of rows x, r, y and c."""
+
+    @property
+    def response(self) -> ChecksRows:
+        """What it knows of y."""
+        raise NotImplementedError
+
+    def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
+        """Observed costs as a tensor; ValueError for those that it cannot have."""
+        raise NotImplementedError
+
+
 def checked_data(
-    model: Any,
+    model: OfRows,
     x: ArrayLike | None,
     r: ArrayLike | None = None,
     y: ArrayLike | None = None,
@@ -172,7 +208,6 @@ def checked_data(
 ) -> dict[str, Tensor]:
     """The columns that are given, as tensors, in the order in which programs take them.
 
-    :param model: has `x_dim`, `r_dim`, a `response` that checks r and y, and `check_costs`.
     :param required: which of "x", "r" and "y" must not be None.
     :param missing: which of "x", "r" and "y" may be NaN where a value is missing; y with c too.
     :param device: where the columns are moved to; by default they stay where they are.
@@ -196,7 +231,7 @@ def checked_data(
     return data
 
 
-def columns_of_units(model: Any, x: Any, r: Any) -> tuple[Tensor, Tensor]:
+def columns_of_units(model: HasSizes, x: ArrayLike, r: ArrayLike) -> tuple[Tensor, Tensor]:
     """Columns of which units are learned, as tensors; NaN is a missing value in each."""
     columns = matrix("x", x, model.x_dim, "x_dim", missing=True)
     return columns, matrix("r", r, model.r_dim, "r_dim", missing=True)

@@ -112,7 +112,7 @@ def _entries(name: str, values: Any) -> list[Any]:
         ) from error
 
 
-def _rows_of(at: int, model: Any, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
+def _rows_of(at: int, model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:
     """The columns of a model, whose number an error tells."""
     try:
         return checked_rows(model, x, r, y)

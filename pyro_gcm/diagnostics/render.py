@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import checks, mapping, output_of
 from pyro_gcm._utils.process_state import exclusively
-from pyro_gcm._utils.validation import one_of, shown
+from pyro_gcm._utils.validation import HasSizes, one_of, shown
 from pyro_gcm.files.writing import write_file
 from pyro_gcm.inference import conditional
 
@@ -41,7 +41,7 @@ _ORDER_EVENT = {("c", "y"), ("r", "y"), ("k", "y")}
 
 @checks(model_kwargs=mapping, path=output_of)
 def render_model(
-    model: Any,
+    model: Callable[..., Any] | nn.Module,
     *,
     view: str = "model",
     model_args: tuple[Any, ...] | None = None,
@@ -131,7 +131,10 @@ class _Node(NamedTuple):
 
 
 def _call(
-    model: Any, view: str, args: tuple[Any, ...] | None, kwargs: dict[str, Any]
+    model: Callable[..., Any] | nn.Module,
+    view: str,
+    args: tuple[Any, ...] | None,
+    kwargs: dict[str, Any],
 ) -> tuple[Callable[..., Any], inspect.BoundArguments]:
     """The program of a view, and its arguments by name."""
     program = getattr(model, "guide", None) if view == "guide" else getattr(model, "model", model)
@@ -156,13 +159,13 @@ def _bare(program: Any) -> Any:
     return unwrap(program) if handled else program
 
 
-def _owner(model: Any) -> Any:
+def _owner(model: Callable[..., Any] | nn.Module) -> Any:
     """The model of which `model` is the program, or `model` itself."""
     bare = _bare(model)
     return getattr(bare, "__self__", bare)
 
 
-def _rows(model: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _rows(model: HasSizes) -> tuple[Tensor, Tensor, Tensor]:
     """Two rows x, r and y that every response takes, quantile levels included."""
     parameters = model.parameters() if isinstance(model, nn.Module) else iter(())
     like = next(parameters, torch.zeros(())).detach()

@@ -19,6 +19,7 @@ from pyro_gcm._utils.interrupts import shielded
 from pyro_gcm._utils.options import a_model, checks, flag, seed_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, matrix, one_of, positive_int
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.predicted import Replayed
 
@@ -199,7 +200,10 @@ def _coordinates(both: Mapping[str, Tensor], sites: Sequence[str]) -> Iterator[t
 
 
 def _log_densities(
-    model: Any, data: tuple[Tensor, Tensor, Tensor], latents: Mapping[str, Tensor], with_cost: bool
+    model: OrderEventModel,
+    data: tuple[Tensor, Tensor, Tensor],
+    latents: Mapping[str, Tensor],
+    with_cost: bool,
 ) -> dict[str, Tensor]:
     """log p(y | z, r or k) with the costs integrated out and given, and log p(c|z), [1 + S, B]."""
     x, r, y = data

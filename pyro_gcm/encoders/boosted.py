@@ -72,10 +72,9 @@ class Boosted:
         log_p: Tensor = self.model.log_prob(*self.score.columns(x, r), y, **options)
         return log_p
 
-    def cdf(self, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any) -> Tensor:
-        """Pr(Y <= y | x, r) of every row, [B]."""
-        p: Tensor = self.model.cdf(*self.score.columns(x, r), y, **options)
-        return p
+    def predictive(self, x: ArrayLike, r: ArrayLike, **options: Any) -> Any:
+        """p(y | x, r) of every row; see `GCM.predictive`."""
+        return self.model.predictive(*self.score.columns(x, r), **options)
 
     def posterior(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike | None = None, **options: Any

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.estimators.training import TrainingRows
+from pyro_gcm.models import GCM, IGCM
 
 #: Distance between the logits of mean and rate that is left, and steps at most.
 _CLOSE, _STEPS = 1e-3, 8
 
 
-def match_base_rate(model: Any, rows: TrainingRows) -> None:
+def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:
     """Shift the costs of a binary model, for members each by itself.
 
     :param model: a trained `GCM` or `IGCM` whose `cost_net` has `loc_bias`, as those of names do.
@@ -28,7 +29,7 @@ def match_base_rate(model: Any, rows: TrainingRows) -> None:
     weight = torch.ones(len(rows.y)) if rows.weight is None else rows.weight
     weight = (weight / weight.sum()).double()
     rate = float(weight @ rows.y.double())
-    bias: Tensor = model.cost_net.loc_bias
+    bias: Any = model.cost_net.loc_bias
     target = torch.logit(torch.tensor(rate, dtype=torch.float64))
 
     def distance() -> Tensor:

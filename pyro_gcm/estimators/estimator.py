@@ -26,6 +26,7 @@ from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
+from pyro_gcm.models import GCM, IGCM
 
 Array = npt.NDArray[np.float64]
 _ARROWS = {1: "rises with it", -1: "falls with it"}
@@ -51,8 +52,8 @@ class MonotoneEstimator(BaseEstimator):
     threads: Any
     verbose: Any
     encoding_: TableEncoding
-    model_: Any
-    bootstrap_models_: list[Any]
+    model_: GCM | IGCM
+    bootstrap_models_: list[GCM | IGCM]
     n_iter_: int
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
@@ -223,7 +224,7 @@ class MonotoneEstimator(BaseEstimator):
     def _predict(self, X: Any) -> Array:
         return self._of_rows(*self._rows(X))
 
-    def _of_rows(self, x: Tensor, r: Tensor, model: Any = None) -> Array:
+    def _of_rows(self, x: Tensor, r: Tensor, model: GCM | IGCM | None = None) -> Array:
         """Predictions [n] of the model, or of another one."""
         return _numbers((self.model_ if model is None else model).predict(x, r))
 

@@ -182,7 +182,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         x, r = self._rows(X)
 
         def cdf(y: Tensor) -> Tensor:
-            found: Tensor = self.model_.cdf(x, r, y)
+            found: Tensor = self.model_.predictive(x, r).cdf(y)
             return found.double()
 
         loc = torch.from_numpy(self._of_rows(x, r))

@@ -11,7 +11,8 @@ from pyro_gcm._utils.validation import positive, positive_int, shown
 from pyro_gcm.estimators.training import Recipe
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
-from pyro_gcm.models import GCM, IGCM
+from pyro_gcm.models import GCM, IGCM, MemberGCM
+from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
 
 #: Options of the training, whose names are those of `fit`.
@@ -75,7 +76,7 @@ def gcm_recipe(
     most = MOST * settings.epochs if searches and options.epochs is None else settings.epochs
     looked_for = {"searches": searches, "epochs": most, "schedule": "default"}
 
-    def of_members(model: Any) -> dict[str, Any]:
+    def of_members(model: MemberGCM) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
 
     return Recipe(members, of_members, settings.epochs, PRIOR if rows in FEW_ROWS else 0.0)
@@ -94,7 +95,7 @@ def igcm_recipe(options: Any, rows: int, x_dim: int, r_dim: int) -> Recipe:
 def _plain(build: Any, rows: int, training: dict[str, Any], early_stopping: Any) -> Recipe:
     """A model that is trained with the defaults of `fit`, but for the options that are given."""
 
-    def of_training(model: Any) -> dict[str, Any]:
+    def of_training(model: OrderEventModel) -> dict[str, Any]:
         searches = int(early_stopping is True)
         own = {"searches": searches, "schedule": "default"}
         return {**model.training_defaults(rows)._asdict(), **training, **own}

@@ -47,7 +47,7 @@ def better_response(
         more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
         # The weights that are best for the others are kept.
         fit(model, *learn[:3], **gathered({**one.options(model), **common, **more, **stops}))
-        found = model.crps(held.x, held.r, held.y).cpu().double()
+        found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
         scores[name] = float((weight * found).sum())
     return min(scores, key=scores.__getitem__)
 

@@ -12,7 +12,7 @@ import torch
 from pyro.infer import ELBO
 from torch import Tensor
 
-from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.evaluating import HasTensors, in_training
 from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.threads import one_thread, torch_threads
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, shown
@@ -289,7 +289,7 @@ def _is_default(option: Any) -> bool:
     return isinstance(option, str) and option == "default"
 
 
-class Fittable(Protocol):
+class Fittable(HasTensors, Protocol):
     """A `GCM`, an `IGCM`, or another torch module with the same parts."""
 
     x_dim: int

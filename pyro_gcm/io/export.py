@@ -92,7 +92,7 @@ def export(
     inputs = torch.zeros(example, model.x_dim, **like), torch.zeros(example, model.r_dim, **like)
     any_number = {0: torch.export.Dim("rows", min=1)} if rows is None else None
     with exclusively(), torch.no_grad(), evaluating(model), pyro.validation_enabled(False):
-        predictor = (_OfMembers if model.members else _OfDraws)(model)
+        predictor = _OfMembers(model) if isinstance(model, MemberGCM) else _OfDraws(model)
         predictor = copy.deepcopy(predictor).requires_grad_(False).eval()
         try:
             program = torch.export.export(
@@ -219,19 +219,23 @@ class _OfDraws(_Predictor):
 class _OfMembers(_Predictor):
     """All members, whose layers are taken apart into a matrix for each."""
 
-    def __init__(self, model: GCM) -> None:
+    numeric: Tensor
+    index: Tensor
+
+    def __init__(self, model: MemberGCM) -> None:
         super().__init__(model)
-        encoder: Any = model.encoder
+        encoder = model.encoder
         self.features, self.members = encoder.features, encoder.members
         numeric, index = self.features.choice()
         self.register_buffer("numeric", numeric)
         self.register_buffer("index", index)
+        later: list[Any] = list(encoder.layers)
         active, first = self.features.active, encoder.first
         weight = first.s[:, :, None] * first.weight[:, active]
         weights = [weight if first.r is None else weight * first.r[:, None, active]]
-        weights += [a.s[:, :, None] * a.weight * a.r[:, None] for a in encoder.layers]
+        weights += [a.s[:, :, None] * a.weight * a.r[:, None] for a in later]
         weights.append(self.cost_net.layer.weight.mT)
-        layers = [first, *encoder.layers, self.cost_net.layer]
+        layers = [first, *later, self.cost_net.layer]
         self.weights = nn.ParameterList(_copied(w) for w in weights)
         self.biases = nn.ParameterList(_copied(layer.bias) for layer in layers)
 

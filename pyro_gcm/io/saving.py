@@ -28,7 +28,7 @@ Factories = Mapping[str, Callable[[], Any]]
 
 @one_thread()
 def save(
-    model_or_estimator: Any,
+    model_or_estimator: object,
     folder: str | Path,
     *,
     factories: Factories | None = None,

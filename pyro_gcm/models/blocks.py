@@ -24,7 +24,7 @@ from pyro_gcm.distributions.event_planes import (
     planes,
     planes_of,
 )
-from pyro_gcm.prediction.base_samples import pairwise_mean, row_blocks
+from pyro_gcm.prediction.base_samples import row_blocks
 from pyro_gcm.prediction.draws import Draws
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted, Replayed
 
@@ -43,17 +43,6 @@ def outcome_values(response: Any, p_y: Any, rows: slice) -> Tensor:
     with elementwise():
         values: Tensor = read(planes_of(event, rows if alone else ALL))
     return values if alone else values[..., rows]
-
-
-def mean_over_draws(values: Tensor, draws: Draws, rows: slice = ALL) -> Tensor:
-    """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws."""
-    if values.shape[-2:-1] != (draws.num_draws,):  # y depends on no draw
-        values = values.expand(*values.shape[:-2], draws.num_draws, values.shape[-1])
-    first = values.movedim(-2, 0)
-    if draws.log_weights is None:
-        return pairwise_mean(first)
-    weights = draws.log_weights[:, rows].exp()
-    return pairwise_mean(first, weights.reshape(len(weights), *(1,) * (first.dim() - 2), -1))
 
 
 def row_predictions(
@@ -97,7 +86,7 @@ class MovingRevenues:
         if self._read is None:
             known = draws.left if model.tells_the_figure else None
             replayed = Replayed(model, model.prediction_plan, draws.values, known).read(self.x, r)
-            return mean_over_draws(outcome_values(model.response, replayed.p_y, ALL), draws)
+            return draws.mean(outcome_values(model.response, replayed.p_y, ALL))
         e = draws.values.get("e", self.x)  # what a member's map is chosen by
         revenues = model.revenue_of(e, model.mapped(r))
         event = OrderEvent(self.p_y_event.cost, revenues)
@@ -108,7 +97,7 @@ class MovingRevenues:
                 yield self._factor(cost, k, value, logarithms)
 
         values = self._read(EventPlanes(cost, factors, event.log_probs64))
-        return mean_over_draws(values, draws)
+        return draws.mean(values)
 
     def _factor(self, cost: CostPlanes, k: int, value: Tensor, logarithm: bool) -> Factor:
         """A copy of the factor, which may be overwritten."""

@@ -28,9 +28,8 @@ from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import checks, coarse, on_grid
 from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, in_units
 from pyro_gcm.models import build
-from pyro_gcm.models.blocks import mean_over_draws
-from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.prediction_method import prediction
+from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
 from pyro_gcm.nets.conditional import joined
 from pyro_gcm.nets.parts import check_guide, check_shape, one_row
@@ -40,7 +39,7 @@ from pyro_gcm.responses import Response
 
 
 @recorded("models.IGCM")
-class IGCM(DistributionPredictions):
+class IGCM(Predictions):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::
@@ -382,7 +381,7 @@ class IGCM(DistributionPredictions):
             draws, e = reader.read(x, None), self.x_standardizer(x)
             mapped = on_grid(self.kernel_map(coarse(k)))
             p_y = self.response.distribution(OrderEvent(draws.left["c"], mapped), e, k)
-            return mean_over_draws(self.response.predict(p_y), draws)
+            return draws.mean(self.response.predict(p_y))
 
         dtype = self.response.prediction_dtype(self.dtype)
         return in_blocks(block, x, k, draws=noise.count).to(dtype)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +15,7 @@ from pyro_gcm._utils.validation import ArrayLike, matrix, positive, positive_int
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.distributions.event_planes import elementwise
 from pyro_gcm.models.base import given_or
-from pyro_gcm.models.blocks import mean_over_draws, row_predictions
+from pyro_gcm.models.blocks import row_predictions
 from pyro_gcm.models.conditioning import given_selection, log_likelihood
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.prediction_method import prediction
@@ -40,7 +42,7 @@ class Predictions(Posteriors):
         dtype = self.response.prediction_dtype(self.dtype)
         found = torch.empty(len(rows.x), dtype=dtype, device=self.device)
         for place, values, draws in row_predictions(self, rows.x, rows.r, noise):
-            found[place] = mean_over_draws(values, draws, slice(0, values.shape[1]))
+            found[place] = draws.mean(values, slice(0, values.shape[1]))
         return found
 
     def differentiable(
@@ -173,7 +175,40 @@ class Predictions(Posteriors):
             draws = given_selection(self, draws, rows)
             return log_mean(log_likelihood(draws, rows), draws.log_weights)
 
-        return self.by_blocks(log_p_y, num_samples, x, r, y, c)
+        return self.of_rows(log_p_y, num_samples, self.rows(x, r, y, c)).to(self.dtype)
+
+    @prediction
+    def predictive(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+    ) -> Any:  # the class that the response names
+        """p(y | x, r) of every row: densities, draws, and what else outcomes of this kind have.
+
+        That is a mean for events and numbers, `cdf`, `quantile`, `interval` and `crps` for numbers
+        and levels, `probabilities` for levels, `survival` and `hazard` for times.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+
+        >>> import torch
+        >>> from pyro_gcm import GCM
+        >>> p_y = GCM(2, 1, response="continuous").predictive(torch.zeros(5, 2), torch.ones(5, 1))
+        >>> p_y.quantile([0.1, 0.5, 0.9]).shape
+        torch.Size([5, 3])
+        """
+        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
+        return self.response.predictive(self, self.rows(x, r), num_samples, home)
+
+    @prediction
+    def averaged(
+        self,
+        x: Tensor,
+        rows: Rows,
+        of: Callable[[Draws, Rows], Tensor],
+        *,
+        num_samples: int | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        """What a function of draws and rows returns, [B, ...], block by block of checked rows."""
+        return self.of_rows(of, num_samples, rows).to(dtype or self.dtype)
 
     @prediction
     def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
@@ -204,7 +239,7 @@ class Predictions(Posteriors):
                 return torch.full((len(rows.x),), float(draws.num_draws), device=self.device)
             return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
 
-        return self.by_blocks(size, num_samples, x, r)
+        return self.of_rows(size, num_samples, self.rows(x, r)).to(self.dtype)
 
     # What the methods above have in common
 
@@ -230,19 +265,6 @@ class Predictions(Posteriors):
         shared = {name: Latent(*site.latent) for name, site in self.shared_sites().items()}
         return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
 
-    def by_blocks(
-        self,
-        function: Callable[[Draws, Rows], Tensor],
-        num_samples: int | None,
-        *columns: ArrayLike | None,
-        dtype: torch.dtype | None = None,
-    ) -> Tensor:
-        """`function` of draws and rows for the columns x, r, (y, c), block by block.
-
-        :param dtype: of the result; that of the model by default.
-        """
-        return self.of_rows(function, num_samples, self.rows(*columns)).to(dtype or self.dtype)
-
     def of_rows(
         self, function: Callable[[Draws, Rows], Tensor], num_samples: int | None, rows: Rows
     ) -> Tensor:
@@ -254,3 +276,25 @@ class Predictions(Posteriors):
             return function(Predicted(self, plan, noise).read(some.x, some.r, some.c), some)
 
         return in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
+
+
+def moved(old: str, new: str) -> Callable[..., Tensor]:
+    """A method of 0.2.0 that is one of `predictive` now."""
+
+    def method(self: Any, x: ArrayLike, r: ArrayLike, *args: Any, **options: Any) -> Tensor:
+        message = f"{old}(x, r, ...) has moved: use predictive(x, r).{new}(...) by 0.4.0"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        count = {} if old == "sample" else {"num_samples": options.pop("num_samples", None)}
+        found: Tensor = getattr(self.predictive(x, r, **count), new)(*args, **options)
+        return found
+
+    method.__name__, method.__doc__ = old, f"Deprecated: `predictive(x, r).{new}`."
+    return method
+
+
+_MOVED = {"class_probabilities": "probabilities", "predict_survival": "survival"}
+for _name in (
+    *("quantile", "median", "interval", "cdf", "sample", "crps", "class_probabilities"),
+    *("predict_survival", "hazard", "cured_fraction", "restricted_mean"),
+):
+    setattr(Predictions, _name, moved(_name, _MOVED.get(_name, _name)))

@@ -13,13 +13,13 @@ from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_in
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.models.blocks import MovingRevenues
 from pyro_gcm.models.prediction_method import prediction
+from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.models.surfaces import strict_surface
-from pyro_gcm.models.time_predictions import TimePredictions
 from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.predicted import FixedNoise
 
 
-class StrictPredictions(TimePredictions):
+class StrictPredictions(Predictions):
     """A model with what follows from a prediction that rises with every revenue."""
 
     def surface_blocks(

@@ -20,7 +20,7 @@ from pyro_gcm.distributions.event_planes import (
     elementwise,
     is_separable,
 )
-from pyro_gcm.models.blocks import mean_over_draws, outcome_values, row_predictions
+from pyro_gcm.models.blocks import outcome_values, row_predictions
 from pyro_gcm.models.distinct import DistinctRevenues
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, PASS, in_blocks, row_blocks
 from pyro_gcm.prediction.draws import Draws
@@ -113,7 +113,7 @@ def pair_surface(
             cells = block[start : start + width]
             chosen = _pairs(part, revenues, start, start + len(cells))
             for place, values, draws in row_predictions(model, *chosen, noise):
-                cells[place] = mean_over_draws(values, draws, slice(0, values.shape[1])).to(block)
+                cells[place] = draws.mean(values, slice(0, values.shape[1])).to(block)
         yield block.reshape(-1, count)
 
 
@@ -201,7 +201,7 @@ class _Grid:
         with nullcontext() if self.read is None else elementwise():
             for start in range(0, len(means), self.chunk):
                 place = slice(start, start + self.chunk)
-                means[place] = mean_over_draws(self._values(place), self.draws, self.rows)
+                means[place] = self.draws.mean(self._values(place), self.rows)
             return self.revenues.in_order(means)
 
     def _event(self, part: slice) -> OrderEvent:

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.event_planes import ALL
 from pyro_gcm.distributions.families import of_same_family, parameters_of
 from pyro_gcm.distributions.left import Left
+from pyro_gcm.prediction.base_samples import pairwise_mean
 
 
 class Rows(NamedTuple):
@@ -49,6 +51,16 @@ class Draws(NamedTuple):
     log_weights: Tensor | None = None
     separate: Mapping[str, tuple[Tensor, Tensor]] = MappingProxyType({})
     log_observed: Any = 0.0
+
+    def mean(self, values: Tensor, rows: slice = ALL) -> Tensor:
+        """Weighted mean [..., b] of values [..., N, b]; a single row counts for all draws."""
+        if values.shape[-2:-1] != (self.num_draws,):  # y depends on no draw
+            values = values.expand(*values.shape[:-2], self.num_draws, values.shape[-1])
+        first = values.movedim(-2, 0)
+        if self.log_weights is None:
+            return pairwise_mean(first)
+        weights = self.log_weights[:, rows].exp()
+        return pairwise_mean(first, weights.reshape(len(weights), *(1,) * (first.dim() - 2), -1))
 
     def of_rows(self, count: int) -> Draws:
         """The draws of the first rows, without the distributions of sites."""

@@ -25,6 +25,7 @@ from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import Probit
+from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.real import check_size
 from pyro_gcm.responses.response import Response
 
@@ -41,7 +42,6 @@ class AxisResponse(Response):
         [..., 1] to [..., (members,) (G,) K] that is unbounded on both sides.
     """
 
-    has_cdf = True
     moves_revenue = True
     not_for_igcm = "its axis is a revenue, and those of an IGCM are generated"
 
@@ -155,6 +155,7 @@ class WholeDistribution(AxisResponse, name="distribution"):
     """
 
     predicts = "mean"
+    predictive = DistributionPredictive
     ends: Tensor
     thresholds: Tensor
     steps: Tensor

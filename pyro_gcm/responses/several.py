@@ -32,7 +32,7 @@ class Several(Response):
         )
         model = MemberGCM(x_dim, 2, response=several)
         fit(model, x, r, {"default": late, "months": SurvivalTimes(...)})
-        model.response_model("months").predict_survival(x, r, times)
+        model.response_model("months").predictive(x, r).survival(times)
 
     :param parts: responses by the names that they have here, two or more.
     :param directions: for every name +1 for a revenue in which the event of that response gets more
@@ -259,7 +259,7 @@ class _One(Response):
 
 #: What is known of a response without its costs.
 _COPIED = (
-    *("predicts", "is_probability", "has_cdf", "levels", "is_censored", "standardizes_revenue"),
+    *("predicts", "is_probability", "predictive", "levels", "is_censored", "standardizes_revenue"),
     *("outcome_width", "outcome", "check_revenue", "check_outcome", "standardized"),
     *("from_standard", "prediction_dtype", "columns_of", "drawn", "log_selected"),
     *("event_named", "moves_revenue", "named"),

@@ -16,6 +16,7 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AxisUnits
 from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
+from pyro_gcm.prediction.predictive import TimePredictive
 from pyro_gcm.responses.axis import AxisResponse
 
 __all__ = ["Survival"]
@@ -46,6 +47,7 @@ class Survival(AxisResponse, name="survival"):
     predicts = "probability by the horizon"
     is_probability = True
     is_censored = True
+    predictive = TimePredictive
     outcome_width = 3
     reference: Tensor
 

@@ -134,7 +134,8 @@ OF_ROWS: dict[str, Callable[[], Call]] = {
 CALLS: dict[str, Callable[[], Call]] = {
     **OF_ROWS,
     "learn_units": method(lambda: zoo.build("plain"), "learn_units", **DATA),
-    "cdf": method(lambda: model("continuous"), "cdf", **DATA),
+    "predictive": method(lambda: model("continuous"), "predictive", **FEW),
+    "cdf": method(lambda: model("continuous").predictive(**FEW), "cdf", y=DATA["y"]),
     "GCM": function(GCM, **SIZES),
     "IGCM": function(IGCM, **SIZES),
     "settings of fit": lambda: (

@@ -12,13 +12,14 @@ import torch
 from torch import nn
 
 import pyro_gcm
-from pyro_gcm import GCM, _recipe
+from pyro_gcm import GCM
+from pyro_gcm._utils import recipe
 from pyro_gcm.io import register
 
 
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_recipe, "_CLASSES", dict(_recipe._CLASSES))
+    monkeypatch.setattr(recipe, "_CLASSES", dict(recipe._CLASSES))
 
 
 class Scaled:

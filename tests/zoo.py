@@ -21,6 +21,7 @@ from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import Conditional
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
+from pyro_gcm.training import gathered
 
 X_DIM, R_DIM = 3, 2
 #: Parts of a model whose size says how much y tells of z.
@@ -235,7 +236,7 @@ def quickly(model: Any, data: Rows, **training: Any) -> FitResult:
     options = {"epochs": 2, "batch_size": 32, "num_particles": 4, "seed": 5, **training}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fit(model, *data, progress=False, **options)
+        return fit(model, *data, progress=False, **gathered(options))
 
 
 @functools.cache

@@ -12,9 +12,8 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive, positive_int
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.paper_loss import PaperLoss
-from pyro_gcm.inference.pooled_elbo import PooledELBO
+from pyro_gcm.inference.bounds import PaperLoss, PooledELBO
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.reading import Plan, Reader, of
 from pyro_gcm.inference.views import Program, collapse, conditional, given_covariates, temper
 from pyro_gcm.prediction.predicted import Dry
@@ -167,35 +166,26 @@ def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
         told = Dry(model, plan, x, r)
         told.shared = model.shared(told.share)
         model.story(told, x, r, None)
-        for name, q in guided.own_q.items():
-            value = q.sample()
-            if not torch.equal(q.log_prob(value), told.told[name].log_prob(value)):
+        for name, q in guided.values.items():
+            value = None if q is None else q.sample()
+            if value is not None and not torch.equal(
+                q.log_prob(value), told.told[name].log_prob(value)
+            ):
                 raise ValueError(
                     f"site '{name}' has another distribution in the story than in guide_story, "
                     "which draws it with own=True: override guide_story, or leave it out there"
                 )
-    return guided.is_own
+    return {name: q is not None for name, q in guided.values.items()}
 
 
 class _Guided(Reader):
-    """Draws the sites of a guide's story, and notes which have the story's distribution."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.is_own: dict[str, bool] = {}
-        self.own_q: dict[str, Any] = {}
+    """Draws the sites of a guide's story; notes the distribution where it is the story's own."""
 
     def __call__(  # type: ignore[override]
         self, name: str, q: Any, *, own: bool = False, exact: bool = False
     ) -> Any:
         if name in self.plan.hidden or name in self.plan.left:
             return None
-        self.is_own[name], q = own or (exact and name in self.plan.exact), of(q)
-        if self.is_own[name]:
-            self.own_q[name] = q
+        q, own = of(q), own or (exact and name in self.plan.exact)
+        self.values[name] = q if own else None
         return q.sample()
-
-
-def is_dreg(bound: ELBO) -> bool:
-    """Whether a bound has the doubly reparametrised gradient."""
-    return isinstance(bound, ImportanceWeightedELBO) and bound.gradient == "dreg"

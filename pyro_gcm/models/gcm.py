@@ -19,8 +19,7 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.base import checks, is_rounding
 from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.distributions.event_sides import sides
-from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import Objective, Plan, Reader
+from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators

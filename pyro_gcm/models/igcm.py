@@ -28,8 +28,7 @@ from pyro_gcm.distributions import (
 from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.distributions.event_sides import sides
-from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader
+from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import prediction

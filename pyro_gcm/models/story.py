@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm.inference.programs import Guided, Programmed
+from pyro_gcm.inference.guards import SiteGuard
+from pyro_gcm.inference.programs import Guided, Programmed, SharedSite
 from pyro_gcm.inference.reading import Objective, Plan, of
-from pyro_gcm.inference.shared_sites import SharedSite
-from pyro_gcm.inference.views import SiteGuard
 from pyro_gcm.prediction.predicted import Dry, Latent
 
 Made = TypeVar("Made")

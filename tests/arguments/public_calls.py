@@ -33,6 +33,7 @@ import pyro_gcm
 from pyro_gcm import (
     GCM,
     IGCM,
+    FitSettings,
     baselines,
     data,
     diagnostics,
@@ -137,6 +138,10 @@ CALLS: dict[str, Callable[[], Call]] = {
     "cdf": method(lambda: model("continuous").predictive(**FEW), "cdf", y=DATA["y"]),
     "GCM": function(GCM, **SIZES),
     "IGCM": function(IGCM, **SIZES),
+    "settings of fit": lambda: (
+        lambda **own: pyro_gcm.fit(zoo.build("plain"), X, R, Y, settings=FitSettings(**own)),
+        dict(vars(FitSettings())),
+    ),
     "fit_members": function(pyro_gcm.fit_members, **DATA),
     "responsibilities": method(lambda: model("members"), "responsibilities", **DATA),
     "simulate": method(lambda: model("joint"), "simulate", size=3),

@@ -141,7 +141,7 @@ class StoryTarget(Target):
     def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
         """All sites of draws that agree with y, the costs in these units."""
         sites, revenue = self._standard_sites(draws, rows)
-        if self.units == "data":
+        if self.units == "data" and "c" in sites:
             r, c = sites.get("r", rows.r), sites["c"]
             units = self.model.r_standardizer
             sites["c"] = costs_in_units(c, c < revenue, r, rows.c, units)

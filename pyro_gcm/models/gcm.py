@@ -202,13 +202,14 @@ class GCM(build.NamesMembers, StrictPredictions):
     def make_prediction_plan(self) -> Plan:
         """z from p(z|x), or from q(z|x) with prior N(0, I); weighed after objective "joint"."""
         plan = self.plan(self.objective)
+        if "r" not in plan.given:  # it may not weigh the draws, or predictions could fall in it
+            plan = replace(plan, informed=("w", "r_missing", "r"))
         if self.reads_x:
             return plan
         proposals: Any = {"z": lambda read: self.z_guide_dist(read.x, None, None)}
         if self.objective != "joint":  # the literal loss of the paper
             return replace(plan, proposals=proposals, unweighted=("z",))
-        proposals["w"] = self._w_given
-        return replace(plan, proposals=proposals, informed=("w", "r_missing", "r"))
+        return replace(plan, proposals=proposals | {"w": self._w_given})
 
     def _w_given(self, read: Reader) -> Any:
         """q(w|x, r) for the completed x of the draws."""

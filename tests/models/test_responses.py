@@ -109,8 +109,10 @@ class Wrapped(Response):
 def test_a_density_of_the_type_of_y_can_be_summed_over_a_finite_z(prior: str) -> None:
     of = {"family": MemberGCM} if prior == "members" else {"prior": prior}
     model = zoo.make(response=Wrapped(), dtype=torch.float32, **of)
-    result = zoo.quickly(model, zoo.rows("continuous", 16), epochs=1)
-    assert result.engine == "plain"
+    data = zoo.rows("continuous", 16)
+    assert zoo.quickly(model, data, epochs=1).engine == "plain"
+    with pytest.raises(ValueError, match="a response that keeps its order event as `event`"):
+        model.cost_posterior(data.x, data.r, data.y, num_samples=30, progress=False)
 
 
 @pytest.mark.parametrize("kind", [GCM, IGCM])

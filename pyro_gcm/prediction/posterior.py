@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -16,100 +14,13 @@ from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.prediction.draws import Draws, Rows, pick
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, pick
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
 from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, Tally, rejection
 
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 _DRAWS_AT_ONCE = 1 << 17
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PosteriorDraws(Mapping[str, Tensor]):
-    """Draws of sites by name, each [S, B, ...], and measures of their quality, each [B].
-
-    `ess` is the number of independent draws that these are worth: S where they are exact, the
-    number of accepted ones where rejection ended before, otherwise 1 / (1 / S + 1 / P) with the
-    effective sample size P of the proposals that they were resampled from. `pareto_k` is the Pareto
-    shape of the importance weights, NaN where there are none; above 0.7 the weights are unreliable.
-    `log_evidence` is a Monte Carlo estimate, from `proposals` proposals and with standard error
-    `log_evidence_error`, of log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs
-    were observed; 0 where nothing was. Where z was summed out it is exact, with an error of 0 and
-    as if from infinitely many proposals.
-    """
-
-    sites: Mapping[str, Tensor]
-    ess: Tensor
-    pareto_k: Tensor
-    log_evidence: Tensor
-    log_evidence_error: Tensor
-    proposals: Tensor
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in self.sites.items())
-        return f"PosteriorDraws({shapes})"
-
-    def __getitem__(self, site: str) -> Tensor:
-        return self.sites[site]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.sites)
-
-    def __len__(self) -> int:
-        return len(self.sites)
-
-    def only(self, *sites: str) -> PosteriorDraws:
-        """The same without the other sites."""
-        kept = {name: self.sites[name] for name in sites if name in self.sites}
-        return replace(self, sites=kept)
-
-    def with_sites(self, **sites: Tensor) -> PosteriorDraws:
-        """The same with these sites added or replaced."""
-        return replace(self, sites={**self.sites, **sites})
-
-    def quality(self) -> dict[str, Tensor]:
-        """Everything but the sites, by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sites"}
-
-    def to(self, device: torch.device) -> PosteriorDraws:
-        """The same on another device."""
-        sites, quality = (
-            {name: values.to(device) for name, values in part.items()}
-            for part in (self.sites, self.quality())
-        )
-        return PosteriorDraws(sites, **quality)
-
-    def room(self, rows: int) -> PosteriorDraws:
-        """Room for the same of `rows` rows."""
-        sites = {k: v.new_empty(len(v), rows, *v.shape[2:]) for k, v in self.sites.items()}
-        return PosteriorDraws(sites, **{k: v.new_empty(rows) for k, v in self.quality().items()})
-
-    def put(self, index: Tensor, part: PosteriorDraws) -> None:
-        """Write the draws of the rows `index`, in place."""
-        for name, values in part.sites.items():
-            self.sites[name].index_copy_(1, index, values)
-        quality = part.quality()
-        for name, values in self.quality().items():
-            values[index] = quality[name]
-
-
-def joined(parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
-    """Draws of the same rows after each other, from different draws of what all rows share."""
-    sites = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    quality = {
-        name: torch.stack([part.quality()[name] for part in parts]) for name in parts[0].quality()
-    }
-    log_evidence, count = quality["log_evidence"], len(parts)
-    error = (quality["log_evidence_error"].square().sum(0) + log_evidence.var(0)).sqrt() / count
-    return PosteriorDraws(
-        sites,
-        ess=quality["ess"].sum(0),
-        pareto_k=quality["pareto_k"].amax(0),
-        log_evidence=log_evidence.logsumexp(0) - math.log(count),
-        log_evidence_error=error if count > 1 else quality["log_evidence_error"][0],
-        proposals=quality["proposals"].sum(0),
-    )
 
 
 class Target(ABC):
@@ -128,10 +39,6 @@ class Target(ABC):
     @abstractmethod
     def propose(self, rows: Rows, count: int, guided: bool) -> Draws:
         """Draws of what comes before y; guided, half of them from a guide that has seen y."""
-
-    @abstractmethod
-    def log_likelihood(self, draws: Draws, rows: Rows) -> Tensor:
-        """Log-probability of what was observed, [N, b], float64."""
 
     @abstractmethod
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
@@ -267,7 +174,7 @@ def _draw(
 
 def _enumerated(target: Target, every: Draws, rows: Rows, num_samples: int) -> PosteriorDraws:
     """Draws from the exact posterior of finitely many values, by Bayes' rule."""
-    log_w = log_joint(target, every, rows)
+    log_w = log_joint(every, rows)
     log_evidence = log_w.logsumexp(0)
     _check_possible(log_evidence)
     draws = every.select(_resampled(log_w, num_samples))
@@ -277,10 +184,10 @@ def _enumerated(target: Target, every: Draws, rows: Rows, num_samples: int) -> P
     return _unweighted(target, draws, rows, ess, tuple(v.to(target.dtype) for v in evidence))
 
 
-def log_joint(target: Target, draws: Draws, rows: Rows) -> Tensor:
+def log_joint(draws: Draws, rows: Rows) -> Tensor:
     """Log-weights of draws before what was observed plus its log-likelihood, [N, b], float64."""
     prior = -math.log(draws.num_draws) if draws.log_weights is None else draws.log_weights
-    return target.log_likelihood(draws, rows) + prior
+    return draws.log_likelihood(rows) + prior
 
 
 def _check_possible(log_evidence: Tensor) -> None:
@@ -333,7 +240,7 @@ def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None
 def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int) -> PosteriorDraws:
     """Proposals resampled in proportion to their importance weights."""
     draws = target.propose(rows, num_proposals, True)
-    log_w = log_joint(target, draws, rows)
+    log_w = log_joint(draws, rows)
     _check_possible(log_w.logsumexp(0))
     sites = target.complete(draws.select(_resampled(log_w, num_samples)), rows)
     for name, (values, own) in draws.separate.items():

@@ -24,7 +24,7 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.distributions.event_planes import elementwise
 from pyro_gcm.distributions.numerics import rounding
-from pyro_gcm.models.base import OrderEventModel, given_or
+from pyro_gcm.models.story import OrderEventModel, given_or
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
 from pyro_gcm.prediction.base_samples import (
     BLOCK_ROWS,

@@ -102,7 +102,7 @@ class StoryTarget(Target):
         drawn = [site for name, site in latents if name not in self.plan.informed]
         return all(site.values for site in drawn) and not self.weighted
 
-    def propose(self, rows: Rows, count: int, guided: bool) -> Draws:
+    def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
         """Independent draws before y is known; with `guided`, half of them come from the guide."""
         guided = guided and rows.y is not None and not self.plan.proposals
         reader = (_HalfGuided if guided else Predicted)(

@@ -50,7 +50,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                     _users[id(part)] -= 1
                     if not _users[id(part)]:
                         del _users[id(part)]
-                        part.training = True
+                        if "training" in vars(part):
+                            vars(part)["training"] = True
+                        else:
+                            part.training = True
                 _predicting.pop(this, None)
                 if _trained:
                     _changed.notify_all()

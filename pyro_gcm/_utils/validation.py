@@ -85,7 +85,7 @@ def matrix(
         raise ValueError(
             f"{name} has {tensor.shape[1]} columns, the model was built for {argument}={columns}"
         )
-    _check_rows_and_finite(name, tensor, missing, column_names(value))
+    _check_rows_and_finite(name, tensor, missing, value)
     return tensor
 
 
@@ -291,8 +291,9 @@ def shown(value: Any) -> str:
 
 
 def _check_rows_and_finite(
-    name: str, tensor: Tensor, missing: bool = False, names: Sequence[str] | None = None
+    name: str, tensor: Tensor, missing: bool = False, value: Any = None
 ) -> None:
+    """:param value: what the tensor was made of, whose columns may have names."""
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
@@ -304,17 +305,18 @@ def _check_rows_and_finite(
         if bad.any():
             if first is None:
                 at = bad.nonzero()[0].tolist()
-                first, value = [seen + at[0], *at[1:]], float(rows[tuple(at)])
+                first, strange = [seen + at[0], *at[1:]], float(rows[tuple(at)])
             count += int(bad.sum())
         seen += len(rows)
     if first is not None:
         told, found = f"{name} must be finite, got", f"{count} NaN or infinite entries, the first"
-        if math.isfinite(value):
+        if math.isfinite(strange):
             limit = f"{LARGEST:.0e} in size (use another unit)"
-            told, found = f"{name} must have numbers of at most {limit}, got", f"{value:g}"
+            told, found = f"{name} must have numbers of at most {limit}, got", f"{strange:g}"
+        names = column_names(value)
         row, column = (*first, None)[:2]
         of_column = names[column] if names and column is not None else None
-        raise WrongCell(f"{told} {found}", row, column, of_column, f"{told} {value:g}", name)
+        raise WrongCell(f"{told} {found}", row, column, of_column, f"{told} {strange:g}", name)
 
 
 def place(row: int, column: str | int | None) -> str:

@@ -12,8 +12,8 @@ from pyro_gcm.estimators.training import Recipe
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM, MemberGCM
-from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
+from pyro_gcm.models.story import OrderEventModel
 
 #: Options of the training, whose names are those of `fit`.
 _OF_TRAINING = ("epochs", "batch_size", "learning_rate")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.recipe import made_again, registered
 from pyro_gcm.distributions.families import resolve_cost_family
-from pyro_gcm.models.base import OrderEventModel
+from pyro_gcm.models.story import OrderEventModel
 
 #: Packages of the library whose classes have names there, imported when one is met.
 _PACKAGES = ("encoders", "estimators", "models", "nets")

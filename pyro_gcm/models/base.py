@@ -6,27 +6,22 @@ import itertools
 from typing import Any, ClassVar
 
 import torch
-from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
 from pyro_gcm._utils.options import text_or_none
 from pyro_gcm._utils.validation import (
     ArrayLike,
     as_tensor,
-    checked_data,
     columns_of_units,
     matrix,
-    one_of,
     positive_int,
     same_rows,
 )
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.families import resolve_cost_family
-from pyro_gcm.inference.training_pair import TrainingPair, training_pair
-from pyro_gcm.inference.views import announce, is_announcing
+from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
-from pyro_gcm.models.story import Story
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
 from pyro_gcm.nets.parts import check_guide, check_shape
@@ -35,31 +30,16 @@ from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import TrainingDefaults
 
 _names = itertools.count()
-#: Root mean square of a column above which a model that has not learned its units warns.
-_LARGE = 4.0
 
 
-class OrderEventModel(Story):
-    """The latent z, the costs that it sets, and y: what `GCM` and `IGCM` have in common.
+class Parts(nn.Module):
+    """The latent z, the costs that it sets, and y: what `GCM` and `IGCM` have in common."""
 
-    A model is told once, by `story` and the methods `*_dist` that are its factors. The program, the
-    guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
-
-        class WithEffect(GCM):
-            def story(self, sample, x, r, y, c=None):
-                ...
-                u = sample("u", lambda: dist.Normal(torch.zeros(len(x), 1), 1.0).to_event(1))
-
-    """
-
-    #: What a model can be trained for, by name; the first is the default of `fit`.
-    objectives: ClassVar[tuple[str, ...]]
+    objective_records: ClassVar[dict[str, Objective]]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
     #: Number of members that z chooses from; 0 where it does not.
     members = 0
-    _objective: Tensor
-
     #: How `fit` trained it last, in plain data, if it did.
     training_summary: dict[str, Any] | None = None
 
@@ -72,7 +52,6 @@ class OrderEventModel(Story):
         self.z_dim = positive_int("z_dim", z_dim)
         #: Columns of `covariates`, and of what sets the costs.
         self.out_dim, self.cost_dim = self.x_dim, self.z_dim
-        self.register_buffer("_objective", torch.tensor(0))
         self.is_trained = False
         self._warned: set[str] = set()
 
@@ -187,55 +166,12 @@ class OrderEventModel(Story):
 
     # Training
 
-    @property
-    def objective(self) -> str:
-        """What the model was trained for last; predictions follow it."""
-        return self.objectives[int(self._objective)]
-
-    @objective.setter
-    def objective(self, objective: str) -> None:
-        one_of("objective", objective, self.objectives)
-        self._objective.fill_(self.objectives.index(objective))
-        self.is_trained = True
-
-    def training_pair(self, objective: str = "conditional") -> TrainingPair:
-        """The program and the guide that one of `objectives` trains.
-
-        :raises ValueError: where an objective has no meaning for this model.
-        """
-        one_of("objective", objective, self.objectives)
-        self.check_objective(objective)
-        return training_pair(self, objective)
-
-    def check_objective(self, objective: str) -> None:
-        """Raise ValueError where an objective has no meaning for this model."""
-        if objective == "joint" and self.reads_x:
-            raise ValueError(
-                "objective='joint' needs prior='standard': with p(z|x) the program has no density "
-                "of x, and maximising it means nothing"
-            )
-
-    @property
-    def default_objective(self) -> str:
-        """What `fit` trains the model for when none is named."""
-        return self.objectives[0]
-
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, for a number of rows."""
         return TrainingDefaults()
 
     def adapt(self, rows: int, *, epochs: int | None) -> None:
         """Choose what was left to the number of training rows, as `fit` asks for, with `epochs`."""
-
-    def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
-        """The parameters that an objective trains, by name; the others it leaves as they are."""
-        one_of("objective", objective, self.objectives)
-        untrained = self.objective_records[objective].untrained
-        return {
-            name: parameter
-            for name, parameter in self.named_parameters()
-            if not name.startswith(untrained) and parameter.requires_grad
-        }
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
         """Take location and scale of x, r and a continuous y from rows, as `fit` does first.
@@ -254,40 +190,6 @@ class OrderEventModel(Story):
         if self._starts_p0:
             build.start_infinite(self.infinite_net, self.response.never(y), self.cost_shape[:-1])
         self.is_trained = True
-
-    def program_inputs(
-        self,
-        x: Tensor | None,
-        r: Tensor | None,
-        y: Tensor | None,
-        c: Tensor | None = None,
-        size: int = 1,
-    ) -> tuple[Any, Any, Any, int]:
-        """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
-        if is_validation_enabled():
-            data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
-            # The checks see copies without a gradient; programs may be differentiated by x and r.
-            x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
-            y = data.get("y")
-        if y is not None and is_announcing() and torch.is_grad_enabled():
-            self._note_training({"x": x, "r": r, "y": y})
-        self.shared_sites()  # whose guide has parameters
-        announce(self.name, self)
-        given = r if x is None else x
-        return x, r, y, positive_int("size", size) if given is None else len(given)
-
-    def _note_training(self, data: dict[str, Tensor | None]) -> None:
-        """A program that runs with y and with gradients is being trained, by SVI say."""
-        if self.is_trained:
-            return
-        self.is_trained = True
-        for name, values in data.items():
-            if values is None or not (values.double().square().nanmean(0).sqrt() > _LARGE).any():
-                continue
-            self.warn_once(
-                f"{self.name} is trained on values of {name} that are not standardised, and has "
-                "not learned their units: call model.learn_units(x, r, y) before pyro.infer.SVI"
-            )
 
     def warn_once(self, message: str) -> None:
         """Warn the user, once in the life of this model for each message."""
@@ -336,11 +238,6 @@ class OrderEventModel(Story):
         """The floating-point type of predictions."""
         return self.base_samples.samples.dtype
 
-    def _load_from_state_dict(self, *args: Any) -> None:
-        self.shared_sites()  # whose guide has parameters
-        super()._load_from_state_dict(*args)
-        self.is_trained = True
-
     def saved_attributes(self) -> dict[str, Any]:
         """What `pyro_gcm.save` keeps besides the constructor's arguments and the tensors."""
         name, training = self._own_name and self.name, self.training_summary
@@ -367,13 +264,6 @@ class OrderEventModel(Story):
         # A copy has parameters of its own, so it needs a name of its own in Pyro's store.
         super().__setstate__(state)
         self.name = f"{self.name}.copy{next(_names)}"
-
-
-def given_or(given: Any, checked: Any) -> Any:
-    """What was checked, or the tensor that was given where it has a gradient."""
-    if isinstance(given, Tensor) and given.requires_grad and checked is not None:
-        return given.to(checked.device)
-    return checked
 
 
 def _check_agreement(c: Tensor, r: Tensor, y: Tensor) -> None:

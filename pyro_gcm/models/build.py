@@ -22,7 +22,6 @@ from pyro_gcm.nets import (
     PositiveLinear,
     PosteriorGuide,
     Probit,
-    RevenueGuide,
     Sigmoid,
     StandardNormal,
 )
@@ -35,7 +34,6 @@ from pyro_gcm.responses import RESPONSES
 MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
 PRIORS = ("standard", *PRIOR_NETWORKS)
 GUIDES = ("prior", *(f"{of}{end}" for of in ("amortised", "posterior") for end in GUIDE_NETWORKS))
-KERNEL_GUIDES = ("exact", "amortised", "amortised_full", "posterior", "posterior_full")
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
 
 
@@ -59,7 +57,7 @@ def prior_part(
         raise ValueError(f"{name}='members' needs MemberGCM, whose members compare r with costs")
     if isinstance(prior, nn.Module):
         return prior
-    _named(name, prior, ("standard", *(names or PRIOR_NETWORKS)), "x")
+    named(name, prior, ("standard", *(names or PRIOR_NETWORKS)), "x")
     if prior == "standard":
         return StandardNormal(dim)
     return PRIOR_NETWORKS[prior](x_dim, dim, hidden=hidden)
@@ -77,7 +75,7 @@ def guide_part(
     if not isinstance(guide, nn.Module):
         kinds = ("amortised", "posterior")
         names = ("prior", *(f"{kind}{end}" for kind in kinds for end in GUIDE_NETWORKS))
-        _named("guide", guide, names, "(x, r, y)")
+        named("guide", guide, names, "(x, r, y)")
         if guide == "prior" and given_x:
             return None
     if has_finite_support(prior, x_dim):
@@ -90,10 +88,10 @@ def guide_part(
     if isinstance(guide, nn.Module):
         part = guide
     elif guide.startswith("posterior"):
-        part = PosteriorGuide(_network(guide)(x_dim + r_dim + 1, z_dim, hidden=hidden))
+        part = PosteriorGuide(network(guide)(x_dim + r_dim + 1, z_dim, hidden=hidden))
     else:
         in_dim = 2 * x_dim if missing else x_dim
-        part = AmortizedGuide(_network(guide)(in_dim, z_dim, hidden=hidden), missing)
+        part = AmortizedGuide(network(guide)(in_dim, z_dim, hidden=hidden), missing)
     if not given_x:
         refusal = _refusal(part, (x_dim,), 2)
         if refusal is not None:
@@ -105,7 +103,7 @@ def guide_part(
     return part
 
 
-def _network(guide: str) -> Callable[..., nn.Module]:
+def network(guide: str) -> Callable[..., nn.Module]:
     """The network of a guide that is named."""
     return GUIDE_NETWORKS[guide.removeprefix("amortised").removeprefix("posterior")]
 
@@ -132,22 +130,7 @@ def has_finite_support(prior: nn.Module, x_dim: int) -> bool:
     return bool(one_row(prior, x_dim).has_enumerate_support)
 
 
-def kernel_guide_part(
-    guide: Any, x_dim: int, r_dim: int, k_dim: int, hidden: Any
-) -> nn.Module | None:
-    """q(k|x, r, y), or None where k is drawn from the exact p(k|x, r)."""
-    if isinstance(guide, nn.Module):
-        return guide
-    _named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
-    if guide == "exact":
-        return None
-    network = _network(guide)
-    if guide.startswith("posterior"):
-        return PosteriorGuide(network(x_dim + r_dim + 1, k_dim, hidden=hidden))
-    return RevenueGuide(network(x_dim + r_dim, k_dim, hidden=hidden))
-
-
-def _named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
+def named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
     """Refuse what is no name of a part, a function in the place of a module among it."""
     if not isinstance(value, str) or value not in names:
         raise ValueError(

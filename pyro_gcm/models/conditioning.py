@@ -12,18 +12,16 @@ from torch import Tensor
 
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, shown
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.reading import of
 from pyro_gcm.nets import Standardizer
-from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.posterior import PosteriorDraws, Target, joined, posterior_draws
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
+from pyro_gcm.prediction.posterior import Target, posterior_draws
 from pyro_gcm.prediction.predicted import FixedNoise, Noise, Predicted
 from pyro_gcm.prediction.psis import MIN_PARTICLES
 
-#: Draws of all rows together whose likelihood is computed at once.
-_DRAWS_AT_ONCE = 1 << 16
 #: Draws of the sites that all rows share, at most, among those of a posterior.
 _SHARED_DRAWS = 50
 
@@ -104,39 +102,38 @@ class StoryTarget(Target):
         drawn = [site for name, site in latents if name not in self.plan.informed]
         return all(site.values for site in drawn) and not self.weighted
 
-    def propose(self, rows: Rows, count: int, guided: bool) -> Draws:
+    def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
         """Independent draws before y is known; with `guided`, half of them come from the guide."""
         guided = guided and rows.y is not None and not self.plan.proposals
         reader = (_HalfGuided if guided else Predicted)(
             self.model, self.plan, Noise(count), separately=True
         )
-        reader.known_shared = dict(self.shared)
         if isinstance(reader, _HalfGuided):
             reader.ask_guide(rows)
-        return given_selection(self.model, reader.read(rows.x, rows.r, rows.c), rows)
+        return self._read(reader, rows)
 
     def every(self, rows: Rows) -> Draws:
         """All values of the latent sites with their probabilities."""
         noise = FixedNoise(self.model, self.model.latents(self.plan), 1)
-        reader = Predicted(self.model, self.plan, noise)
-        reader.known_shared = dict(self.shared)
-        return given_selection(self.model, reader.read(rows.x, rows.r, rows.c), rows)
+        return self._read(Predicted(self.model, self.plan, noise), rows)
 
-    def log_likelihood(self, draws: Draws, rows: Rows) -> Tensor:
-        """Log-probability of the observed y and c given the draws, [N, b], float64."""
-        return log_likelihood(draws, rows)
+    def _read(self, reader: Predicted, rows: Rows) -> Draws:
+        reader.known_shared = dict(self.shared)
+        draws = reader.read(rows.x, rows.r, rows.c)
+        return draws.of_selected(self.model.response, rows)
 
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
         """Likelihood of y as a share of the bound of the response, [N, b], float64."""
         p_y = draws.p_y
-        if self.model.response.is_event and isinstance(p_y, OrderEvent):
+        if isinstance(p_y, OrderEvent):
             assert rows.y is not None
             # p of y = 1, 1 - p of y = 0.
             p = p_y.probability64() - (rows.y < 0.5).double()
             return p.abs().expand(draws.num_draws, len(rows.x))
-        log_p = log_likelihood(draws, rows)
         assert self.log_bound is not None
-        return (log_p - self.log_bound).exp().expand(draws.num_draws, len(rows.x))
+        return (
+            (draws.log_likelihood(rows) - self.log_bound).exp().expand(draws.num_draws, len(rows.x))
+        )
 
     def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
         """All sites of draws that agree with y, the costs in these units."""
@@ -253,83 +250,3 @@ class _HalfGuided(Predicted):
         share = self.half / self.noise.count
         parts = self.log_p + math.log1p(-share), self.log_q + math.log(share)
         return draws.reweighted(self.log_p - torch.logaddexp(*parts))
-
-
-def responsibilities(model: Any, rows: Rows) -> Tensor:
-    """p(z | x, r, y) of every value of z by Bayes' rule, [B, D], float64.
-
-    :raises ValueError: for a z with infinitely many values.
-    """
-    target = StoryTarget(model)
-    if not target.is_finite:
-        raise ValueError(
-            "responsibilities need a z with finitely many values and no other latent variable "
-            "before y, as a GCM with prior='members' or 'categorical' has"
-        )
-    parts = []
-    size = max(1, _DRAWS_AT_ONCE // model.z_dim)
-    for index in torch.arange(len(rows.x), device=rows.x.device).split(size):
-        part = rows.take(index)
-        draws = target.every(part)
-        assert draws.log_weights is not None
-        parts.append((log_likelihood(draws, part) + draws.log_weights).softmax(0).T)
-    return torch.cat(parts)
-
-
-def given_selection(model: Any, draws: Draws, rows: Rows) -> Draws:
-    """The draws as likely as they are among rows that are in the data (`Response.log_selected`)."""
-    if rows.y is None:
-        return draws
-    log_selected = model.response.log_selected(draws.p_y, rows.y)
-    return draws if log_selected is None else draws.reweighted(log_selected)
-
-
-def log_likelihood(draws: Draws, rows: Rows) -> Tensor:
-    """Log-probability of the observed y and c, given the draws, [N, b], float64."""
-    p_y, log_c = draws.p_y, draws.log_observed
-    if rows.y is None:
-        like = torch.zeros(p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
-        return like + log_c
-    if rows.c is None:
-        return p_y.log_prob(rows.y).double()
-    log_y: Tensor = p_y.log_prob(rows.y.nan_to_num()).double()
-    return log_c + torch.where(rows.y.isnan(), 0.0, log_y)
-
-
-def log_likelihood_of_sites(model: Any, rows: Rows, sites: Mapping[str, Tensor]) -> Tensor:
-    """Log-probability of the observed y and c given draws [S, B, ...] of the sites, [S, B].
-
-    :raises ValueError: for sites that are not there, or have another shape.
-    """
-    if not isinstance(sites, Mapping):
-        raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
-    plan = model.prediction_plan
-    shapes = model.latent_shapes()
-    needed = {name for name in shapes if name not in plan.informed}
-    gaps = {name for name in ("x", "r") if getattr(rows, name).isnan().any()}
-    checked: dict[str, Tensor] = {}
-    for name, shape in {**shapes, "x": (model.x_dim,), "r": (model.r_dim,)}.items():
-        if name not in sites:
-            if name in needed | gaps:
-                raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
-            continue
-        if name in ("x", "r") and name not in gaps:
-            continue
-        values = as_tensor(f"sites[{name!r}]", sites[name], model.device)
-        values = values if name in ("x", "r") else values.to(model.dtype)
-        count = next(iter(checked.values())).shape[0] if checked else values.shape[0]
-        if values.shape != (count, len(rows.x), *shape):
-            wanted = ", ".join(map(str, ("draws", len(rows.x), *shape)))
-            raise ValueError(
-                f"sites[{name!r}] must have shape [{wanted}], the same number of draws for each "
-                f"site, got {tuple(values.shape)}"
-            )
-        checked[name] = values
-    size = max(1, _DRAWS_AT_ONCE // len(next(iter(checked.values()))))
-    parts = []
-    for index in torch.arange(len(rows.x), device=model.device).split(size):
-        part = rows.take(index)
-        own = {name: values.index_select(1, index) for name, values in checked.items()}
-        draws = Predicted(model, plan, known=own).read(part.x, part.r, part.c)
-        parts.append(log_likelihood(draws, part))
-    return torch.cat(parts, 1)

@@ -8,42 +8,34 @@ from functools import partial
 from typing import Any
 
 import pyro.distributions as dist
-import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.evaluating import evaluating
-from pyro_gcm._utils.options import module_or, seed_of
+from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import (
     LatentMixture,
     OrderEvent,
-    coordinates,
-    integrates_over,
-    is_independent_normal,
-    linear_gaussian_posterior,
 )
 from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.distributions.event_sides import sides
-from pyro_gcm.inference.reading import Objective, OfReader, Plan, Reader, in_units
+from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build
-from pyro_gcm.models.posteriors import Posteriors
+from pyro_gcm.models.kernel import Kernel
 from pyro_gcm.models.predictions import prediction
-from pyro_gcm.nets import Conditional, PositiveLinear, StandardNormal
+from pyro_gcm.nets import StandardNormal
 from pyro_gcm.nets.conditional import joined
-from pyro_gcm.nets.parts import check_guide, check_shape, one_row
 from pyro_gcm.prediction.base_samples import in_blocks
-from pyro_gcm.prediction.predicted import Dry, Predicted
+from pyro_gcm.prediction.predicted import Predicted
 from pyro_gcm.responses import Response
 
 _objective = partial(Objective, untrained=("x_decoder.",), generates_revenue=True)
 
 
 @recorded("models.IGCM")
-class IGCM(Posteriors):
+class IGCM(Kernel):
     """Implicitly monotone p(y | x, r): r and y both rise with a latent kernel k.
 
     Generative story, every name a Pyro site::
@@ -132,46 +124,11 @@ class IGCM(Posteriors):
             self.kernel_map = build.revenue_map_part(
                 kernel_map, self.k_dim, cost_shape, "kernel_map"
             )
-            self.k_prior = build.prior_part(
-                "kernel_prior", kernel_prior, self.x_dim, self.k_dim, hidden, ["conditional"]
-            )
-            self.k_guide = build.kernel_guide_part(
-                kernel_guide, self.x_dim, self.r_dim, self.k_dim, hidden
-            )
-            check_shape("kernel_prior", self.k_prior, self.x_dim, (self.k_dim,))
-            if isinstance(kernel_guide, nn.Module):
-                check_guide("kernel_guide", kernel_guide, (self.x_dim, self.r_dim), (self.k_dim,))
-            self._check_kernel()
-            self.loading = PositiveLinear(self.k_dim, (self.r_dim,))
-            noise = dist.Normal, self.x_dim, (self.r_dim,), hidden
-            self.dr_net = module_or("dr_net", dr_net, Conditional, *noise)
-            if not is_independent_normal(one_row(self.dr_net, self.x_dim)):
-                raise ValueError("dr_net must give a normal p(dr|x) with independent columns")
+            self.add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
             self.x_decoder: Any = build.x_decoder_part(
                 x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
             )
         self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
-
-    def _check_kernel(self) -> None:
-        """Refuse a prior and a guide of k that do not fit together."""
-        p_k = one_row(self.k_prior, self.x_dim)
-        told_anew = self.overrides("k_dist", "r_dist", "standard_r_dist")
-        #: Whether p(k|x, r) is known.
-        self.exact_kernel = is_independent_normal(p_k) and (
-            not told_anew or bool(self.overrides("k_posterior"))
-        )
-        self.k_guide_reads_outcome = build.reads_outcome(self.k_guide, self.x_dim, self.r_dim)
-        if self.k_guide is None and not self.exact_kernel:
-            raise ValueError(
-                "kernel_guide='exact' needs a normal kernel_prior with independent coordinates, "
-                f"got {type(coordinates(p_k)).__name__}, and k_dist and r_dist of IGCM "
-                "itself, or a k_posterior that goes with yours: pass kernel_guide='amortised'"
-            )
-        if not self.exact_kernel and self.k_guide_reads_outcome:
-            raise ValueError(
-                "kernel_guide reads y, and with a kernel_prior that is not normal a prediction "
-                "draws k from the guide: there it must be q(k|x, r), such as 'amortised'"
-            )
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
         """The lines of the paper's figure; e is x standardised."""
@@ -212,31 +169,6 @@ class IGCM(Posteriors):
         left = ("c", "k") if not joint and self._integrates(p_k) else ("c",)
         return replace(plan, given=("r",) if joint else ("x", "r"), exact={"k": p_k}, left=left)
 
-    def _check_kernel_lines(self) -> None:
-        """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
-        like: Any = {"dtype": self.dtype, "device": self.device}
-        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
-        read = Dry(self, Plan(given=()), x, r)
-        with torch.no_grad(), Randomness(0, self.device).in_use(), evaluating(self):
-            read.shared = self.shared(read.share)
-            self.story(read, x, r, None)
-            k = read.values["k"]
-            known = {"k": self.k_dist(x), "r": self.r_dist(k, self.x_standardizer(x))}
-            for name, value in (("k", k), ("r", r)):
-                if not torch.equal(read.told[name].log_prob(value), known[name].log_prob(value)):
-                    raise ValueError(
-                        f"the story has a distribution of '{name}' other than {name}_dist, and "
-                        "p(k|x, r) would be wrong: override k_dist and r_dist instead"
-                    )
-
-    def _k_exact(self, read: Reader) -> Any:
-        """p(k | x, r), exact."""
-        return self.k_given(read.x, read.r)
-
-    def _k_proposed(self, read: Reader) -> Any:
-        """q(k | x, r), which has not seen y."""
-        return self.k_guide_dist(read.x, read.r, None)
-
     def check_objective(self, objective: str) -> None:
         """Refuse what has no meaning for these priors and guides."""
         if objective == "conditional" and not self.exact_kernel:
@@ -260,38 +192,6 @@ class IGCM(Posteriors):
 
     # The factors of the story, besides z and c
 
-    def k_dist(self, x: Tensor | None) -> Any:
-        """p(k), or p(k|x) for x in data units."""
-        if isinstance(self.k_prior, StandardNormal):
-            return self.k_prior()
-        if x is None:
-            raise ValueError("x must be given: the kernel prior p(k|x) reads it")
-        return self.k_prior(self.x_standardizer(x))
-
-    def k_posterior(self, covariates: Tensor, r: Tensor) -> Any:
-        """The exact p(k | x, r) of the linear model, for standardised x and r."""
-        prior, noise = self.k_prior(covariates), self.dr_net(covariates)
-        return linear_gaussian_posterior(prior, self.loading.weight, noise, r)
-
-    def k_given(self, x: Tensor | None, r: Tensor | None) -> Any:
-        """What site k becomes where x and r are inputs of the program, in data units."""
-        for name, value in (("x", x), ("r", r)):
-            if value is None:
-                raise RuntimeError(
-                    f"conditional: '{name}' is an input of p(y | x, r) and must be given"
-                )
-        return self.k_posterior(self.x_standardizer(x), self.r_standardizer(r))
-
-    def k_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
-        """q(k|x, r, y), or the exact p(k|x, r); arguments in data units."""
-        for name, value in (("x", x), ("r", r)):
-            if value is None:
-                raise ValueError(f"{name} must be given: the guide reads it")
-        x, r = self.x_standardizer(x), self.r_standardizer(r)
-        if self.k_guide is None:
-            return self.k_posterior(x, r)
-        return self.k_guide(x, r, None if y is None else self.response.standardized(y).to(x.dtype))
-
     def x_dist(self, z: Tensor, k: Tensor, x: Tensor | None) -> Any:
         """p(x|z, k) in data units; with a prior p(z|x), x [B, x_dim] itself."""
         if self.reads_x:
@@ -302,16 +202,6 @@ class IGCM(Posteriors):
         """p(x|z, k) of standardised x."""
         return self.x_decoder(joined(z, k))
 
-    def r_dist(self, k: Tensor, covariates: Tensor) -> Any:
-        """p(r|k, x) in data units: W k + dr."""
-        shape = broadcast_shapes(k.shape[:-1], covariates.shape[:-1])
-        return in_units(lambda: self.standard_r_dist(k, covariates), shape, self.r_standardizer)
-
-    def standard_r_dist(self, k: Tensor, covariates: Tensor) -> Any:
-        """p(r|k, x) of standardised r."""
-        dr = self.dr_net(covariates).base_dist
-        return dist.Normal(self.loading(k) + dr.loc, dr.scale).to_event(1)
-
     def y_dist(self, cost: Any, covariates: Tensor, k: Any, r: Tensor) -> Any:
         """p(y | z, x, k): what the response makes of the order event between cost and kernel.
 
@@ -321,29 +211,6 @@ class IGCM(Posteriors):
         event = OrderEvent(p_c, self.kernel_map(k), validate_args=checks())
         p_y = self.response.distribution(event, covariates, r)
         return p_y if c is None else p_y.given_cost(c)
-
-    # The kernel in closed form
-
-    @property
-    def kernel_enters_as_it_is(self) -> bool:
-        """Whether y is the event that the costs stay below k itself."""
-        return isinstance(self.kernel_map, nn.Identity) and self.response.is_event
-
-    @property
-    def integrates_kernel(self) -> bool:
-        """Whether E_k has a closed form under the exact p(k|x, r); for K > 1 that is correlated."""
-        return self._integrates(self._k_exact)
-
-    @torch.no_grad()
-    def _integrates(self, p_k: OfReader) -> bool:
-        """Whether the order event has a closed form for this distribution of k."""
-        if not self.kernel_enters_as_it_is or self.overrides("story", "c_dist", "y_dist"):
-            return False
-        like: Any = {"dtype": self.dtype, "device": self.device}
-        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
-        cost = one_row(self.cost_net, self.z_dim)
-        with evaluating(self):
-            return integrates_over(cost, p_k(Reader(self, Plan(), x, r)))
 
     # Predictions
 
@@ -387,16 +254,3 @@ class IGCM(Posteriors):
                 "cost(x) is not available after objective='joint', where x depends on k as well"
             )
         return super().cost(x, num_samples=num_samples)
-
-    @prediction
-    def kernel(self, x: ArrayLike, r: ArrayLike) -> Any:
-        """The distribution of k given x and r that predictions average over, batch shape [B].
-
-        After "joint" training predictions also weigh its draws by p(x|z, k).
-
-        :param x: [B, x_dim] in data units.
-        :param r: [B, r_dim].
-        """
-        rows, plan = self.rows(x, r), self.prediction_plan
-        of_k = plan.exact.get("k") or plan.proposals["k"]
-        return of_k(Reader(self, plan, rows.x, rows.r))

@@ -26,7 +26,7 @@ __all__ = ["MemberSettings"]
 #: Fewest and most rows for which the number of epochs is looked for on a part of them: with fewer
 #: none can be spared, and with more the default number does not overfit.
 SEARCHED_ROWS = range(20, 20_001)
-#: Covariates above which the members share the first product (`nets.batch_ensemble`).
+#: Covariates above which the members share the first product (`nets.members`).
 _MANY_COLUMNS = 200
 
 

@@ -13,9 +13,9 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
-from pyro_gcm.models.base import OrderEventModel
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
+from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, of_member
 from pyro_gcm.nets.parts import check_input

@@ -14,11 +14,16 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, shown
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.models.conditioning import log_likelihood_of_sites, posterior_of, responsibilities
+from pyro_gcm.models.conditioning import StoryTarget, posterior_of
 from pyro_gcm.models.predictions import Predictions, random_prediction
-from pyro_gcm.prediction.posterior import PosteriorDraws
+from pyro_gcm.prediction.draws import PosteriorDraws, Rows
+from pyro_gcm.prediction.posterior import log_joint
+from pyro_gcm.prediction.predicted import Predicted
+
+#: Draws of all rows together whose likelihood is computed at once.
+_DRAWS_AT_ONCE = 1 << 16
 
 
 class Posteriors(Predictions):
@@ -131,8 +136,15 @@ class Posteriors(Predictions):
         :param y: [B].
         :raises ValueError: for a z with infinitely many values.
         """
-        rows = self.rows(x, r, y, required="xry")
-        return responsibilities(self, rows).to(self.dtype)
+        rows, target = self.rows(x, r, y, required="xry"), StoryTarget(self)
+        if not target.is_finite:
+            raise ValueError(
+                "responsibilities need a z with finitely many values and no other latent variable "
+                "before y, as a GCM with prior='members' or 'categorical' has"
+            )
+        parts = rows.split(max(1, _DRAWS_AT_ONCE // self.z_dim))
+        found = [log_joint(target.every(part), part).softmax(0).T for _, part in parts]
+        return torch.cat(found).to(self.dtype)
 
     @one_thread()
     def cost_posterior(
@@ -176,7 +188,43 @@ class Posteriors(Predictions):
             where values of them are missing.
         """
         rows = self.rows(x, r, y, c, required="xry")
-        return log_likelihood_of_sites(self, rows, sites).to(self.dtype)
+        if not isinstance(sites, Mapping):
+            raise TypeError(f"sites must be a mapping of names to draws, got {shown(sites)}")
+        known, parts = self._checked_sites(rows, sites), []
+        size = max(1, _DRAWS_AT_ONCE // len(next(iter(known.values()))))
+        for index, part in rows.split(size):
+            own = {name: values.index_select(1, index) for name, values in known.items()}
+            draws = Predicted(self, self.prediction_plan, known=own).read(part.x, part.r, part.c)
+            parts.append(draws.log_likelihood(part))
+        return torch.cat(parts, 1).to(self.dtype)
+
+    def _checked_sites(self, rows: Rows, sites: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The draws [S, B, ...] that a replay needs.
+
+        :raises ValueError: for sites that are not there, or have another shape.
+        """
+        shapes = self.latent_shapes()
+        needed = {name for name in shapes if name not in self.prediction_plan.informed}
+        gaps = {name for name in ("x", "r") if getattr(rows, name).isnan().any()}
+        checked: dict[str, Tensor] = {}
+        for name, shape in {**shapes, "x": (self.x_dim,), "r": (self.r_dim,)}.items():
+            if name not in sites:
+                if name in needed | gaps:
+                    raise ValueError(f"sites must have draws of {name}, got {sorted(sites)}")
+                continue
+            if name in ("x", "r") and name not in gaps:
+                continue
+            values = as_tensor(f"sites[{name!r}]", sites[name], self.device)
+            values = values if name in ("x", "r") else values.to(self.dtype)
+            count = next(iter(checked.values())).shape[0] if checked else values.shape[0]
+            if values.shape != (count, len(rows.x), *shape):
+                wanted = ", ".join(map(str, ("draws", len(rows.x), *shape)))
+                raise ValueError(
+                    f"sites[{name!r}] must have shape [{wanted}], the same number of draws for "
+                    f"each site, got {tuple(values.shape)}"
+                )
+            checked[name] = values
+        return checked
 
     # What these methods have in common
 

@@ -25,8 +25,7 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.distributions.base import rounding
 from pyro_gcm.distributions.event_planes import elementwise
-from pyro_gcm.models.base import OrderEventModel, given_or
-from pyro_gcm.models.conditioning import given_selection, log_likelihood
+from pyro_gcm.models.story import OrderEventModel, given_or
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
 from pyro_gcm.prediction.base_samples import (
     BLOCK_ROWS,
@@ -34,8 +33,7 @@ from pyro_gcm.prediction.base_samples import (
     in_blocks,
     row_blocks,
 )
-from pyro_gcm.prediction.draws import Draws, Rows
-from pyro_gcm.prediction.posterior import PosteriorDraws
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -225,8 +223,8 @@ class Predictions(OrderEventModel):
             raise ValueError("y must be given, or NaN where an observed cost takes its place")
 
         def log_p_y(draws: Draws, rows: Rows) -> Tensor:
-            draws = given_selection(self, draws, rows)
-            return draws.log_mean(log_likelihood(draws, rows))
+            draws = draws.of_selected(self.response, rows)
+            return draws.log_mean(draws.log_likelihood(rows))
 
         return self.by_blocks(log_p_y, num_samples, self.rows(x, r, y, c))
 

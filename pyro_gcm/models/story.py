@@ -9,36 +9,45 @@ from typing import Any, ClassVar, TypeVar
 
 import pyro
 import torch
+from pyro.infer.util import is_validation_enabled
 from torch import Tensor, nn
 
 from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.validation import checked_data, one_of, positive_int
 from pyro_gcm.inference.guards import SiteGuard
 from pyro_gcm.inference.programs import Guided, Programmed, SharedSite
-from pyro_gcm.inference.reading import Objective, Plan, of
+from pyro_gcm.inference.reading import Plan, of
+from pyro_gcm.inference.training_pair import TrainingPair, training_pair
+from pyro_gcm.inference.views import announce, is_announcing
+from pyro_gcm.models.base import Parts
 from pyro_gcm.prediction.predicted import Dry, Latent
 
 Made = TypeVar("Made")
+#: Root mean square of a column above which a model that has not learned its units warns.
+_LARGE = 4.0
 
 
-class Story(nn.Module):
-    """Base of the models: `story`, who reads it, and what a subclass may change."""
+class OrderEventModel(Parts):
+    """Base of the models: `story`, who reads it, and what a subclass may change.
 
-    objective_records: ClassVar[dict[str, Objective]]
-    #: First coordinates of the base samples that drive a latent site, by its name.
-    places: dict[str, int]
-    #: What `OrderEventModel` has.
-    objective: Any
-    base_samples: Any
-    device: Any
-    program_inputs: Any
-    z_dist: Any
-    z_guide_dist: Any
-    z_guide: Any
-    enumerates: bool
+    A model is told once, by `story` and the methods `*_dist` that are its factors. The program, the
+    guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
 
-    def __init__(self) -> None:
-        super().__init__()
+        class WithEffect(GCM):
+            def story(self, sample, x, r, y, c=None):
+                ...
+                u = sample("u", lambda: dist.Normal(torch.zeros(len(x), 1), 1.0).to_event(1))
+
+    """
+
+    #: What a model can be trained for, by name; the first is the default of `fit`.
+    objectives: ClassVar[tuple[str, ...]]
+    _objective: Tensor
+
+    def __init__(self, x_dim: int, r_dim: int, z_dim: int, name: str | None) -> None:
+        super().__init__(x_dim, r_dim, z_dim, name)
         self.shared_guide = nn.ParameterDict()
+        self.register_buffer("_objective", torch.tensor(0))
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
         """The generative story, the lines of the paper's figure.
@@ -75,7 +84,7 @@ class Story(nn.Module):
 
     def shared_sites(self) -> dict[str, SharedSite]:
         """The sites that all rows share, by name; their guide has parameters from here on."""
-        if type(self).shared is Story.shared:
+        if type(self).shared is OrderEventModel.shared:
             return {}
         return self._once("shared", self._find_shared)
 
@@ -155,6 +164,87 @@ class Story(nn.Module):
         with pyro.plate("data", rows, dim=-1):
             return reader.run(x, r, y, c, self.latents(plan))
 
+    def program_inputs(
+        self,
+        x: Tensor | None,
+        r: Tensor | None,
+        y: Tensor | None,
+        c: Tensor | None = None,
+        size: int = 1,
+    ) -> tuple[Any, Any, Any, int]:
+        """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
+        if is_validation_enabled():
+            data = checked_data(self, x, r, y, c, missing=self.may_be_missing, device=self.device)
+            # The checks see copies without a gradient; programs may be differentiated by x and r.
+            x, r = (given_or(v, data.get(n)) for n, v in (("x", x), ("r", r)))
+            y = data.get("y")
+        if y is not None and is_announcing() and torch.is_grad_enabled():
+            self._note_training({"x": x, "r": r, "y": y})
+        self.shared_sites()  # whose guide has parameters
+        announce(self.name, self)
+        given = r if x is None else x
+        return x, r, y, positive_int("size", size) if given is None else len(given)
+
+    def _note_training(self, data: dict[str, Tensor | None]) -> None:
+        """A program that runs with y and with gradients is being trained, by SVI say."""
+        if self.is_trained:
+            return
+        self.is_trained = True
+        for name, values in data.items():
+            if values is None or not (values.double().square().nanmean(0).sqrt() > _LARGE).any():
+                continue
+            self.warn_once(
+                f"{self.name} is trained on values of {name} that are not standardised, and has "
+                "not learned their units: call model.learn_units(x, r, y) before pyro.infer.SVI"
+            )
+
+    # What it is trained for
+
+    @property
+    def objective(self) -> str:
+        """What the model was trained for last; predictions follow it."""
+        return self.objectives[int(self._objective)]
+
+    @objective.setter
+    def objective(self, objective: str) -> None:
+        one_of("objective", objective, self.objectives)
+        self._objective.fill_(self.objectives.index(objective))
+        self.is_trained = True
+
+    def training_pair(self, objective: str = "conditional") -> TrainingPair:
+        """The program and the guide that one of `objectives` trains.
+
+        :raises ValueError: where an objective has no meaning for this model.
+        """
+        one_of("objective", objective, self.objectives)
+        self.check_objective(objective)
+        return training_pair(self, objective)
+
+    def check_objective(self, objective: str) -> None:
+        """Raise ValueError where an objective has no meaning for this model."""
+        if objective == "joint" and self.reads_x:
+            raise ValueError(
+                "objective='joint' needs prior='standard': with p(z|x) the program has no density "
+                "of x, and maximising it means nothing"
+            )
+
+    @property
+    def default_objective(self) -> str:
+        """What `fit` trains the model for when none is named."""
+        return self.objectives[0]
+
+    def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
+        """The parameters that an objective trains, by name; the others it leaves as they are."""
+        one_of("objective", objective, self.objectives)
+        untrained = self.objective_records[objective].untrained
+        return {
+            name: parameter
+            for name, parameter in self.named_parameters()
+            if not name.startswith(untrained) and parameter.requires_grad
+        }
+
+    # How its sites are treated
+
     def make_plan(self, objective: str) -> Plan:
         """How the sites are treated in training for an objective."""
         record = self.objective_records[objective]
@@ -205,15 +295,28 @@ class Story(nn.Module):
 
         :raises TypeError: for one of `views`, "model" or "guide".
         """
-        for view in self.overrides(*views):
+        kind: Any = type(self)
+        for view in _overridden(kind, views):
             instead = "story" if view == "model" else "guide_story"
             raise TypeError(
                 f"{type(self).__name__} overrides {view}, a view of its story in Pyro that fit, "
                 f"predictions and posteriors do not read: override {instead}, which all of them do"
             )
 
+    def _load_from_state_dict(self, *args: Any) -> None:
+        self.shared_sites()  # whose guide has parameters
+        super()._load_from_state_dict(*args)
+        self.is_trained = True
+
 
 @functools.lru_cache(maxsize=256)
 def _overridden(cls: Any, names: tuple[str, ...]) -> tuple[str, ...]:
     library = next(base for base in cls.__mro__ if base.__module__.startswith(__package__))
     return tuple(name for name in names if getattr(cls, name) is not getattr(library, name))
+
+
+def given_or(given: Any, checked: Any) -> Any:
+    """What was checked, or the tensor that was given where it has a gradient."""
+    if isinstance(given, Tensor) and given.requires_grad and checked is not None:
+        return given.to(checked.device)
+    return checked

@@ -1,4 +1,4 @@
-"""Predictions of a model whose revenues enter y alone: surfaces, and the revenue that it takes."""
+"""Predictions of a model whose revenues enter y alone: the revenue that it takes, and times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.options import number, share
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
+from pyro_gcm._utils.validation import (
+    ArrayLike,
+    as_tensor,
+    matrix,
+    positive_int,
+    same_rows,
+)
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import (
@@ -113,6 +119,8 @@ class StrictPredictions(Posteriors):
             return smallest_reaching(prediction, level, start, step, dtype)
 
         return in_blocks(block, x, rows, draws=noise.count)
+
+    # Of the time of an event, for response "survival"
 
 
 class MovingRevenues:

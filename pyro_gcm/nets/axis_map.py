@@ -12,7 +12,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive, positive_int
 from pyro_gcm.distributions.event_curve import AxisInPlanes
 from pyro_gcm.distributions.event_planes import planes
-from pyro_gcm.nets.knots import quantile_knots
+from pyro_gcm.nets.piecewise_linear import quantile_knots
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
 

@@ -11,7 +11,7 @@ from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import positive_int, shown
-from pyro_gcm.nets.knots import padded_knots, ramps, slopes_between
+from pyro_gcm.nets.piecewise_linear import padded_knots, ramps, slopes_between
 
 #: Lower bound on the spread of a feature of 0 and 1, so that a rare level is not a huge number.
 _SMALLEST_SPREAD = 0.2

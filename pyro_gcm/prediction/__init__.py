@@ -1,7 +1,7 @@
 """Base samples, draws and posterior samplers; nothing here knows a model class."""
 
 from pyro_gcm.prediction.base_samples import BaseSamples
-from pyro_gcm.prediction.posterior import PosteriorDraws
+from pyro_gcm.prediction.draws import PosteriorDraws
 from pyro_gcm.prediction.psis import effective_sample_size, pareto_k
 
 __all__ = ["BaseSamples", "PosteriorDraws", "effective_sample_size", "pareto_k"]

@@ -137,22 +137,17 @@ def row_blocks(*columns: Tensor, draws: int) -> Iterator[tuple[slice, tuple[Tens
     for start in range(0, len(columns[0]), size):
         place = slice(start, min(start + size, len(columns[0])))
         interruption_point()
-        yield place, tuple(_whole_blocks(column[place]) for column in columns)
-
-
-def _whole_blocks(rows: Tensor) -> Tensor:
-    """Rows, of which the last is repeated until they fill their last block."""
-    missing = -len(rows) % BLOCK_ROWS
-    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])]) if missing else rows
+        parts, missing = [column[place] for column in columns], (start - place.stop) % BLOCK_ROWS
+        if missing:  # the last row is repeated until the last block is full
+            ends = [rows[-1:].expand(missing, *rows.shape[1:]) for rows in parts]
+            parts = [torch.cat(both) for both in zip(parts, ends, strict=True)]
+        yield place, tuple(parts)
 
 
 def in_blocks(function: Callable[..., Tensor], *arguments: Tensor, draws: int) -> Tensor:
     """`function` of row-aligned arguments, some blocks at a time, without the padding."""
-    parts = [
-        function(*rows)[: place.stop - place.start]
-        for place, rows in row_blocks(*arguments, draws=draws)
-    ]
-    return torch.cat(parts)
+    blocks = row_blocks(*arguments, draws=draws)
+    return torch.cat([function(*rows)[: place.stop - place.start] for place, rows in blocks])
 
 
 class BatchInvariantProducts(TorchFunctionMode):
@@ -168,26 +163,19 @@ class BatchInvariantProducts(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Takes products of rows and a matrix apart; passes everything else on."""
-        if func not in _PRODUCTS:
-            return func(*args, **(kwargs or {}))
-        return _product(func, args, kwargs or {})
+        """Products of rows and a matrix block by block; everything else as it is."""
+        if func is linear:
+            return _linear(*args, **(kwargs or {}))
+        if func is torch.baddbmm:
+            bias, rows, matrices = args
+            parts = zip(bias.squeeze(1), rows, matrices, strict=True)
+            return torch.stack([_linear(part, matrix.T, row) for row, part, matrix in parts])
+        if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
+            return _by_blocks(args[0], args[1])
+        return func(*args, **(kwargs or {}))
 
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__}
-_PRODUCTS = {linear, torch.baddbmm, *_MATMUL}
-
-
-def _product(func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    if func is linear:
-        return _linear(*args, **kwargs)
-    if func is torch.baddbmm:
-        bias, rows, matrices = args
-        parts = zip(bias.squeeze(1), rows, matrices, strict=True)
-        return torch.stack([_linear(part, matrix.T, row) for row, part, matrix in parts])
-    if func in _MATMUL and _has_blocks(args[0]) and args[1].dim() == 2:
-        return _by_blocks(args[0], args[1])
-    return func(*args, **kwargs)
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -202,11 +190,9 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 def _placed(values: Tensor) -> Tensor:
     """The values in a tensor whose first lies at a multiple of 64 bytes."""
-    return (
-        values
-        if values.is_contiguous() and values.data_ptr() % 64 == 0
-        else values.clone(memory_format=torch.contiguous_format)
-    )
+    if values.is_contiguous() and values.data_ptr() % 64 == 0:
+        return values
+    return values.clone(memory_format=torch.contiguous_format)
 
 
 def _has_blocks(rows: Tensor) -> bool:

@@ -1,9 +1,10 @@
-"""Rows of data, and draws of the latent variables of a block of them."""
+"""Rows of data, draws of the latent variables of a block of them, and what users get of those."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -27,6 +28,11 @@ class Rows(NamedTuple):
     def take(self, index: Tensor) -> Rows:
         """The rows `index`."""
         return Rows(*(None if part is None else part[index] for part in self))  # type: ignore[arg-type]
+
+    def split(self, size: int) -> Iterator[tuple[Tensor, Rows]]:
+        """Parts of so many rows: their indices, and they."""
+        for index in torch.arange(len(self.x), device=self.x.device).split(size):
+            yield index, self.take(index)
 
 
 class Draws(NamedTuple):
@@ -69,11 +75,26 @@ class Draws(NamedTuple):
             return torch.logsumexp(log_p, 0) - math.log(len(log_p))
         return torch.logsumexp(log_p + self.log_weights, 0)
 
+    def log_likelihood(self, rows: Rows) -> Tensor:
+        """Log-probability of the observed y and c of rows, given the draws, [N, b], float64."""
+        if rows.y is None:
+            like = torch.zeros(self.p_y.batch_shape, dtype=torch.float64, device=rows.x.device)
+            return like + self.log_observed
+        if rows.c is None:
+            return self.p_y.log_prob(rows.y).double()
+        log_y: Tensor = self.p_y.log_prob(rows.y.nan_to_num()).double()
+        return self.log_observed + torch.where(rows.y.isnan(), 0.0, log_y)
+
     def of_rows(self, count: int) -> Draws:
         """The draws of the first rows, without the distributions of sites."""
         values, weights = {name: v[:, :count] for name, v in self.values.items()}, self.log_weights
         weights = weights if weights is None else weights[:, :count]
         return Draws(self.num_draws, values, {}, log_weights=weights)
+
+    def of_selected(self, response: Any, rows: Rows) -> Draws:
+        """As likely as they are among rows that are in the data (`Response.log_selected`)."""
+        log_selected = None if rows.y is None else response.log_selected(self.p_y, rows.y)
+        return self if log_selected is None else self.reweighted(log_selected)
 
     def reweighted(self, log_factors: Tensor) -> Draws:
         """The draws with their weights multiplied by factors [N, b]."""
@@ -112,3 +133,90 @@ def pick(values: Tensor, index: Tensor) -> Tensor:
     """Draws `index` [S, b] of values [N, b, ...]."""
     at = index.reshape(*index.shape, *(1,) * (values.dim() - 2))
     return values.gather(0, at.expand(*index.shape, *values.shape[2:]))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PosteriorDraws(Mapping[str, Tensor]):
+    """Draws of sites by name, each [S, B, ...], and measures of their quality, each [B].
+
+    `ess` is the number of independent draws that these are worth: S where they are exact, the
+    number of accepted ones where rejection ended before, otherwise 1 / (1 / S + 1 / P) with the
+    effective sample size P of the proposals that they were resampled from. `pareto_k` is the Pareto
+    shape of the importance weights, NaN where there are none; above 0.7 the weights are unreliable.
+    `log_evidence` is a Monte Carlo estimate, from `proposals` proposals and with standard error
+    `log_evidence_error`, of log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs
+    were observed; 0 where nothing was. Where z was summed out it is exact, with an error of 0 and
+    as if from infinitely many proposals.
+    """
+
+    sites: Mapping[str, Tensor]
+    ess: Tensor
+    pareto_k: Tensor
+    log_evidence: Tensor
+    log_evidence_error: Tensor
+    proposals: Tensor
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in self.sites.items())
+        return f"PosteriorDraws({shapes})"
+
+    def __getitem__(self, site: str) -> Tensor:
+        return self.sites[site]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sites)
+
+    def __len__(self) -> int:
+        return len(self.sites)
+
+    def only(self, *sites: str) -> PosteriorDraws:
+        """The same without the other sites."""
+        kept = {name: self.sites[name] for name in sites if name in self.sites}
+        return replace(self, sites=kept)
+
+    def with_sites(self, **sites: Tensor) -> PosteriorDraws:
+        """The same with these sites added or replaced."""
+        return replace(self, sites={**self.sites, **sites})
+
+    def quality(self) -> dict[str, Tensor]:
+        """Everything but the sites, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sites"}
+
+    def to(self, device: torch.device) -> PosteriorDraws:
+        """The same on another device."""
+        sites, quality = (
+            {name: values.to(device) for name, values in part.items()}
+            for part in (self.sites, self.quality())
+        )
+        return PosteriorDraws(sites, **quality)
+
+    def room(self, rows: int) -> PosteriorDraws:
+        """Room for the same of `rows` rows."""
+        sites = {k: v.new_empty(len(v), rows, *v.shape[2:]) for k, v in self.sites.items()}
+        return PosteriorDraws(sites, **{k: v.new_empty(rows) for k, v in self.quality().items()})
+
+    def put(self, index: Tensor, part: PosteriorDraws) -> None:
+        """Write the draws of the rows `index`, in place."""
+        for name, values in part.sites.items():
+            self.sites[name].index_copy_(1, index, values)
+        quality = part.quality()
+        for name, values in self.quality().items():
+            values[index] = quality[name]
+
+
+def joined(parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
+    """Draws of the same rows after each other, from different draws of what all rows share."""
+    sites = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    quality = {
+        name: torch.stack([part.quality()[name] for part in parts]) for name in parts[0].quality()
+    }
+    log_evidence, count = quality["log_evidence"], len(parts)
+    error = (quality["log_evidence_error"].square().sum(0) + log_evidence.var(0)).sqrt() / count
+    return PosteriorDraws(
+        sites,
+        ess=quality["ess"].sum(0),
+        pareto_k=quality["pareto_k"].amax(0),
+        log_evidence=log_evidence.logsumexp(0) - math.log(count),
+        log_evidence_error=error if count > 1 else quality["log_evidence_error"][0],
+        proposals=quality["proposals"].sum(0),
+    )

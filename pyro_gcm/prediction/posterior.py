@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -16,100 +14,13 @@ from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.prediction.draws import Draws, Rows, pick
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, pick
 from pyro_gcm.prediction.psis import MIN_PARTICLES, effective_sample_size, pareto_k
-from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, Tally, rejection
+from pyro_gcm.prediction.rejection import PROPOSALS_PER_DRAW, rejection
 
 METHODS = ("auto", "enumeration", "rejection", "importance")
 #: Draws, or proposals that draws are chosen from, of all rows together, that are completed at once.
 _DRAWS_AT_ONCE = 1 << 17
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PosteriorDraws(Mapping[str, Tensor]):
-    """Draws of sites by name, each [S, B, ...], and measures of their quality, each [B].
-
-    `ess` is the number of independent draws that these are worth: S where they are exact, the
-    number of accepted ones where rejection ended before, otherwise 1 / (1 / S + 1 / P) with the
-    effective sample size P of the proposals that they were resampled from. `pareto_k` is the Pareto
-    shape of the importance weights, NaN where there are none; above 0.7 the weights are unreliable.
-    `log_evidence` is a Monte Carlo estimate, from `proposals` proposals and with standard error
-    `log_evidence_error`, of log p(y | x, r) in nats, or of log p(y, c_observed | x, r) if costs
-    were observed; 0 where nothing was. Where z was summed out it is exact, with an error of 0 and
-    as if from infinitely many proposals.
-    """
-
-    sites: Mapping[str, Tensor]
-    ess: Tensor
-    pareto_k: Tensor
-    log_evidence: Tensor
-    log_evidence_error: Tensor
-    proposals: Tensor
-
-    def __repr__(self) -> str:
-        shapes = ", ".join(f"{name} {list(values.shape)}" for name, values in self.sites.items())
-        return f"PosteriorDraws({shapes})"
-
-    def __getitem__(self, site: str) -> Tensor:
-        return self.sites[site]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.sites)
-
-    def __len__(self) -> int:
-        return len(self.sites)
-
-    def only(self, *sites: str) -> PosteriorDraws:
-        """The same without the other sites."""
-        kept = {name: self.sites[name] for name in sites if name in self.sites}
-        return replace(self, sites=kept)
-
-    def with_sites(self, **sites: Tensor) -> PosteriorDraws:
-        """The same with these sites added or replaced."""
-        return replace(self, sites={**self.sites, **sites})
-
-    def quality(self) -> dict[str, Tensor]:
-        """Everything but the sites, by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "sites"}
-
-    def to(self, device: torch.device) -> PosteriorDraws:
-        """The same on another device."""
-        sites, quality = (
-            {name: values.to(device) for name, values in part.items()}
-            for part in (self.sites, self.quality())
-        )
-        return PosteriorDraws(sites, **quality)
-
-    def room(self, rows: int) -> PosteriorDraws:
-        """Room for the same of `rows` rows."""
-        sites = {k: v.new_empty(len(v), rows, *v.shape[2:]) for k, v in self.sites.items()}
-        return PosteriorDraws(sites, **{k: v.new_empty(rows) for k, v in self.quality().items()})
-
-    def put(self, index: Tensor, part: PosteriorDraws) -> None:
-        """Write the draws of the rows `index`, in place."""
-        for name, values in part.sites.items():
-            self.sites[name].index_copy_(1, index, values)
-        quality = part.quality()
-        for name, values in self.quality().items():
-            values[index] = quality[name]
-
-
-def joined(parts: Sequence[PosteriorDraws]) -> PosteriorDraws:
-    """Draws of the same rows after each other, from different draws of what all rows share."""
-    sites = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    quality = {
-        name: torch.stack([part.quality()[name] for part in parts]) for name in parts[0].quality()
-    }
-    log_evidence, count = quality["log_evidence"], len(parts)
-    error = (quality["log_evidence_error"].square().sum(0) + log_evidence.var(0)).sqrt() / count
-    return PosteriorDraws(
-        sites,
-        ess=quality["ess"].sum(0),
-        pareto_k=quality["pareto_k"].amax(0),
-        log_evidence=log_evidence.logsumexp(0) - math.log(count),
-        log_evidence_error=error if count > 1 else quality["log_evidence_error"][0],
-        proposals=quality["proposals"].sum(0),
-    )
 
 
 class Target(ABC):
@@ -126,12 +37,8 @@ class Target(ABC):
     is_finite: bool
 
     @abstractmethod
-    def propose(self, rows: Rows, count: int, guided: bool) -> Draws:
+    def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
         """Draws of what comes before y; guided, half of them from a guide that has seen y."""
-
-    @abstractmethod
-    def log_likelihood(self, draws: Draws, rows: Rows) -> Tensor:
-        """Log-probability of what was observed, [N, b], float64."""
 
     @abstractmethod
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
@@ -236,29 +143,25 @@ def _draw(
 ) -> PosteriorDraws:
     """Draws for one block of rows: exact where that is possible and affordable."""
     if rows.y is None and rows.c is None and not target.weighted:
-        draws = target.propose(rows, num_samples, False)
+        draws = target.propose(rows, num_samples)
         zero = torch.zeros(len(rows.x), dtype=target.dtype, device=rows.x.device)
-        evidence: tuple[Tensor, ...] = (zero, zero, zero + num_samples)
-        return _unweighted(target, draws, rows, zero + num_samples, evidence)
+        return _unweighted(target, draws, rows, zero + num_samples, zero, zero, zero + num_samples)
     if method in ("auto", "enumeration") and target.is_finite:
         return _enumerated(target, target.every(rows), rows, num_samples)
     if method == "importance" or not target.allows_rejection(rows):
         return _importance(target, rows, num_samples, num_proposals)
-    draws, tally = rejection(
-        lambda rows, count: target.propose(rows, count, False),
-        target.likelihood,
-        rows,
-        num_samples,
-        num_proposals,
-    )
+    draws, tally = rejection(target.propose, target.likelihood, rows, num_samples, num_proposals)
     rare = (tally.accepted < num_samples).nonzero()[:, 0]
     if method == "rejection" and len(rare):
         raise RuntimeError(
             f"method='rejection' would need more than {PROPOSALS_PER_DRAW} proposals a draw for "
             f"{len(rare)} rows, whose outcomes have too small a probability: use 'auto'"
         )
-    accepted = tally.accepted.to(target.dtype)
-    exact = _unweighted(target, draws, rows, accepted, _evidence_of_tally(target, tally))
+    # Where the rate is smaller, 1 - p of an outcome 0 has lost its digits.
+    error = torch.where(tally.rate > 1e-10, tally.rate_error, torch.inf)
+    log_evidence = tally.rate.log() + (target.log_bound or 0.0)
+    quality = tally.accepted, log_evidence, error, tally.proposed
+    exact = _unweighted(target, draws, rows, *quality)
     if len(rare):
         for part in rare.split(max(1, _DRAWS_AT_ONCE // max(num_samples, num_proposals))):
             _improve(exact, part, _importance(target, rows.take(part), num_samples, num_proposals))
@@ -267,20 +170,19 @@ def _draw(
 
 def _enumerated(target: Target, every: Draws, rows: Rows, num_samples: int) -> PosteriorDraws:
     """Draws from the exact posterior of finitely many values, by Bayes' rule."""
-    log_w = log_joint(target, every, rows)
+    log_w = log_joint(every, rows)
     log_evidence = log_w.logsumexp(0)
     _check_possible(log_evidence)
     draws = every.select(_resampled(log_w, num_samples))
     zero = torch.zeros_like(log_evidence)
-    evidence = log_evidence, zero, torch.full_like(zero, torch.inf)
-    ess = (zero + num_samples).to(target.dtype)
-    return _unweighted(target, draws, rows, ess, tuple(v.to(target.dtype) for v in evidence))
+    quality = zero + num_samples, log_evidence, zero, zero + torch.inf
+    return _unweighted(target, draws, rows, *quality)
 
 
-def log_joint(target: Target, draws: Draws, rows: Rows) -> Tensor:
+def log_joint(draws: Draws, rows: Rows) -> Tensor:
     """Log-weights of draws before what was observed plus its log-likelihood, [N, b], float64."""
     prior = -math.log(draws.num_draws) if draws.log_weights is None else draws.log_weights
-    return target.log_likelihood(draws, rows) + prior
+    return draws.log_likelihood(rows) + prior
 
 
 def _check_possible(log_evidence: Tensor) -> None:
@@ -292,30 +194,15 @@ def _check_possible(log_evidence: Tensor) -> None:
         )
 
 
-def _unweighted(
-    target: Target, draws: Draws, rows: Rows, ess: Tensor, evidence: tuple[Tensor, ...]
-) -> PosteriorDraws:
-    sites = target.complete(draws, rows)
-    return PosteriorDraws(sites, ess, torch.full_like(ess, torch.nan), *evidence)
+def _unweighted(target: Target, draws: Draws, rows: Rows, *quality: Tensor) -> PosteriorDraws:
+    """Draws that need no weights.
 
-
-def _evidence_of_tally(target: Target, tally: Tally) -> tuple[Tensor, ...]:
-    """Log-evidence, its error and the number of proposals, after rejection."""
-    assert target.log_bound is not None
-    # Below, 1 - p of an outcome 0 has lost its digits.
-    error = torch.where(tally.rate > 1e-10, tally.rate_error, torch.inf)
-    evidence = tally.rate.log() + target.log_bound, error, tally.proposed
-    return tuple(value.to(target.dtype) for value in evidence)
-
-
-def _evidence(totals: Tensor, proposed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log-evidence, its error by the delta method, and the number of proposals, each [b].
-
-    :param totals: logarithms of the sums of the weights and of their squares, [2, b].
+    :param quality: their ess, the log-evidence, its error, and the number of proposals, each [b].
     """
-    ess = (2.0 * totals[0] - totals[1]).exp()
-    error = ((proposed / ess - 1.0).clamp(min=0.0) / proposed).sqrt()
-    return totals[0] - proposed.log(), error, proposed
+    ess, *evidence = (value.to(target.dtype) for value in quality)
+    return PosteriorDraws(
+        target.complete(draws, rows), ess, torch.full_like(ess, torch.nan), *evidence
+    )
 
 
 def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None:
@@ -332,17 +219,15 @@ def _improve(draws: PosteriorDraws, index: Tensor, part: PosteriorDraws) -> None
 
 def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int) -> PosteriorDraws:
     """Proposals resampled in proportion to their importance weights."""
-    draws = target.propose(rows, num_proposals, True)
-    log_w = log_joint(target, draws, rows)
+    draws = target.propose(rows, num_proposals, guided=True)
+    log_w = log_joint(draws, rows)
     _check_possible(log_w.logsumexp(0))
     sites = target.complete(draws.select(_resampled(log_w, num_samples)), rows)
     for name, (values, own) in draws.separate.items():
         sites[name] = pick(values, _resampled(own, num_samples))
-    totals = torch.stack([log_w.logsumexp(0), (2.0 * log_w).logsumexp(0)]) + math.log(num_proposals)
-    totals[1] += math.log(num_proposals)
-    evidence = _evidence(totals, torch.full_like(totals[0], float(num_proposals)))
-    ess = _worth(num_samples, effective_sample_size(log_w))
-    quality = ess, pareto_k(log_w), *evidence
+    ess, count = effective_sample_size(log_w), torch.full_like(log_w[0], float(num_proposals))
+    error = ((count / ess - 1.0).clamp(min=0.0) / count).sqrt()  # by the delta method
+    quality = _worth(num_samples, ess), pareto_k(log_w), log_w.logsumexp(0), error, count
     return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
 
 

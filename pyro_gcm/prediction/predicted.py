@@ -144,11 +144,11 @@ class FixedNoise(Noise):
                 for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))
             )
             return loc + scale * base, logits.double().log()
-        return driven_draws(q, self._base(name, q), self.model.seed), None
+        return driven_draws(q, self._base(name, q), self.model.base_samples.seed), None
 
     def proposed(self, name: str, q: Any) -> Tensor:
         """As `Noise.proposed`."""
-        return driven_draws(q, self._base(name, q), self.model.seed)
+        return driven_draws(q, self._base(name, q), self.model.base_samples.seed)
 
     def _base(self, name: str, q: Any) -> Tensor:
         """Base samples [N, 1, d] of the coordinates of a site."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.prediction import posterior as module
 from pyro_gcm.prediction import rejection
-from pyro_gcm.prediction.posterior import PosteriorDraws
+from pyro_gcm.prediction.draws import PosteriorDraws
 
 QUIET: dict[str, Any] = {"num_samples": 50, "progress": False}
 

@@ -22,7 +22,7 @@ from posterior_toys import (
 from torch import Tensor
 
 from pyro_gcm import IGCM
-from pyro_gcm.prediction.posterior import PosteriorDraws
+from pyro_gcm.prediction.draws import PosteriorDraws
 
 #: The brute force is the judge of the draws.
 pytestmark = pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")

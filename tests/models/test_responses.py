@@ -105,6 +105,7 @@ class Wrapped(Response):
         return Own(event.mean, 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*effective sample size below 100")
 @pytest.mark.parametrize("prior", ["conditional", "categorical", "members"])
 def test_a_density_of_the_type_of_y_can_be_summed_over_a_finite_z(prior: str) -> None:
     of = {"family": MemberGCM} if prior == "members" else {"prior": prior}

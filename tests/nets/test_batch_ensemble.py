@@ -7,7 +7,7 @@ import tabm
 import torch
 
 from pyro_gcm.nets import MemberEncoder
-from pyro_gcm.nets.batch_ensemble import FirstLayer, NextLayer, OwnLayer
+from pyro_gcm.nets.members import FirstLayer, NextLayer, OwnLayer
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, BatchInvariantProducts
 
 K, BATCH, IN_DIM, WIDTH = 3, 5, 4, 6

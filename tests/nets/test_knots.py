@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_gcm.nets.knots import padded_knots, quantile_knots, ramps, slopes_between
+from pyro_gcm.nets.piecewise_linear import padded_knots, quantile_knots, ramps, slopes_between
 
 
 def rows_from(column: torch.Tensor, knots: torch.Tensor) -> list[int]:

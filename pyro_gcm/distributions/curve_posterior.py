@@ -22,7 +22,7 @@ from pyro_gcm.distributions.event_curve import (
     log_interval,
     same_position,
 )
-from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -118,7 +118,7 @@ class CurvePosterior(Expandable):
         g, k = self._drawn_term(self.curve.log_density_terms(self.seen.low, self.seen.slope), shape)
         hits, misses = (self._one_by_one(self.seen.low, shape, outcome) for outcome in (1.0, 0.0))
         hits = torch.where(k, revenue, hits)
-        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+        return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 
     def _sample_between(self, shape: torch.Size) -> Tensor:
         """Draws given that the position lies between two, [*shape, (G,) K]."""
@@ -131,7 +131,7 @@ class CurvePosterior(Expandable):
         hits = torch.where(k, self._inside(low, high, shape), hits)
         earlier = (g.flip(-1).cumsum(-1).flip(-1) > 0).unsqueeze(-1)
         misses = torch.where(earlier, miss_high, miss_low)
-        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+        return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 
     def _drawn_term(self, terms: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
         """Which alternative [*shape, G] and which cost [*shape, G, K] a drawn term belongs to."""
@@ -145,18 +145,18 @@ class CurvePosterior(Expandable):
     def _one_by_one(self, shift: Tensor, shape: torch.Size, outcome: float) -> Tensor:
         """Costs [*shape, G, K] of every alternative for itself, given that it hits or misses."""
         event = self.curve.at(shift)
-        cost: Any = base_distribution(event.base_dist).to_event(1)
+        cost: Any = event.base_dist.to_event(1)
         if event.logits is not None:
             cost = InfiniteCost(cost, event.logits, validate_args=False)
         alone = OrderEvent(cost, event.point, validate_args=False)
         rows = torch.Size((*shape, *self.event_shape[:-1]))
         given = torch.full(rows, outcome, device=event.device)
         draw = CostPosterior(alone.expand(rows), given, validate_args=False).sample()
-        return draw if event.cost_event_dim == 2 else draw.unsqueeze(-2)
+        return self.curve.rows(draw)
 
     def _inside(self, low: Tensor, high: Tensor, shape: torch.Size) -> Tensor:
         """Costs [*shape, G, K] between the revenues at two shifts."""
-        base: Any = base_distribution(self.curve.event.base_dist)
+        base: Any = self.curve.event.base_dist
         a, b = (self.curve.event.revenue.double() + shift for shift in (low, high))
         log_inside = log_interval(base, a, b)
         v = torch.rand((*shape, *log_inside.shape[-len(self.event_shape) :]), dtype=torch.float64)
@@ -167,13 +167,9 @@ class CurvePosterior(Expandable):
         dtype = self.curve.event.dtype
         highest = torch.nextafter(b.to(dtype), torch.full_like(b, -math.inf, dtype=dtype))
         draw = torch.maximum(torch.minimum(draw.to(dtype), highest), a.to(dtype))
-        return draw if len(self.event_shape) == 2 else draw.unsqueeze(-2)
+        return self.curve.rows(draw)
 
     def _revenue(self, shift: Tensor, shape: torch.Size) -> Tensor:
         """What the costs are compared with at a shift, [*shape, G, K]."""
         point = self.curve.at(shift).point.to(self.curve.event.dtype)
-        point = point.expand(*shape, *self.event_shape)
-        return point if len(self.event_shape) == 2 else point.unsqueeze(-2)
-
-    def _event_shaped(self, draw: Tensor) -> Tensor:
-        return draw if len(self.event_shape) == 2 else draw.squeeze(-2)
+        return self.curve.rows(point.expand(*shape, *self.event_shape))

@@ -34,12 +34,7 @@ from pyro_gcm.distributions.event_planes import (
     on_grid,
     planes,
 )
-from pyro_gcm.distributions.families import (
-    StandardFamily,
-    base_distribution,
-    cost_family,
-    tail_log_probs,
-)
+from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import Transformable, in_transform, log1mexp, log_any
 from pyro_gcm.distributions.order_event import OrderEvent
@@ -191,7 +186,7 @@ class EventCurve:
     def log_density_terms(self, shift: Tensor, slope: Tensor) -> Tensor:
         """Its terms [..., G, K]: the cost that is met last of the alternative that occurs."""
         point = self._point(shift)
-        own = self._rows(self._base.log_prob(point.revenue) + slope.log())
+        own = self.rows(self._base.log_prob(point.revenue) + slope.log())
         of_costs = own + _before(point.hit) + _after(point.hit)
         return of_costs + self._of_alternatives(_before(point.miss) + _after(point.miss))
 
@@ -202,16 +197,27 @@ class EventCurve:
     def log_between_terms(self, low: Tensor, high: Tensor) -> Tensor:
         """Its terms [..., G, K]: the last cost in between of the first alternative to occur."""
         a, b = self._point(low), self._point(high)
-        own = self._rows(log_interval(self._base, a.revenue, b.revenue))
+        own = self.rows(log_interval(self._base, a.revenue, b.revenue))
         of_costs = own + _before(b.hit) + _after(a.hit)
         return of_costs + self._of_alternatives(_before(b.miss) + _after(a.miss))
+
+    def first_occurrence(self, axis: Axis, cost: Tensor) -> Tensor:
+        """The smallest position [...] at which the event of known costs occurs; inf if none is."""
+        revenue, alternatives = self.event.revenue, self.event.cost_event_dim == 2
+
+        def lead(position: Tensor) -> Tensor:
+            margin = (revenue + axis(position)[0] - cost).amin(-1)
+            return margin.amax(-1) if alternatives else margin
+
+        start = torch.zeros_like((revenue + cost)[(..., *[0] * self.event.cost_event_dim)]).double()
+        return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
 
     @property
     def _base(self) -> Any:
         """The univariate costs, of batch shape [..., (G,) K]."""
-        return base_distribution(self.event.base_dist)
+        return self.event.base_dist
 
-    def _rows(self, of_costs: Tensor) -> Tensor:
+    def rows(self, of_costs: Tensor) -> Tensor:
         """[..., (G,) K] with a dimension G, which is 1 without alternatives."""
         return of_costs if self.event.cost_event_dim == 2 else of_costs.unsqueeze(-2)
 
@@ -229,26 +235,11 @@ class EventCurve:
 
     def _point(self, shift: Tensor) -> _Point:
         event = self.at(shift)
-        hit, miss = (self._rows(log_p) for log_p in event.coordinate_log_probs())
+        hit, miss = (self.rows(log_p) for log_p in event.coordinate_log_probs())
         if event.logits is None:
             return _Point(event.point.double(), hit, log_any(miss, hit))
         with_atom = prepend_atom(self._logits(), hit, miss)
         return _Point(event.point.double(), hit, log_any(with_atom[1], with_atom[0]))
-
-
-def first_occurrence(cost: Tensor, revenue: Tensor, axis: Axis, event_dim: int) -> Tensor:
-    """The smallest position [...] at which the event of known costs occurs; inf if it never does.
-
-    :param cost: [..., (G,) K]; `revenue`: likewise, before it is shifted.
-    """
-
-    def lead(position: Tensor) -> Tensor:
-        margin = (revenue + axis(position)[0] - cost).amin(-1)
-        return margin.amax(-1) if event_dim == 2 else margin
-
-    shape = torch.broadcast_shapes(cost.shape, revenue.shape)
-    start = torch.zeros(shape[: len(shape) - event_dim], dtype=torch.float64, device=cost.device)
-    return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
 
 
 def same_position(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:

@@ -10,7 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
-from pyro_gcm.distributions.base import tensors
+from pyro_gcm.distributions.base import Enumerable, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_planes import EventPlanes
@@ -19,7 +19,7 @@ from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
-class OrderEvent(EventForms):
+class OrderEvent(Enumerable, EventForms):
     """Whether a revenue vector exceeds a cost vector in the product order.
 
     With costs `c` of event shape `[K]` the outcome is `y = 1` if `c_k < r_k` for every k, and with
@@ -52,7 +52,6 @@ class OrderEvent(EventForms):
     """
 
     support = constraints.boolean
-    has_enumerate_support = True
 
     def __init__(
         self,
@@ -203,12 +202,6 @@ class OrderEvent(EventForms):
         """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
         shape = self._extended_shape(sample_shape)
         return torch.bernoulli(self.mean.expand(shape))
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """The outcomes 0 and 1 along a new leftmost dimension."""
-        support = torch.arange(2.0, dtype=self.dtype, device=self.device)
-        support = support.reshape((2,) + (1,) * len(self.batch_shape))
-        return support.expand((2, *self.batch_shape)) if expand else support
 
 
 def integrates_over(cost: Any, revenue: Any) -> bool:

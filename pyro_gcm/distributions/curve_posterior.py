@@ -55,17 +55,14 @@ class CurvePosterior(Expandable):
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
         """The support of the cost; a draw that contradicts what was seen has density 0."""
-        cost: Any = self.curve.event.cost
-        return cost.support
+        return self.curve.event.cost.support
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of costs [..., (G,) K]; -inf where they contradict what was seen."""
         if self._validate_args:
             self._validate_sample(value)
-        seen, cost = self.seen, self.curve.event.cost
-        assert not isinstance(cost, Tensor)
-        log_ratio = self._log_prob_given(value) - self.curve.log_prob(seen)
-        log_p: Tensor = cost.log_prob(value)
+        log_ratio = self._log_prob_given(value) - self.curve.log_prob(self.seen)
+        log_p = self.curve.event.cost.log_prob(value)
         return self._wide(log_p + log_ratio.to(log_p.dtype))
 
     def _log_prob_given(self, value: Tensor) -> Tensor:
@@ -107,14 +104,15 @@ class CurvePosterior(Expandable):
             if not seen.has(kind):
                 continue
             part = sampler(shape)
-            chosen = (seen.kind == kind).reshape(*seen.kind.shape, *(1,) * len(self.event_shape))
+            chosen = (seen.kind == kind)[(..., *[None] * len(self.event_shape))]
             draw = part if draw is None else torch.where(chosen, part, draw)
         assert draw is not None
         return draw
 
     def _sample_at(self, shape: torch.Size) -> Tensor:
         """Draws given the position, [*shape, (G,) K]."""
-        revenue = self._revenue(self.seen.low, shape)
+        point = self.curve.at(self.seen.low).point.to(self.curve.event.dtype)
+        revenue = self.curve.rows(point.expand(*shape, *self.event_shape))
         g, k = self._drawn_term(self.curve.log_density_terms(self.seen.low, self.seen.slope), shape)
         hits, misses = (self._one_by_one(self.seen.low, shape, outcome) for outcome in (1.0, 0.0))
         hits = torch.where(k, revenue, hits)
@@ -168,8 +166,3 @@ class CurvePosterior(Expandable):
         highest = torch.nextafter(b.to(dtype), torch.full_like(b, -math.inf, dtype=dtype))
         draw = torch.maximum(torch.minimum(draw.to(dtype), highest), a.to(dtype))
         return self.curve.rows(draw)
-
-    def _revenue(self, shift: Tensor, shape: torch.Size) -> Tensor:
-        """What the costs are compared with at a shift, [*shape, G, K]."""
-        point = self.curve.at(shift).point.to(self.curve.event.dtype)
-        return self.curve.rows(point.expand(*shape, *self.event_shape))

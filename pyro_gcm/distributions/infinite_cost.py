@@ -102,15 +102,12 @@ class InfiniteCost(TorchDistribution):
     @property
     def mean(self) -> Tensor:
         """Infinite where p0 > 0."""
-        return torch.where(self._may_be_infinite(), math.inf, self.cost.mean)
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.mean)
 
     @property
     def variance(self) -> Tensor:
         """Infinite where p0 > 0."""
-        return torch.where(self._may_be_infinite(), math.inf, self.cost.variance)
-
-    def _may_be_infinite(self) -> Tensor:
-        return (self.logits > -math.inf)[..., None]
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.variance)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:

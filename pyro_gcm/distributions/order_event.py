@@ -121,11 +121,11 @@ class OrderEvent(Enumerable, EventForms):
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
-        return self._replaced(cost, self.revenue)
+        return self.replaced(cost, self.revenue)
 
     def given_revenue(self, revenue: Tensor) -> OrderEvent:
         """The event for a draw of a random revenue."""
-        return self._replaced(self.cost, revenue)
+        return self.replaced(self.cost, revenue)
 
     def marginalize(
         self, cost: TorchDistribution, revenue: TorchDistribution | None = None
@@ -135,9 +135,9 @@ class OrderEvent(Enumerable, EventForms):
         :param cost: the distribution of the costs.
         :param revenue: the distribution of the revenue, if it is integrated out as well.
         """
-        return self._replaced(cost, self.revenue if revenue is None else revenue)
+        return self.replaced(cost, self.revenue if revenue is None else revenue)
 
-    def _replaced(self, cost: Any, revenue: Any) -> OrderEvent:
+    def replaced(self, cost: Any, revenue: Any) -> OrderEvent:
         """The event of these arguments; the values of tensors are not checked again."""
         new = OrderEvent(cost, revenue, cost_event_dim=self.cost_event_dim, validate_args=False)
         new._validate_args = self._validate_args
@@ -153,9 +153,9 @@ class OrderEvent(Enumerable, EventForms):
 
     def difference(self) -> OrderEvent:
         """The same event as c - r < 0, for a random revenue; infinite costs stay infinite."""
-        difference: Any = self.base_dist.to_event(1)
-        if isinstance(self.cost, InfiniteCost):
-            difference = InfiniteCost(difference, self.cost.logits)
+        difference = self.base_dist.to_event(1)
+        if self.logits is not None:
+            difference = InfiniteCost(difference, self.logits)
         return OrderEvent(difference, self.point)
 
     def log_probs(self) -> tuple[Tensor, Tensor]:

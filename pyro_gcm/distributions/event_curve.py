@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import (
     CostPlanes,
     EventPlanes,

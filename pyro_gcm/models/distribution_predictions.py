@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, same_rows, vector
-from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.models.blocks import mean_over_draws
 from pyro_gcm.models.prediction_method import prediction

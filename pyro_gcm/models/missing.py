@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, same_rows
-from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.nets import Standardizer
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
-from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.models.blocks import MovingRevenues
 from pyro_gcm.models.prediction_method import prediction
 from pyro_gcm.models.surfaces import strict_surface

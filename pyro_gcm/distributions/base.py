@@ -64,6 +64,21 @@ class Expandable(TorchDistribution):
         return values.expand(broadcast_shapes(values.shape, self.batch_shape))
 
 
+class Enumerable(Expandable):
+    """Base of discrete outcomes 0 .. levels - 1."""
+
+    has_enumerate_support = True
+    levels = 2
+    dtype: torch.dtype
+    device: torch.device
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The outcomes along a new leftmost dimension."""
+        values = torch.arange(self.levels, dtype=self.dtype, device=self.device)
+        values = values.reshape(-1, *(1 for _ in self.batch_shape))
+        return values.expand(-1, *self.batch_shape) if expand else values
+
+
 class EventOutcome(Expandable):
     """Base of outcomes that depend on the costs of an order event.
 
@@ -98,7 +113,7 @@ class EventOutcome(Expandable):
 
     def _depend_on(self, event: Any, cost: Tensor | None) -> torch.Size:
         """Take on an event and costs; the batch shape together with those of the parameters."""
-        self.event, self.cost = event, cost
+        self.event, self.cost, self.dtype, self.device = event, cost, event.dtype, event.device
         shapes = [getattr(self, name).shape for name in self.arg_constraints]
         if cost is not None:
             shapes.append(cost.shape[: cost.dim() - event.cost_event_dim])

@@ -67,10 +67,9 @@ class CostPosterior(Expandable):
             raise ValueError("outcome must lie in [0, 1]")
 
     @constraints.dependent_property(is_discrete=False)
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Any:
         """The support of the cost; a draw that contradicts the outcome has density 0."""
-        cost: Any = self.event.cost
-        return cost.support
+        return self.event.cost.support
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a cost `[..., K]` or `[..., G, K]`; -inf where it contradicts the outcome."""
@@ -81,8 +80,7 @@ class CostPosterior(Expandable):
         log_outcome, log_other = self.log_outcome
         # Bayes' rule for the event, on which alone the outcome depends.
         log_ratio = torch.where(happened, log_outcome - log_one, log_other - log_zero)
-        cost: Any = self.event.cost
-        log_prior: Tensor = cost.log_prob(value)
+        log_prior = self.event.cost.log_prob(value)
         return self._wide(log_prior + log_ratio.to(log_prior.dtype))
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.distributions.base import EventOutcome, tensors
+from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.event_curve import (
     ABOVE,
@@ -23,7 +23,6 @@ from pyro_gcm.distributions.event_curve import (
     Axis,
     EventCurve,
     Sighting,
-    first_occurrence,
     same_position,
 )
 from pyro_gcm.distributions.event_planes import on_grid
@@ -139,7 +138,7 @@ class AlongAxis(CurveOutcome):
 
     def drawn(self, cost: Tensor) -> Tensor:
         """y of known costs; infinite where the event never occurs."""
-        s = first_occurrence(cost, self.event.revenue, self.axis, self.event.cost_event_dim)
+        s = self.curve.first_occurrence(self.axis, cost)
         return self.units.value(s)
 
     def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
@@ -153,7 +152,7 @@ class AlongAxis(CurveOutcome):
         return one if self.rises else 1.0 - one
 
 
-class OrderedLevel(CurveOutcome):
+class OrderedLevel(Enumerable, CurveOutcome):
     """One of the levels 0 .. L-1, whose cumulative probabilities Pr(y >= l) are order events.
 
     The revenues of level l are those of the event plus a shift that falls with l: thresholds on one
@@ -164,8 +163,6 @@ class OrderedLevel(CurveOutcome):
     :param cost: a draw of the costs, or None.
     """
 
-    has_enumerate_support = True
-
     def __init__(
         self,
         event: OrderEvent,
@@ -175,13 +172,8 @@ class OrderedLevel(CurveOutcome):
         validate_args: bool | None = None,
     ) -> None:
         tensors(shifts=shifts)
-        self.shifts = shifts
+        self.shifts, self.levels = shifts, len(shifts) + 1
         super().__init__(event, cost, validate_args=validate_args)
-
-    @property
-    def levels(self) -> int:
-        """Number L of levels."""
-        return len(self.shifts) + 1
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:
@@ -234,20 +226,10 @@ class OrderedLevel(CurveOutcome):
 
     def drawn(self, cost: Tensor) -> Tensor:
         """The level of known costs."""
-        level: Any = 0
-        for shift in self.shifts:
-            hits = (cost < self.event.revenue + shift).all(-1)
-            level = level + (hits.any(-1) if self.event.cost_event_dim == 2 else hits).long()
-        drawn: Tensor = level.to(self.event.dtype)
-        return drawn
+        events = [self.curve.at(shift).given_cost(cost) for shift in self.shifts]
+        return torch.stack([event.mean for event in events]).sum(0)
 
     @property
     def mean(self) -> Tensor:
         """The mean level, the sum of the cumulative probabilities."""
-        return self.cumulative().sum(0).to(self.event.dtype).expand(self.batch_shape)
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """The levels along a new leftmost dimension."""
-        values = torch.arange(self.levels, dtype=self.event.dtype, device=self.event.device)
-        values = values.reshape(-1, *(1 for _ in self.batch_shape))
-        return values.expand(-1, *self.batch_shape) if expand else values
+        return self.prediction64().to(self.event.dtype).expand(self.batch_shape)

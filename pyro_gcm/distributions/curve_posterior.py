@@ -22,7 +22,7 @@ from pyro_gcm.distributions.event_curve import (
     log_interval,
     same_position,
 )
-from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -55,17 +55,14 @@ class CurvePosterior(Expandable):
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
         """The support of the cost; a draw that contradicts what was seen has density 0."""
-        cost: Any = self.curve.event.cost
-        return cost.support
+        return self.curve.event.cost.support
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of costs [..., (G,) K]; -inf where they contradict what was seen."""
         if self._validate_args:
             self._validate_sample(value)
-        seen, cost = self.seen, self.curve.event.cost
-        assert not isinstance(cost, Tensor)
-        log_ratio = self._log_prob_given(value) - self.curve.log_prob(seen)
-        log_p: Tensor = cost.log_prob(value)
+        log_ratio = self._log_prob_given(value) - self.curve.log_prob(self.seen)
+        log_p = self.curve.event.cost.log_prob(value)
         return self._wide(log_p + log_ratio.to(log_p.dtype))
 
     def _log_prob_given(self, value: Tensor) -> Tensor:
@@ -107,18 +104,19 @@ class CurvePosterior(Expandable):
             if not seen.has(kind):
                 continue
             part = sampler(shape)
-            chosen = (seen.kind == kind).reshape(*seen.kind.shape, *(1,) * len(self.event_shape))
+            chosen = (seen.kind == kind)[(..., *[None] * len(self.event_shape))]
             draw = part if draw is None else torch.where(chosen, part, draw)
         assert draw is not None
         return draw
 
     def _sample_at(self, shape: torch.Size) -> Tensor:
         """Draws given the position, [*shape, (G,) K]."""
-        revenue = self._revenue(self.seen.low, shape)
+        point = self.curve.at(self.seen.low).point.to(self.curve.event.dtype)
+        revenue = self.curve.rows(point.expand(*shape, *self.event_shape))
         g, k = self._drawn_term(self.curve.log_density_terms(self.seen.low, self.seen.slope), shape)
         hits, misses = (self._one_by_one(self.seen.low, shape, outcome) for outcome in (1.0, 0.0))
         hits = torch.where(k, revenue, hits)
-        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+        return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 
     def _sample_between(self, shape: torch.Size) -> Tensor:
         """Draws given that the position lies between two, [*shape, (G,) K]."""
@@ -131,7 +129,7 @@ class CurvePosterior(Expandable):
         hits = torch.where(k, self._inside(low, high, shape), hits)
         earlier = (g.flip(-1).cumsum(-1).flip(-1) > 0).unsqueeze(-1)
         misses = torch.where(earlier, miss_high, miss_low)
-        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+        return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 
     def _drawn_term(self, terms: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
         """Which alternative [*shape, G] and which cost [*shape, G, K] a drawn term belongs to."""
@@ -145,18 +143,18 @@ class CurvePosterior(Expandable):
     def _one_by_one(self, shift: Tensor, shape: torch.Size, outcome: float) -> Tensor:
         """Costs [*shape, G, K] of every alternative for itself, given that it hits or misses."""
         event = self.curve.at(shift)
-        cost: Any = base_distribution(event.base_dist).to_event(1)
+        cost: Any = event.base_dist.to_event(1)
         if event.logits is not None:
             cost = InfiniteCost(cost, event.logits, validate_args=False)
         alone = OrderEvent(cost, event.point, validate_args=False)
         rows = torch.Size((*shape, *self.event_shape[:-1]))
         given = torch.full(rows, outcome, device=event.device)
         draw = CostPosterior(alone.expand(rows), given, validate_args=False).sample()
-        return draw if event.cost_event_dim == 2 else draw.unsqueeze(-2)
+        return self.curve.rows(draw)
 
     def _inside(self, low: Tensor, high: Tensor, shape: torch.Size) -> Tensor:
         """Costs [*shape, G, K] between the revenues at two shifts."""
-        base: Any = base_distribution(self.curve.event.base_dist)
+        base: Any = self.curve.event.base_dist
         a, b = (self.curve.event.revenue.double() + shift for shift in (low, high))
         log_inside = log_interval(base, a, b)
         v = torch.rand((*shape, *log_inside.shape[-len(self.event_shape) :]), dtype=torch.float64)
@@ -167,13 +165,4 @@ class CurvePosterior(Expandable):
         dtype = self.curve.event.dtype
         highest = torch.nextafter(b.to(dtype), torch.full_like(b, -math.inf, dtype=dtype))
         draw = torch.maximum(torch.minimum(draw.to(dtype), highest), a.to(dtype))
-        return draw if len(self.event_shape) == 2 else draw.unsqueeze(-2)
-
-    def _revenue(self, shift: Tensor, shape: torch.Size) -> Tensor:
-        """What the costs are compared with at a shift, [*shape, G, K]."""
-        point = self.curve.at(shift).point.to(self.curve.event.dtype)
-        point = point.expand(*shape, *self.event_shape)
-        return point if len(self.event_shape) == 2 else point.unsqueeze(-2)
-
-    def _event_shaped(self, draw: Tensor) -> Tensor:
-        return draw if len(self.event_shape) == 2 else draw.squeeze(-2)
+        return self.curve.rows(draw)

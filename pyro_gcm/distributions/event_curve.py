@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import (
     CostPlanes,
     EventPlanes,
@@ -34,12 +34,7 @@ from pyro_gcm.distributions.event_planes import (
     on_grid,
     planes,
 )
-from pyro_gcm.distributions.families import (
-    StandardFamily,
-    base_distribution,
-    cost_family,
-    tail_log_probs,
-)
+from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import Transformable, in_transform, log1mexp, log_any
 from pyro_gcm.distributions.order_event import OrderEvent
@@ -89,7 +84,7 @@ class Sighting(NamedTuple):
 
         There they are put in order, so that no branch that is not taken has a NaN in its gradient.
         """
-        of_row = kind.reshape(*kind.shape, *(1,) * event_dim)
+        of_row = kind[(..., *[None] * event_dim)]
         high = torch.where((of_row == BELOW) | (of_row == BETWEEN), high, low + 1.0)
         return cls(kind, torch.where(of_row == BELOW, high - 1.0, low), high, slope, event_dim)
 
@@ -101,7 +96,7 @@ class Sighting(NamedTuple):
     @property
     def end(self) -> Tensor:
         """The end that is known: `high` where the position lies below it, else `low`."""
-        of_row = self.kind.reshape(*self.kind.shape, *(1,) * self.event_dim)
+        of_row = self.kind[(..., *[None] * self.event_dim)]
         return torch.where(of_row == BELOW, self.high, self.low)
 
 
@@ -124,13 +119,7 @@ class EventCurve:
 
     def at(self, shift: Tensor) -> OrderEvent:
         """The event with this much, [..., (G,) K], added to its revenues."""
-        event = self.event
-        return OrderEvent(
-            event.cost,
-            event.revenue + shift,
-            cost_event_dim=event.cost_event_dim,
-            validate_args=False,
-        )
+        return self.event.given_revenue(self.event.revenue + shift)
 
     def chance(self, axis: Axis, position: Tensor) -> Tensor:
         """Pr(event at positions), [...], float64, with gradients; `probability` keeps the order."""
@@ -170,7 +159,7 @@ class EventCurve:
             found = self.at(seen.end).log_prob64((kind == BELOW).double())
         if seen.has(BETWEEN):
             # Elsewhere any interval will do, but a far one would have no gradient.
-            of_row = kind.reshape(*kind.shape, *(1,) * seen.event_dim) == BETWEEN
+            of_row = kind[(..., *[None] * seen.event_dim)] == BETWEEN
             ends = torch.where(of_row, seen.low, 0.0), torch.where(of_row, seen.high, 1.0)
             part = self.log_between(*ends)
             found = part if found is None else torch.where(kind == BETWEEN, part, found)
@@ -191,7 +180,7 @@ class EventCurve:
     def log_density_terms(self, shift: Tensor, slope: Tensor) -> Tensor:
         """Its terms [..., G, K]: the cost that is met last of the alternative that occurs."""
         point = self._point(shift)
-        own = self._rows(self._base.log_prob(point.revenue) + slope.log())
+        own = self.rows(self.event.base_dist.log_prob(point.revenue) + slope.log())
         of_costs = own + _before(point.hit) + _after(point.hit)
         return of_costs + self._of_alternatives(_before(point.miss) + _after(point.miss))
 
@@ -202,53 +191,42 @@ class EventCurve:
     def log_between_terms(self, low: Tensor, high: Tensor) -> Tensor:
         """Its terms [..., G, K]: the last cost in between of the first alternative to occur."""
         a, b = self._point(low), self._point(high)
-        own = self._rows(log_interval(self._base, a.revenue, b.revenue))
+        own = self.rows(log_interval(self.event.base_dist, a.revenue, b.revenue))
         of_costs = own + _before(b.hit) + _after(a.hit)
         return of_costs + self._of_alternatives(_before(b.miss) + _after(a.miss))
 
-    @property
-    def _base(self) -> Any:
-        """The univariate costs, of batch shape [..., (G,) K]."""
-        return base_distribution(self.event.base_dist)
+    def first_occurrence(self, axis: Axis, cost: Tensor) -> Tensor:
+        """The smallest position [...] at which the event of known costs occurs; inf if none is."""
+        revenue, alternatives = self.event.revenue, self.event.cost_event_dim == 2
 
-    def _rows(self, of_costs: Tensor) -> Tensor:
+        def lead(position: Tensor) -> Tensor:
+            margin = (revenue + axis(position)[0] - cost).amin(-1)
+            return margin.amax(-1) if alternatives else margin
+
+        start = torch.zeros_like((revenue + cost)[(..., *[0] * self.event.cost_event_dim)]).double()
+        return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
+
+    def rows(self, of_costs: Tensor) -> Tensor:
         """[..., (G,) K] with a dimension G, which is 1 without alternatives."""
         return of_costs if self.event.cost_event_dim == 2 else of_costs.unsqueeze(-2)
 
     def _of_alternatives(self, log_p: Tensor) -> Tensor:
         """log_p [..., G] and that the alternative is finite, as [..., G, 1]."""
-        if self.event.logits is not None:
-            log_p = log_p + logsigmoid(-self._logits().double())
+        if self._logits is not None:
+            log_p = log_p + logsigmoid(-self._logits.double())
         return log_p.unsqueeze(-1)
 
-    def _logits(self) -> Tensor:
-        """Log-odds of an infinite cost, [..., G]."""
-        assert self.event.logits is not None
+    @property
+    def _logits(self) -> Tensor | None:
+        """Log-odds of an infinite cost, [..., G], or None."""
         logits = self.event.logits
-        return logits if self.event.cost_event_dim == 2 else logits.unsqueeze(-1)
+        return logits if logits is None or self.event.cost_event_dim == 2 else logits.unsqueeze(-1)
 
     def _point(self, shift: Tensor) -> _Point:
         event = self.at(shift)
-        hit, miss = (self._rows(log_p) for log_p in event.coordinate_log_probs())
-        if event.logits is None:
-            return _Point(event.point.double(), hit, log_any(miss, hit))
-        with_atom = prepend_atom(self._logits(), hit, miss)
-        return _Point(event.point.double(), hit, log_any(with_atom[1], with_atom[0]))
-
-
-def first_occurrence(cost: Tensor, revenue: Tensor, axis: Axis, event_dim: int) -> Tensor:
-    """The smallest position [...] at which the event of known costs occurs; inf if it never does.
-
-    :param cost: [..., (G,) K]; `revenue`: likewise, before it is shifted.
-    """
-
-    def lead(position: Tensor) -> Tensor:
-        margin = (revenue + axis(position)[0] - cost).amin(-1)
-        return margin.amax(-1) if event_dim == 2 else margin
-
-    shape = torch.broadcast_shapes(cost.shape, revenue.shape)
-    start = torch.zeros(shape[: len(shape) - event_dim], dtype=torch.float64, device=cost.device)
-    return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
+        hit, miss = (self.rows(log_p) for log_p in event.coordinate_log_probs())
+        parts = (hit, miss) if self._logits is None else prepend_atom(self._logits, hit, miss)
+        return _Point(event.point.double(), hit, log_any(parts[1], parts[0]))
 
 
 def same_position(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:

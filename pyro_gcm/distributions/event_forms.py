@@ -93,7 +93,7 @@ class EventForms(Expandable):
         if self._standard is None:
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
-        zero, one = _Probabilities.apply(self._alternatives, self._standard, *self._inputs())
+        zero, one = _Probabilities.apply(self._standard, *self._inputs())
         return zero.expand(self.batch_shape), one.expand(self.batch_shape)
 
     def probit64(self) -> Tensor:
@@ -132,10 +132,10 @@ class EventForms(Expandable):
         if standard is None:
             log_zero, log_one = self._log_form()
             return torch.where(value > 0.5, log_one, log_zero).logsumexp(0) - math.log(draws)
-        point, loc, *others = self._inputs()
+        alternatives, point, loc, *others = self._inputs()
         loc = loc.expand(self.batch_shape + self.cost_shape)
         happened = value > 0.5
-        mean = _MeanProbability.apply(happened, self._alternatives, standard, point, loc, *others)
+        mean = _MeanProbability.apply(happened, standard, alternatives, point, loc, *others)
         rare = mean < SMALLEST_PRODUCT
         # A gradient of 0 for the rows that are replaced.
         log_mean = mean.clamp_min(SMALLEST_PRODUCT).log()
@@ -156,17 +156,12 @@ class EventForms(Expandable):
             return None
         return cost_family(type(self.base_dist)).standard
 
-    @property
-    def _alternatives(self) -> bool:
-        """Whether the shapes have a dimension G, and one alternative is enough."""
-        return self.cost_event_dim == 2
-
     def _inputs(self) -> tuple[Any, ...]:
-        """Point, loc, scale and logits for the product form."""
-        point, base = self.point.double(), self.base_dist
+        """Whether there are alternatives, point, loc, scale and logits for the product form."""
+        point, loc = self.point.double(), self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
-            return -point, -base.loc, base.scale, self.logits
-        return point, base.loc, base.scale, self.logits
+            point, loc = -point, -loc
+        return self.cost_event_dim == 2, point, loc, self.base_dist.scale, self.logits
 
     def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, by the "first miss" identity.
@@ -183,7 +178,7 @@ class EventForms(Expandable):
         """
         if self.base_dist is None:
             happened = (self.cost < self.revenue).all(-1)
-            happened = happened.any(-1) if self._alternatives else happened
+            happened = happened.any(-1) if self.cost_event_dim == 2 else happened
             log_zero, log_one = (~happened).double().log(), happened.double().log()
         else:
             log_hit, log_miss = self.coordinate_log_probs(where)  # [..., (G,) K]
@@ -191,7 +186,7 @@ class EventForms(Expandable):
                 logits = _at(where, self.logits, self.cost_shape[:-1])
                 log_hit, log_miss = prepend_atom(logits, log_hit, log_miss)
             log_one, log_zero = log_hit.sum(-1), log_any(log_miss, log_hit)
-            if self._alternatives:
+            if self.cost_event_dim == 2:
                 log_one, log_zero = log_any(log_one, log_zero), log_zero.sum(-1)
         if where is not None:
             return log_zero, log_one
@@ -256,8 +251,8 @@ class _Parts(NamedTuple):
 
 
 def _evaluate(
-    alternatives: bool,
     standard: StandardFamily,
+    alternatives: bool,
     point: Tensor,
     loc: Tensor,
     scale: Tensor,
@@ -310,7 +305,7 @@ class _MeanProbability(torch.autograd.Function):
 
 def _gradients(ctx: Any, by_one: Tensor) -> tuple[Tensor | None, ...]:
     """Gradients in point, loc, scale and logits from that in Pr(y = 1)."""
-    inputs, (alternatives, standard) = ctx.saved_tensors[:4], ctx.options
+    inputs, (standard, alternatives) = ctx.saved_tensors[:4], ctx.options
     point, loc, scale, logits = inputs
     # Second derivatives go through the inputs, so that the parts are computed from them anew.
     again = torch.is_grad_enabled()

@@ -11,11 +11,9 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import torch
-from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
-from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.numerics import probit
 
 #: Where a probability is smaller, its probit is computed from its logarithm.
@@ -80,7 +78,7 @@ class CostPlanes:
     def __init__(
         self, base: Any, event_shape: torch.Size, logits: Tensor | None = None, rows: slice = ALL
     ) -> None:
-        self.base, self.event_shape = base_distribution(base), event_shape
+        self.base, self.event_shape = base, event_shape
         standard = cost_family(type(self.base)).standard
         #: Whether a coordinate, and a row, can be evaluated alone and still gets the same bits.
         self.separable = standard is not None
@@ -190,10 +188,7 @@ class EventPlanes:
 
 def cost_planes(event: Any, rows: slice = ALL) -> CostPlanes:
     """The random cost of an `OrderEvent`, or what is random in it."""
-    logits = event.cost.logits if isinstance(event.cost, InfiniteCost) else None
-    like = event.base_dist.batch_shape, event.point.shape
-    event_shape = broadcast_shape(*like)[-event.cost_event_dim :]
-    return CostPlanes(event.base_dist, torch.Size(event_shape), logits, rows)
+    return CostPlanes(event.base_dist, event.cost_shape, event.logits, rows)
 
 
 def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
@@ -212,7 +207,7 @@ def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
 
 def is_separable(event: Any) -> bool:
     """Whether the coordinates and the rows of an `OrderEvent` can be evaluated one by one."""
-    return cost_family(type(base_distribution(event.base_dist))).standard is not None
+    return cost_family(type(event.base_dist)).standard is not None
 
 
 def any_of(probabilities: list[Tensor]) -> Tensor:

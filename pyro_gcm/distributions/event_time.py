@@ -17,7 +17,6 @@ from pyro_gcm.distributions.event_curve import (
     BETWEEN,
     Axis,
     Sighting,
-    first_occurrence,
     same_position,
 )
 from pyro_gcm.distributions.numerics import in_transform
@@ -120,7 +119,7 @@ class EventTime(CurveOutcome):
 
     def drawn(self, cost: Tensor) -> Tensor:
         """(t, t, 0) of known costs, and (1e300, inf, 0) where the event never comes."""
-        s = first_occurrence(cost, self.event.revenue, self.axis, self.event.cost_event_dim)
+        s = self.curve.first_occurrence(self.axis, cost)
         time = self.units.value(s)
         return torch.stack([time.clamp(max=LATEST), time, torch.zeros_like(time)], -1)
 

@@ -10,13 +10,13 @@ from pyro.distributions import constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm.distributions.base import EventOutcome, tensors
+from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.order_event import OrderEvent
 
 
-class GuessedEvent(EventOutcome):
+class GuessedEvent(Enumerable, EventOutcome):
     """y = 1 if an order event occurs, and otherwise still with the guess rate g = sigmoid(logits).
 
     Pr(y = 1) = g + (1 - g) Pr(c < r): the lower end of a psychometric function, whose upper end an
@@ -29,7 +29,6 @@ class GuessedEvent(EventOutcome):
 
     arg_constraints = {"logits": constraints.real}
     support = constraints.boolean
-    has_enumerate_support = True
 
     def __init__(
         self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
@@ -96,9 +95,3 @@ class GuessedEvent(EventOutcome):
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
         return torch.bernoulli(self.mean.expand(self._extended_shape(sample_shape)))
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """The outcomes 0 and 1 along a new leftmost dimension."""
-        support = torch.arange(2.0, dtype=self.event.dtype, device=self.event.device)
-        support = support.reshape((2,) + (1,) * len(self.batch_shape))
-        return support.expand((2, *self.batch_shape)) if expand else support

@@ -69,11 +69,9 @@ class InfiniteCost(TorchDistribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> InfiniteCost:
         """The same distribution with a larger batch shape."""
-        batch_shape = torch.Size(batch_shape)
-        logits = self.logits.expand(batch_shape + self.event_shape[:-1])
-        new = InfiniteCost(self.cost.expand(batch_shape), logits, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        cost, alternatives = self.cost.expand(torch.Size(batch_shape)), self.event_shape[:-1]
+        logits = self.logits.expand(cost.batch_shape + alternatives)
+        return InfiniteCost(cost, logits, validate_args=self._validate_args)
 
     @property
     def p0(self) -> Tensor:
@@ -90,10 +88,6 @@ class InfiniteCost(TorchDistribution):
         """log(1 - p0)."""
         return logsigmoid(-self.logits)
 
-    def prepend_atom(self, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
-        """`prepend_atom` with the atom of this cost."""
-        return prepend_atom(self.logits, log_hit, log_miss)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
         if self._validate_args:
@@ -108,15 +102,12 @@ class InfiniteCost(TorchDistribution):
     @property
     def mean(self) -> Tensor:
         """Infinite where p0 > 0."""
-        return torch.where(self._may_be_infinite(), math.inf, self.cost.mean)
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.mean)
 
     @property
     def variance(self) -> Tensor:
         """Infinite where p0 > 0."""
-        return torch.where(self._may_be_infinite(), math.inf, self.cost.variance)
-
-    def _may_be_infinite(self) -> Tensor:
-        return (self.logits > -math.inf)[..., None]
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.variance)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 from pyro_gcm._utils.validation import as_tensor
 from pyro_gcm.distributions.base import Expandable, distributions, tensors
 from pyro_gcm.distributions.families import tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 
 
 class LatentMixture(Expandable):
@@ -101,7 +101,7 @@ class LatentMixture(Expandable):
         """Joint distribution function Pr(every c_k < value_k), `sample_shape + batch_shape`."""
         tails = tail_log_probs(finite_part(self.component), self._standard(self._checked(value)))
         if isinstance(self.component, InfiniteCost):
-            tails = self.component.prepend_atom(*tails)
+            tails = prepend_atom(self.component.logits, *tails)
         joint = tails[0].flatten(-len(self.event_shape)).sum(-1).exp()
         mixed = (joint * self.log_weights.exp()).sum(-1 - self._own_dims)
         return self._wide(mixed.to(self.loc.dtype))

@@ -188,11 +188,3 @@ def probit(log_p: Tensor, log_q: Tensor) -> Tensor:
     lower = log_p < log_q
     x = ndtri_exp(torch.where(lower, log_p, log_q))
     return torch.where(lower, x, -x)
-
-
-def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """The smallest number of a floating-point type that is at least the value."""
-    nearest = values.to(dtype)
-    return torch.where(
-        nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
-    )

@@ -10,7 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
-from pyro_gcm.distributions.base import tensors
+from pyro_gcm.distributions.base import Enumerable, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_planes import EventPlanes
@@ -19,7 +19,7 @@ from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
-class OrderEvent(EventForms):
+class OrderEvent(Enumerable, EventForms):
     """Whether a revenue vector exceeds a cost vector in the product order.
 
     With costs `c` of event shape `[K]` the outcome is `y = 1` if `c_k < r_k` for every k, and with
@@ -52,7 +52,6 @@ class OrderEvent(EventForms):
     """
 
     support = constraints.boolean
-    has_enumerate_support = True
 
     def __init__(
         self,
@@ -122,11 +121,11 @@ class OrderEvent(EventForms):
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
-        return self._replaced(cost, self.revenue)
+        return self.replaced(cost, self.revenue)
 
     def given_revenue(self, revenue: Tensor) -> OrderEvent:
         """The event for a draw of a random revenue."""
-        return self._replaced(self.cost, revenue)
+        return self.replaced(self.cost, revenue)
 
     def marginalize(
         self, cost: TorchDistribution, revenue: TorchDistribution | None = None
@@ -136,9 +135,9 @@ class OrderEvent(EventForms):
         :param cost: the distribution of the costs.
         :param revenue: the distribution of the revenue, if it is integrated out as well.
         """
-        return self._replaced(cost, self.revenue if revenue is None else revenue)
+        return self.replaced(cost, self.revenue if revenue is None else revenue)
 
-    def _replaced(self, cost: Any, revenue: Any) -> OrderEvent:
+    def replaced(self, cost: Any, revenue: Any) -> OrderEvent:
         """The event of these arguments; the values of tensors are not checked again."""
         new = OrderEvent(cost, revenue, cost_event_dim=self.cost_event_dim, validate_args=False)
         new._validate_args = self._validate_args
@@ -154,9 +153,9 @@ class OrderEvent(EventForms):
 
     def difference(self) -> OrderEvent:
         """The same event as c - r < 0, for a random revenue; infinite costs stay infinite."""
-        difference: Any = self.base_dist.to_event(1)
-        if isinstance(self.cost, InfiniteCost):
-            difference = InfiniteCost(difference, self.cost.logits)
+        difference = self.base_dist.to_event(1)
+        if self.logits is not None:
+            difference = InfiniteCost(difference, self.logits)
         return OrderEvent(difference, self.point)
 
     def log_probs(self) -> tuple[Tensor, Tensor]:
@@ -203,12 +202,6 @@ class OrderEvent(EventForms):
         """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
         shape = self._extended_shape(sample_shape)
         return torch.bernoulli(self.mean.expand(shape))
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """The outcomes 0 and 1 along a new leftmost dimension."""
-        support = torch.arange(2.0, dtype=self.dtype, device=self.device)
-        support = support.reshape((2,) + (1,) * len(self.batch_shape))
-        return support.expand((2, *self.batch_shape)) if expand else support
 
 
 def integrates_over(cost: Any, revenue: Any) -> bool:

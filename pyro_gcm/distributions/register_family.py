@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.distributions import transform_to
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.families import CostFamily, LogProbability, Quantile, add_cost_family
 from pyro_gcm.distributions.numerics import lifted
 

@@ -30,11 +30,8 @@ def costs_between(cost: Any, start: int, stop: int) -> Any:
 
 def event_between(event: OrderEvent, start: int, stop: int) -> OrderEvent:
     """The order event of some of the costs."""
-    revenue: Any = event.revenue
     cost = costs_between(event.cost, start, stop)
-    part = OrderEvent(
-        cost, revenue[..., start:stop], cost_event_dim=event.cost_event_dim, validate_args=False
-    )
+    part = event.replaced(cost, event.revenue[..., start:stop])
     return part.expand(broadcast_shapes(part.batch_shape, event.batch_shape))
 
 
@@ -90,11 +87,10 @@ class SeveralOutcomes(EventOutcome):
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + (D,)`."""
-        draws = []
+        draws, lead = [], torch.Size(sample_shape) + self.batch_shape
         for part, width in zip(self.parts, self.widths, strict=True):
-            lead = torch.Size(sample_shape) + self.batch_shape
             draw = part.expand(self.batch_shape).sample(torch.Size(sample_shape)).double()
-            draws.append((draw.unsqueeze(-1) if width == 1 else draw).expand(*lead, width))
+            draws.append(draw.reshape(*lead, width))
         return torch.cat(draws, -1)
 
 
@@ -105,12 +101,10 @@ class SideBySide(Expandable):
     """
 
     def __init__(self, parts: Sequence[Any]) -> None:
-        self.parts = list(parts)
-        shape = broadcast_shapes(*(part.batch_shape for part in self.parts))
-        sizes = [part.event_shape[-1] for part in self.parts]
-        event_shape = (*self.parts[0].event_shape[:-1], sum(sizes))
-        self._sizes = sizes
-        super().__init__(torch.Size(shape), torch.Size(event_shape), validate_args=False)
+        self.parts, self._sizes = parts, [part.event_shape[-1] for part in parts]
+        shape = broadcast_shapes(*(part.batch_shape for part in parts))
+        event_shape = torch.Size((*parts[0].event_shape[:-1], sum(self._sizes)))
+        super().__init__(shape, event_shape, validate_args=False)
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
@@ -125,7 +119,5 @@ class SideBySide(Expandable):
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        own = [
-            part.expand(self.batch_shape).sample(torch.Size(sample_shape)) for part in self.parts
-        ]
-        return torch.cat(own, -1)
+        parts = [part.expand(self.batch_shape) for part in self.parts]
+        return torch.cat([part.sample(torch.Size(sample_shape)) for part in parts], -1)

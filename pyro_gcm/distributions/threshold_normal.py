@@ -29,12 +29,11 @@ def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> 
 
 def line_reader(loc: Tensor, spread: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
     """`threshold_mean` of some rows as a function of the event in planes."""
-    loc, spread = (_rows_of(part.double(), rows) for part in (loc, spread))
+    loc, spread = (
+        part[..., rows] if part.dim() and part.shape[-1] > 1 else part
+        for part in (loc.double(), spread.double())
+    )
     return lambda event: event.probit64().mul(spread).add_(loc)
-
-
-def _rows_of(values: Tensor, rows: slice) -> Tensor:
-    return values[..., rows] if values.dim() and values.shape[-1] > 1 else values
 
 
 class ThresholdNormal(EventOutcome):
@@ -92,8 +91,11 @@ class ThresholdNormal(EventOutcome):
         return torch.Size(broadcast_shapes(*arg_shapes.values())), torch.Size()
 
     def prediction64(self) -> Tensor:
-        """What a prediction averages: mu_y, which rises with the event's probability."""
-        return self._mean64()
+        """mu_y, the mean with the costs integrated out: it rises with the event's probability.
+
+        It is what a prediction averages.
+        """
+        return threshold_mean(self.event, self.threshold_loc, self._spread())
 
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
         """`prediction64` of some rows as a function of the event in planes."""
@@ -114,10 +116,6 @@ class ThresholdNormal(EventOutcome):
     def _spread(self) -> Tensor:
         return torch.hypot(self.scale.double(), self.threshold_scale.double())
 
-    def _mean64(self) -> Tensor:
-        """mu_y, the mean with the costs integrated out."""
-        return threshold_mean(self.event, self.threshold_loc, self._spread())
-
     def _occurred(self) -> Tensor:
         assert self.cost is not None
         return self.event.given_cost(self.cost).mean
@@ -126,7 +124,7 @@ class ThresholdNormal(EventOutcome):
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
         if self._validate_args:
             self._validate_sample(value)
-        mean, scale = self._mean64(), self.scale.double()
+        mean, scale = self.prediction64(), self.scale.double()
         if self.equal_weights and self.cost is None and mean.requires_grad:
             weight = scale.detach().square()
             known = mean.detach()
@@ -147,7 +145,7 @@ class ThresholdNormal(EventOutcome):
         an integral over an angle (Genz 2004). The quadrature was compared with adaptive ones for
         scale / sigma_t from 0.1 to 100.
         """
-        mean, scale, spread = self._mean64(), self.scale.double(), self._spread()
+        mean, scale, spread = self.prediction64(), self.scale.double(), self._spread()
         z = (value.double() - mean) / scale
         if self.cost is None:
             return ndtr(z)
@@ -174,7 +172,7 @@ class ThresholdNormal(EventOutcome):
             E[y]   = mu_y + scale^2 / S * h    above, mu_y - scale^2 / S * h below
             Var[y] = scale^2 - scale^4 / S^2 * h (h + b).
         """
-        mean, spread = self._mean64(), self._spread()
+        mean, spread = self.prediction64(), self._spread()
         sign = 2.0 * self._occurred().double() - 1.0
         b = sign * (mean - self.threshold_loc.double()) / spread
         hazard = 1.0 / mills_ratio(b)
@@ -185,7 +183,7 @@ class ThresholdNormal(EventOutcome):
     @property
     def mean(self) -> Tensor:
         """Mean of y: mu_y, or given the costs that of the extended skew normal."""
-        mean = self._mean64() if self.cost is None else self._side_moments()[0]
+        mean = self.prediction64() if self.cost is None else self._side_moments()[0]
         return mean.to(self._dtype).expand(self.batch_shape)
 
     @property
@@ -199,7 +197,7 @@ class ThresholdNormal(EventOutcome):
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of y, of shape `sample_shape + batch_shape`."""
         shape = self._extended_shape(sample_shape)
-        mean = self._mean64().expand(shape)
+        mean = self.prediction64().expand(shape)
         scale = self.scale.double()
         if self.cost is None:
             return torch.normal(mean, scale.expand(shape)).to(self._dtype)
@@ -264,9 +262,8 @@ class ThresholdQuantile(AsymmetricLaplace):
     def loc(self) -> Tensor:
         """mu, the quantile."""
         if self._mean is None:
-            mean = threshold_mean(self.event, self.threshold_loc, self.spread)
             dtype = torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
-            self._mean = mean.to(dtype).expand(self.batch_shape)
+            self._mean = self.prediction64().to(dtype).expand(self.batch_shape)
         return self._mean
 
     @loc.setter
@@ -305,5 +302,4 @@ class ThresholdQuantile(AsymmetricLaplace):
         """p(c | y) = p(c)."""
         if self._validate_args:
             self._validate_sample(y)
-        assert not isinstance(self.event.cost, Tensor)
         return self.event.cost.expand(broadcast_shapes(self.batch_shape, y.shape))

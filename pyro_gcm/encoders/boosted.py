@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.threads import one_thread
@@ -137,8 +138,6 @@ class Boosted:
                 columns, level, revenue=revenue, r=r, **options
             )
             return found
-        from pyro_gcm.distributions.bisection import smallest_reaching
-
         x = matrix("x", x, self.x_dim, "x_dim")
         level, revenue = self._checked_search(level, revenue)
         units = self.model.r_standardizer

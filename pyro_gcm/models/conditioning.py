@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.reading import of
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined

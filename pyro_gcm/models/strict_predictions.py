@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.validation import (
     ArrayLike,
@@ -17,7 +18,6 @@ from pyro_gcm._utils.validation import (
     same_rows,
 )
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import (
     ALL,
     CostPlanes,

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, vector
-from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.prediction.draws import Draws, Rows
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.numerics import rounded_up
-
 #: How far from its starting point a value is searched for by default, in units of `scale`.
 REACH = 2.0**20
 #: Steps that may interpolate; later ones halve the bracket, so that it gets small in any case.
@@ -99,3 +97,11 @@ def _share(a: Tensor, at_a: Tensor, b: Tensor, at_b: Tensor, c: Tensor, at_c: Te
     quadratic = at_a / (at_b - at_a) * at_c / (at_b - at_c)
     quadratic = quadratic + (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
     return torch.where(smooth, quadratic, 0.5)
+
+
+def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """The smallest number of a floating-point type that is at least the value."""
+    nearest = values.to(dtype)
+    return torch.where(
+        nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
+    )

@@ -42,7 +42,7 @@ class OrderEvent(Enumerable, EventForms):
     maximum of Sill (1997) for several.
 
     :param cost: tensor `[..., K]` or `[..., G, K]`, or a distribution with that event shape, or
-        what a story's site gave (`distributions.Left`).
+        what a story's site gave (`event_sides.Left`).
     :param revenue: tensor or distribution that broadcasts against it.
     :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
         tensors it is 1 by default.

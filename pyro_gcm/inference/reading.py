@@ -8,8 +8,8 @@ A model tells its story once::
         return sample("y", lambda: self.y_dist(c, e, r), obs=y)
 
 and whoever reads it hands in `sample`, which says what a line does: `inference.programs` runs it as
-a Pyro program, `inference.scored` scores it for training, `prediction.predicted` draws latent sites
-from fixed noise, and `prediction.replayed` goes through it once more with known values.
+a Pyro program, `inference.scored` scores it for training, and `prediction.predicted` draws latent
+sites from fixed noise, or goes through it once more with known values.
 """
 
 from __future__ import annotations

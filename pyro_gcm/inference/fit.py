@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,6 +40,7 @@ from pyro_gcm.training.result import constant_loss, warn_if_worse
 _OF_Y = ("conditional", "members")
 #: ELBO classes of this package, which are functions of log-densities that the reader gives, too.
 _READ = (ImportanceWeightedELBO, PaperLoss, PooledELBO)
+_OPTIONS = {field.name for field in fields(TrainingOptions)}
 
 
 @one_thread()
@@ -170,28 +171,14 @@ def fit(
         bound = weighable(bound)
 
     def chosen(search: Search) -> TrainingOptions:
-        default = model.training_defaults(rows.rows or 1)
-        usual = default.schedule if search.epochs is None else SCHEDULE
-        own: dict[str, Any] = {"schedule": usual, "clip_norm": default.clip_norm}
-        own |= {n: v for n in own if not _is_default(v := getattr(also, n))}
-        return TrainingOptions(
-            **own,
-            epochs=search.epochs or (default.epochs if epochs is None else epochs),
-            averages=search.epochs is not None,
-            batch_size=default.batch_size if batch_size is None else batch_size,
-            learning_rate=default.learning_rate if learning_rate is None else learning_rate,
-            optimizer=default.optimizer if also.optimizer is None else also.optimizer,
-            validation=rows.share,
-            held_out=rows.held_out,
-            patience=also.patience,
-            seed=seed,
-            device=device,
-            progress=progress,
-            checkpoint=checkpoint,
-            checkpoint_every=also.checkpoint_every,
-            callback=callback,
-            threads=also.threads,
-        )
+        usual = model.training_defaults(rows.rows or 1)._asdict()
+        asked = {**given, **vars(also), "validation": rows.share, "held_out": rows.held_out}
+        if search.epochs is not None:
+            asked |= {"epochs": search.epochs, "averages": True}
+            usual["schedule"] = SCHEDULE
+        own = {name: asked[name] for name in _OPTIONS & asked.keys()}
+        own |= {name: usual[name] for name in own if _is_left_out(name, own[name])}
+        return TrainingOptions(**own)
 
     options, workers = chosen(Search()), workers_of(also.distributed)
     rows.look(options)
@@ -214,14 +201,9 @@ def fit(
         model.to(options.target)
         model.adapt(rows.rows or 1, epochs=epochs)
         identity = {
-            "objective": objective,
-            "temperature": also.temperature,
-            "loss": described(bound),
-            "particles": also.particles,
-            "engine": also.engine,
-            "standardize": standardize,
-            "epochs": options.epochs,
-            "searches": search.parts,
+            **{name: getattr(also, name) for name in ("temperature", "particles", "engine")},
+            **{"objective": objective, "loss": described(bound), "standardize": standardize},
+            **{"epochs": options.epochs, "searches": search.parts},
         }
         like, points = next(iter(parameters.values())), None
         if also.particles == "qmc":
@@ -285,8 +267,11 @@ def _settings(settings: FitSettings | None, deprecated: dict[str, Any]) -> FitSe
     return merged
 
 
-def _is_default(option: Any) -> bool:
-    return isinstance(option, str) and option == "default"
+def _is_left_out(name: str, value: Any) -> bool:
+    """Whether the model is asked for an option; None is no schedule, and no bound of gradients."""
+    if name in ("schedule", "clip_norm"):
+        return isinstance(value, str) and value == "default"
+    return value is None and name in TrainingDefaults._fields
 
 
 class Fittable(HasTensors, Protocol):

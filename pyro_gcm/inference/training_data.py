@@ -46,11 +46,7 @@ class TrainingData:
 
     weighted = False
     held_out = 0
-    rows: int | None
-    outcomes: tuple[Tensor, Tensor | None]
-    names: dict[str, list[str] | None]
     given: dict[str, Tensor] | None = None
-    share: Any
 
     def __init__(self, model: Any, missing: tuple[str, ...], validation: Any) -> None:
         self.model, self.missing, self.share = model, missing, validation
@@ -74,8 +70,6 @@ class TrainingData:
 class DataInMemory(TrainingData):
     """Tensors, arrays or data frames."""
 
-    rows: int
-
     def __init__(
         self,
         model: Any,
@@ -85,10 +79,15 @@ class DataInMemory(TrainingData):
         validation: Any,
     ) -> None:
         super().__init__(model, missing, validation)
-        checked = self._checked(*columns)
-        model.response.check_latent(model, checked["y"])
-        self.columns, self.weights = weighed(checked, sample_weight)
-        self.weighted = self.weights is not None
+        self.columns, self.weights = self._checked(*columns), None
+        model.response.check_latent(model, self.columns["y"])
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, len(self.columns["x"]))
+            kept = weights.nonzero()[:, 0]
+            rows = selected([*self.columns.values(), weights], kept)
+            self.columns = dict(zip(self.columns, rows, strict=False))
+            self.weighted = bool((rows[-1] != rows[-1][0]).any())
+            self.weights = rows[-1] if self.weighted else None
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         for name in ("x", "r"):
             no_empty_column(name, self.columns[name], self.names[name])
@@ -162,20 +161,6 @@ def checked_weights(sample_weight: ArrayLike, rows: int) -> Tensor:
     if not weights.any():
         raise ValueError("sample_weight must have a weight above 0, got only 0")
     return weights / weights.amax()
-
-
-def weighed(
-    columns: dict[str, Tensor], sample_weight: ArrayLike | None
-) -> tuple[dict[str, Tensor], Tensor | None]:
-    """The rows of positive weight and these weights, or None where they are equal."""
-    if sample_weight is None:
-        return columns, None
-    weights = checked_weights(sample_weight, len(columns["x"]))
-    kept = weights.nonzero()[:, 0]
-    if len(kept) < len(weights):
-        columns = {name: column[kept] for name, column in columns.items()}
-    weights = weights[kept]
-    return columns, None if (weights == weights[0]).all() else weights
 
 
 def _in_parts(weights: Tensor, parts: tuple[Tensor, Tensor], dtype: torch.dtype) -> Tensor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -145,16 +145,11 @@ class TrainingOptions:
         if self.checkpoint is not None:
             file_of("checkpoint", self.checkpoint)
         positive("checkpoint_every", self.checkpoint_every)
-        if self.optimizer is not None and not callable(self.optimizer):
-            raise TypeError(
-                f"optimizer must be a function (parameters, lr=...), got {self.optimizer!r}"
-            )
+        function("optimizer", self.optimizer)
         if self.patience is not None:
             positive_int("patience", self.patience)
             if self.validation == 0.0 and not self.held_out:
-                raise ValueError(
-                    "patience needs a validation part: pass validation=0.1, for example"
-                )
+                raise ValueError("patience needs a validation part: pass validation=0.1, say")
         if self.schedule is not None and not callable(self.schedule):
             one_of("schedule", self.schedule, list(SCHEDULES))
         self.target = _device(self.device)
@@ -182,8 +177,8 @@ class TrainingOptions:
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at the initial learning rate; Adam by default."""
-        with _telling("optimizer", "(parameters, lr=...)"):
-            made = (self.optimizer or Adam)(parameters, lr=self.learning_rate)
+        make = partial(self.optimizer or Adam, parameters, lr=self.learning_rate)
+        made = _called(make, "optimizer", "(parameters, lr=...)")
         if not isinstance(made, Optimizer):
             raise TypeError(f"optimizer must return a torch optimiser, got {made!r}")
         return made
@@ -193,15 +188,13 @@ class TrainingOptions:
         if self.schedule is None:
             return None
         make = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
-        with _telling("schedule", "(optimizer, steps)"):
-            return make(optimizer, steps)
+        return _called(partial(make, optimizer, steps), "schedule", "(optimizer, steps)")
 
 
-@contextmanager
-def _telling(name: str, arguments: str) -> Iterator[None]:
-    """Inside, a function that takes other arguments is named."""
+def _called(make: Callable[[], Any], name: str, arguments: str) -> Any:
+    """What a function of the user makes; one that takes other arguments is named."""
     try:
-        yield
+        return make()
     except TypeError as error:
         raise TypeError(f"{name} must be a function {arguments}; called so: {error}") from error
 

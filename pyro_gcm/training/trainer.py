@@ -219,11 +219,25 @@ class Trainer(ABC):
             advice += f"; with a lower learning_rate, training goes on from {self.saved.path}"
         return f"{found} in {place}. The model has the weights {kept}: {advice}"
 
+    @torch.no_grad()
     def _validate(self) -> float:
-        """The loss on the validation part, whose best weights are kept."""
-        # Whoever predicts meanwhile in another thread does not meet the averages.
+        """Mean loss over the validation rows, with the same draws in every epoch; the best is kept.
+
+        Whoever predicts meanwhile in another thread does not meet averages in place of weights.
+        """
+        total, device = 0.0, self.options.target
+        drawn = Randomness(self.workers.seed(self.seed, 0), device)
         with exclusively(), nullcontext() if self.average is None else self.average.in_place():
-            loss = self._validation_loss()
+            with drawn.in_use(), evaluating(self.model):
+                for batch in self.validation.epoch(self.epoch):
+                    own = self.workers.part(batch)
+                    if len(own[0]):
+                        total += self.loss(own)
+            if self.workers.size > 1:
+                of_all = torch.tensor(total, dtype=torch.float64, device=device)
+                self.workers.add(of_all)
+                total = float(of_all)
+            loss = total / self.validation.rows
             if math.isnan(loss):
                 raise Diverged(f"the loss of the validation rows is nan in epoch {self.epoch}")
             if loss < self.best_loss:
@@ -275,8 +289,8 @@ class Trainer(ABC):
         self.workers.add(*gradients, loss)
 
     def _check_gradients(self) -> None:
-        found = torch.tensor([p.grad is not None for p in self.parameters.values()]).float()
-        found = found.to(self.options.target)
+        there = [p.grad is not None for p in self.parameters.values()]
+        found = torch.tensor(there, dtype=torch.float32, device=self.options.target)
         self.workers.add(found)
         missing = [name for name, n in zip(self.parameters, found.tolist(), strict=True) if not n]
         if missing:
@@ -284,22 +298,6 @@ class Trainer(ABC):
                 f"no gradient reached {missing} in the first step, although the objective should "
                 "train them. Set requires_grad=False for parameters that are not used."
             )
-
-    @torch.no_grad()
-    def _validation_loss(self) -> float:
-        """Mean loss over the validation rows, with the same random numbers in every epoch."""
-        total = 0.0
-        drawn = Randomness(self.workers.seed(self.seed, 0), self.options.target)
-        with drawn.in_use(), evaluating(self.model):
-            for batch in self.validation.epoch(self.epoch):
-                own = self.workers.part(batch)
-                if len(own[0]):
-                    total += self.loss(own)
-        if self.workers.size > 1:
-            of_all = torch.tensor(total, dtype=torch.float64, device=self.options.target)
-            self.workers.add(of_all)
-            total = float(of_all)
-        return total / self.validation.rows
 
     def state(self) -> dict[str, Any]:
         """The state on which the next epoch, or the rest of this one, depends."""
@@ -349,9 +347,8 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tens
     gradients = [p.grad for p in parameters if p.grad is not None]
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     # On a CPU the norm can be read at no cost; a smaller one would be multiplied by exactly 1.
-    if max_norm is not None and (
-        norm.device.type != "cpu" or not float(norm) < 0.99 * max_norm - 1e-6
-    ):
+    on_cpu = norm.device.type == "cpu"
+    if max_norm is not None and not (on_cpu and float(norm) < 0.99 * max_norm - 1e-6):
         torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
     return norm
 
@@ -393,13 +390,14 @@ class FiniteSteps:
 
         :raises NotFinite: for this step, or where reading waits for one of the last ones.
         """
-        if loss.device.type != "cpu":
-            self.unread.append((step, loss, norm))
-            if len(self.unread) == _TOGETHER:
-                self.read()
-        elif not math.isfinite(loss) or not math.isfinite(norm):
+        at_once = loss.device.type == "cpu"
+        if at_once and math.isfinite(loss) and math.isfinite(norm):
+            return
+        self.unread.append((step, loss, norm))
+        if at_once:
             self.check_weights(step, "before")
-            raise NotFinite(step, not_finite(float(loss), float(norm)))
+        if at_once or len(self.unread) == _TOGETHER:
+            self.read()
 
     def read(self) -> None:
         """Read what has not been read yet.

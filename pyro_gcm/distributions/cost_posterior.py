@@ -118,12 +118,7 @@ class CostPosterior(Expandable):
         """
         cost, has_alternatives = self.event.cost, len(self.event_shape) == 2
         if isinstance(cost, InfiniteCost):
-            finite, infinite = (torch.sigmoid(sign * cost.logits.double()) for sign in (-1.0, 1.0))
-            rows = broadcast_shapes(finite.shape, below.shape[:-1])
-            below, above = (
-                torch.cat([atom.expand(rows)[..., None], costs.expand(*rows, -1)], -1)
-                for atom, costs in ((finite, below), (infinite, above))
-            )
+            below, above = prepend_atom(cost.logits, below, above, torch.sigmoid)
         of_costs = _cumulative(above, below)
         miss = of_costs[..., -1]
         if not has_alternatives:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pyro.distributions as dist
 import torch
 from pyro.distributions import constraints
 from torch import Tensor
@@ -134,10 +135,8 @@ class CurvePosterior(Expandable):
     def _drawn_term(self, terms: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
         """Which alternative [*shape, G] and which cost [*shape, G, K] a drawn term belongs to."""
         terms = terms.expand(*shape, *terms.shape[-2:])
-        flat = torch.softmax(terms.flatten(-2), -1)
-        index = torch.multinomial(flat.reshape(-1, flat.shape[-1]), 1)
-        chosen = torch.zeros_like(flat.reshape(-1, flat.shape[-1]), dtype=torch.bool)
-        chosen = chosen.scatter_(-1, index, True).reshape(terms.shape)
+        drawn = dist.OneHotCategorical(logits=terms.flatten(-2), validate_args=False).sample()
+        chosen = drawn.bool().reshape(terms.shape)
         return chosen.any(-1), chosen
 
     def _one_by_one(self, shift: Tensor, shape: torch.Size, outcome: float) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -99,9 +100,10 @@ class CostPlanes:
         """The factors of all coordinates for revenues [..., (G,) K], of which `rows` are kept."""
         if not self.separable:
             log_below, _ = tail_log_probs(self.base, point)
-            return (Factor(p.exp(), p) for p in planes(log_below, self.event_shape))
-        values = enumerate(planes(point, self.event_shape, rows))
-        return (self.factor(k, value, logarithms) for k, value in values)
+            yield from (Factor(p.exp(), p) for p in planes(log_below, self.event_shape))
+            return
+        for k, value in enumerate(planes(point, self.event_shape, rows)):
+            yield self.factor(k, value, logarithms)
 
     def factor(self, k: int, value: Tensor, logarithm: bool = False) -> Factor:
         """That coordinate k, counted through all alternatives, is below `value`.
@@ -202,7 +204,7 @@ def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
         log_zero, log_one = event.log_probs64()
         return log_zero[..., rows], log_one[..., rows]
 
-    return EventPlanes(cost, lambda logs: cost.factors(event.point, logs, rows), log_probs)
+    return EventPlanes(cost, partial(cost.factors, event.point, rows=rows), log_probs)
 
 
 def is_separable(event: Any) -> bool:

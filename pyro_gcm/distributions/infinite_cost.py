@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -122,24 +123,26 @@ class InfiniteCost(TorchDistribution):
         return uniform < torch.sigmoid(self.logits.double())
 
 
-def prepend_atom(logits: Tensor, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
+def prepend_atom(
+    logits: Tensor, hit: Tensor, miss: Tensor, function: Callable[[Tensor], Tensor] = logsigmoid
+) -> tuple[Tensor, Tensor]:
     """The log-probabilities that coordinates hit and miss, with the atom as the first one.
 
     An infinite cost misses every revenue, so the atom is one more coordinate, which hits with
     probability 1 - p0.
 
     :param logits: log-odds of an infinite cost, [..., (G)].
-    :param log_hit: log-probabilities of finite costs, float64, [..., (G,) K].
-    :param log_miss: those of the complement.
+    :param hit: log-probabilities of finite costs, float64, [..., (G,) K].
+    :param miss: those of the complement.
+    :param function: of log-odds: `torch.sigmoid` for probabilities in place of their logarithms.
     :returns: both, [..., (G,) 1 + K].
     """
-    logits = logits.double()
-    rows = broadcast_shapes(logits.shape, log_hit.shape[:-1])
-    atom_hit, atom_miss = logsigmoid(-logits).expand(rows), logsigmoid(logits).expand(rows)
-    return (
-        torch.cat([atom_hit[..., None], log_hit.expand(*rows, -1)], -1),
-        torch.cat([atom_miss[..., None], log_miss.expand(*rows, -1)], -1),
-    )
+    rows = broadcast_shapes(logits.shape, hit.shape[:-1])
+
+    def with_atom(odds: Tensor, costs: Tensor) -> Tensor:
+        return torch.cat([function(odds).expand(rows)[..., None], costs.expand(*rows, -1)], -1)
+
+    return with_atom(-logits.double(), hit), with_atom(logits.double(), miss)
 
 
 def finite_part(cost: Any) -> Any:

@@ -62,8 +62,8 @@ class OrderEvent(Enumerable, EventForms):
         validate_args: bool | None = None,
     ) -> None:
         if isinstance(cost, Left):
-            cost_event_dim = cost_event_dim or len(cost.fn.event_shape)
-        cost, revenue = (v.side if isinstance(v, Left) else v for v in (cost, revenue))
+            cost_event_dim, cost = cost_event_dim or len(cost.fn.event_shape), cost.side
+        revenue = revenue.side if isinstance(revenue, Left) else revenue
         c = side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
         r = side("revenue", revenue)
         event_dim = cost_event_dim or max(c.event_dim, r.event_dim) or 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -238,13 +238,6 @@ def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
     """Event shape of the costs: (K,), or (G, K) with several alternatives."""
     alternatives, costs = positive_int("alternatives", alternatives), positive_int("costs", costs)
     return (costs,) if alternatives == 1 else (alternatives, costs)
-
-
-def hidden_widths(hidden: Any) -> Any:
-    """The checked `hidden=` argument: one width or a list of them."""
-    if isinstance(hidden, Sequence) and not isinstance(hidden, str):
-        return [positive_int("hidden", width) for width in hidden]
-    return positive_int("hidden", hidden)
 
 
 def _shown(part: Any) -> str:

@@ -23,7 +23,7 @@ from pyro_gcm.inference.reading import Objective, Plan, Reader
 from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
-from pyro_gcm.nets.conditional import joined
+from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.responses import Response
 from pyro_gcm.streams.moments import KnownMoments
 
@@ -126,12 +126,12 @@ class GCM(build.NamesMembers, StrictPredictions):
         positive_int("members", 8 if members is None else members)
         given = "uniform" if member_weights is None else member_weights
         one_of("member_weights", given, build.MEMBER_WEIGHTS)
-        hidden = 16 if hidden is None or hidden == "auto" else hidden  # as folders of 0.2.0 have it
+        widths: Any = 16 if hidden in (None, "auto") else hidden  # as folders of 0.2.0 have it
         costs = self.r_dim if costs is None else positive_int("costs", costs)
         with Randomness(seed_of(seed)).in_use():
             self.add_parts(
                 response,
-                build.hidden_widths(hidden),
+                widths_of(widths),
                 (1 if alternatives is None else alternatives, costs),
                 prior=prior,
                 guide=guide,

@@ -26,7 +26,7 @@ from pyro_gcm.models import build
 from pyro_gcm.models.kernel import Kernel
 from pyro_gcm.models.predictions import prediction
 from pyro_gcm.nets import StandardNormal
-from pyro_gcm.nets.conditional import joined
+from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.predicted import Predicted
 from pyro_gcm.responses import Response
@@ -110,7 +110,7 @@ class IGCM(Kernel):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        hidden, seed = build.hidden_widths(hidden), seed_of(seed)
+        hidden, seed = widths_of(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
         parts: Any = {"response": response, "prior": prior, "guide": guide}

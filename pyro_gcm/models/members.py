@@ -17,6 +17,7 @@ from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
 from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
+from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, of_member
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.nets.piecewise_linear import LearnsLast
@@ -203,8 +204,7 @@ def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> Me
 
 
 def _widths(hidden: Any) -> Any:
-    named = hidden is not None and not (isinstance(hidden, str) and hidden == "auto")
-    return build.hidden_widths(hidden) if named else 64
+    return 64 if hidden in (None, "auto") else widths_of(hidden)
 
 
 def _response(response: Any, encoder: MemberEncoder) -> Any:

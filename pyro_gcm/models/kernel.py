@@ -26,7 +26,7 @@ from pyro_gcm.models.distribution_predictions import DistributionPredictions
 from pyro_gcm.models.predictions import prediction
 from pyro_gcm.nets import PositiveLinear, PosteriorGuide, RevenueGuide, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
-from pyro_gcm.nets.parts import check_guide, check_shape, one_row
+from pyro_gcm.nets.parts import check_guide, one_row
 from pyro_gcm.prediction.predicted import Dry
 
 KERNEL_GUIDES = ("exact", "amortised", "amortised_full", "posterior", "posterior_full")
@@ -43,9 +43,6 @@ class Kernel(DistributionPredictions):
         sizes = self.x_dim, self.k_dim
         self.k_prior = build.prior_part("kernel_prior", prior, *sizes, hidden, ["conditional"])
         self.k_guide = kernel_guide_part(guide, self.x_dim, self.r_dim, self.k_dim, hidden)
-        check_shape("kernel_prior", self.k_prior, self.x_dim, (self.k_dim,))
-        if isinstance(guide, nn.Module):
-            check_guide("kernel_guide", guide, (self.x_dim, self.r_dim), (self.k_dim,))
         p_k = one_row(self.k_prior, self.x_dim)
         told_anew = self.overrides("k_dist", "r_dist", "standard_r_dist")
         #: Whether p(k|x, r) is known.
@@ -179,6 +176,7 @@ def kernel_guide_part(
 ) -> nn.Module | None:
     """q(k|x, r, y), or None where k is drawn from the exact p(k|x, r)."""
     if isinstance(guide, nn.Module):
+        check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
         return guide
     build.named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
     if guide == "exact":

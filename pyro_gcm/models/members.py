@@ -130,10 +130,6 @@ class MemberGCM(GCM):
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))
 
-    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """`covariates` as a deterministic site."""
-        return sample.deterministic("e", lambda: self.covariates(z, x))
-
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
         return super().c_dist(covariates, covariates)

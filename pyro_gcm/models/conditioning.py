@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.reading import Plan, of
@@ -26,30 +25,13 @@ from pyro_gcm.prediction.psis import MIN_PARTICLES
 _SHARED_DRAWS = 50
 
 
-def posterior_of(model: Any, rows: Rows, units: str | None, **options: Any) -> PosteriorDraws:
-    """Posterior draws of the sites of a model.
-
-    :param units: of the costs; see `GCM.posterior`.
-    :param options: of `posterior_draws`.
-    """
-    if units is None:
-        units = "data" if model.costs_have_units else "standard"
-    one_of("units", units, ("standard", "data"))
-    if units == "data" and not model.costs_have_units:
-        raise ValueError(
-            "units='data' needs a cost in the units of each revenue, as GCM with "
-            "revenue_map='identity' has"
-        )
-    if not model.shared_sites():
-        return posterior_draws(StoryTarget(model, units), rows, **options)
-    return _with_shared(model, units, rows, **options)
-
-
-def _with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
-    """Draws of the rows given each of a few draws of the sites that all rows share.
+def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
+    """Posterior draws of rows given each of a few draws of the sites that all rows share.
 
     Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
     once more.
+
+    :param units: of the costs; `options`: of `posterior_draws`.
     """
     num_samples = positive_int("num_samples", options["num_samples"])
     count, seed = min(num_samples, _SHARED_DRAWS), seed_of(options["seed"])
@@ -84,13 +66,10 @@ class StoryTarget(Target):
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
         self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
-
-    @cached_property
-    def is_finite(self) -> bool:  # type: ignore[override]
-        """Whether all that a prediction draws has finitely many values."""
-        latents = self.model.latents(self.plan).items()
-        drawn = [site for name, site in latents if name not in self.plan.informed]
-        return all(site.values for site in drawn) and not self.weighted
+        latents, informed = model.latents(self.plan), self.plan.informed
+        values = [site.values for name, site in latents.items() if name not in informed]
+        #: Whether all that a prediction draws has finitely many values.
+        self.is_finite = 0 not in values and not self.weighted
 
     def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
         """Independent draws before y is known; with `guided`, half of them come from the guide."""

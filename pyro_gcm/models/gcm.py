@@ -128,20 +128,12 @@ class GCM(build.NamesMembers, StrictPredictions):
         one_of("member_weights", given, build.MEMBER_WEIGHTS)
         widths: Any = 16 if hidden in (None, "auto") else hidden  # as folders of 0.2.0 have it
         costs = self.r_dim if costs is None else positive_int("costs", costs)
+        family = "normal" if cost_family is None else cost_family
+        shape = 1 if alternatives is None else alternatives, costs
+        parts: Any = {"prior": prior, "guide": guide, "p0": p0, "revenue_map": revenue_map}
+        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder, "cost_family": family}
         with Randomness(seed_of(seed)).in_use():
-            self.add_parts(
-                response,
-                widths_of(widths),
-                (1 if alternatives is None else alternatives, costs),
-                prior=prior,
-                guide=guide,
-                cost_family="normal" if cost_family is None else cost_family,
-                revenue_map=revenue_map,
-                p0=p0,
-                x_decoder=x_decoder,
-                r_decoder=r_decoder,
-                seed=int(seed),
-            )
+            self.add_parts(response, widths_of(widths), shape, seed=int(seed), **parts)
         # Missing values of x and r, and w, are drawn too where the program has them.
         sizes = {"z": self.z_dim}
         if not self.reads_x:

@@ -108,20 +108,13 @@ class MemberGCM(GCM):
         self.out_dim = self.cost_dim = encoder.out_dim
         g = positive_int("alternatives", 3 if alternatives is None else alternatives)
         k = positive_int("costs", 3 if costs is None else costs)
+        family = "logistic" if cost_family is None else cost_family
+        parts: Any = {"guide": guide, "p0": p0, "revenue_map": revenue_map, "cost_family": family}
+        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder}
         with Randomness(seed_of(seed)).in_use():
-            self.add_parts(
-                _response(response, encoder),
-                _widths(hidden),
-                (g, k),
-                prior=_weights_part(weights, x_dim, encoder.members),
-                guide=guide,
-                cost_family="logistic" if cost_family is None else cost_family,
-                revenue_map=revenue_map,
-                p0=p0,
-                x_decoder=x_decoder,
-                r_decoder=r_decoder,
-                seed=int(seed),
-            )
+            parts["prior"] = _weights_part(weights, x_dim, encoder.members)
+            response = _response(response, encoder)
+            self.add_parts(response, _widths(hidden), (g, k), seed=int(seed), **parts)
         self.add_units(self.members, {"z": self.z_dim}, int(seed))
 
     # The story: what is read of x, and which map r goes through, depend on the member

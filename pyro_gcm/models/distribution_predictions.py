@@ -61,12 +61,7 @@ class DistributionPredictions(Posteriors):
 
     @prediction
     def interval(
-        self,
-        x: ArrayLike,
-        r: ArrayLike,
-        coverage: float = 0.9,
-        *,
-        num_samples: int | None = None,
+        self, x: ArrayLike, r: ArrayLike, coverage: float = 0.9, *, num_samples: int | None = None
     ) -> Tensor:
         """The central interval that holds y with a probability, [B, 2]; see `quantile`.
 

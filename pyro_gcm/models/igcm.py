@@ -14,10 +14,7 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
-from pyro_gcm.distributions import (
-    LatentMixture,
-    OrderEvent,
-)
+from pyro_gcm.distributions import LatentMixture, OrderEvent
 from pyro_gcm.distributions.left import sides
 from pyro_gcm.distributions.numerics import checks, coarse, on_grid
 from pyro_gcm.inference.columns import in_units

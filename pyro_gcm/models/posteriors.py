@@ -150,12 +150,7 @@ class Posteriors(Predictions):
 
     @one_thread()
     def cost_posterior(
-        self,
-        x: ArrayLike,
-        r: ArrayLike,
-        y: ArrayLike,
-        c: ArrayLike | None = None,
-        **options: Any,
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, c: ArrayLike | None = None, **options: Any
     ) -> PosteriorDraws:
         """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and other latent sites.
 

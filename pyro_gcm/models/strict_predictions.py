@@ -112,9 +112,8 @@ class StrictPredictions(DistributionPredictions):
         rows = _with_start(r, len(x), revenue, loc)
         same_rows(x=x, r=rows)
         column = torch.tensor([revenue], device=rows.device)
-        rounded = self.response.prediction_dtype(
-            self.dtype
-        )  # as the prediction at the result will be
+        # As the prediction at the result will be.
+        rounded = self.response.prediction_dtype(self.dtype)
 
         def block(x: Tensor, r: Tensor) -> Tensor:
             # Costs do not depend on r, nor do weights of the draws where nothing is missing.

@@ -86,13 +86,10 @@ class Noise:
 
     def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
         """Draws [N, b, *event] of a site, and log-weights [N, b] or None."""
-        return self._plain(name, q), None
+        return self.proposed(name, q), None
 
     def proposed(self, name: str, q: Any) -> Tensor:
         """Draws of a site from a proposal."""
-        return self._plain(name, q)
-
-    def _plain(self, name: str, q: Any) -> Tensor:
         drawn = q.batch_shape[:1] == (self.count,) and len(q.batch_shape) > 1
         draws: Tensor = q.sample() if drawn else q.sample((self.count,))
         return draws if q.batch_shape else draws.unsqueeze(1)  # all rows share it
@@ -145,7 +142,7 @@ class FixedNoise(Noise):
                 for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))
             )
             return loc + scale * base, logits.double().log()
-        return driven_draws(q, self._base(name, q), self.model.base_samples.seed), None
+        return self.proposed(name, q), None
 
     def proposed(self, name: str, q: Any) -> Tensor:
         """As `Noise.proposed`."""

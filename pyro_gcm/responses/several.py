@@ -46,9 +46,7 @@ class Several(Response):
     not_for_igcm = "its responses have directions of their own"
 
     def __init__(
-        self,
-        parts: Mapping[str, Response],
-        directions: Mapping[str, Sequence[int]] | None = None,
+        self, parts: Mapping[str, Response], directions: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         super().__init__()
         good = isinstance(parts, Mapping) and len(parts) > 1

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import module_or
-from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import ArrayLike
 from pyro_gcm.distributions import (
@@ -111,13 +110,9 @@ class Kernel(DistributionPredictions):
 
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
-        like: Any = {"dtype": self.dtype, "device": self.device}
-        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
-        read = Dry(self, Plan(given=()), x, r)
-        with torch.no_grad(), Randomness(0, self.device).in_use(), evaluating(self):
-            read.shared = self.shared(read.share)
-            self.story(read, x, r, None)
-            k = read.values["k"]
+        read = Dry.of(self, Plan(given=()))
+        with torch.no_grad(), evaluating(self):
+            x, r, k = read.x, read.r, read.values["k"]
             known = {"k": self.k_dist(x), "r": self.r_dist(k, self.x_standardizer(x))}
             for name, value in (("k", k), ("r", r)):
                 if not torch.equal(read.told[name].log_prob(value), known[name].log_prob(value)):

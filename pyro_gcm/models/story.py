@@ -265,7 +265,7 @@ class OrderEventModel(Parts):
 
     def latents(self, plan: Plan) -> dict[str, Latent]:
         """The latent sites that are drawn or summed out in a reading, by name, in order."""
-        return self._once(("latents", id(plan)), lambda: Dry.of(self, plan))
+        return self._once(("latents", id(plan)), lambda: Dry.of(self, plan).latents)
 
     def _once(self, key: Any, make: Callable[[], Made]) -> Made:
         """What follows from the parts of the model, and is kept until one is exchanged."""

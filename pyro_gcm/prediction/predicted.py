@@ -60,15 +60,15 @@ class Dry(Reader):
         """Nothing."""
 
     @classmethod
-    def of(cls, model: Any, plan: Plan) -> dict[str, Latent]:
-        """The latent sites of a model by name."""
+    def of(cls, model: Any, plan: Plan) -> Dry:
+        """What a reading of a model tells, with `latents` by name."""
         like: Any = {"device": model.device, "dtype": model.dtype}
         x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
         reader = cls(model, plan, x, r)
         with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
             reader.shared = model.shared(reader.share)
             model.story(reader, x, r, None)
-        return reader.latents
+        return reader
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw."""

@@ -14,7 +14,7 @@ from pyro_gcm._utils.validation import ArrayLike, as_tensor, same_rows, vector
 from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.models.posteriors import Posteriors
-from pyro_gcm.models.predictions import prediction
+from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.prediction.draws import Draws, Rows
 
 #: Levels of the quantiles between which integrals are taken, and nodes of each of them.
@@ -35,7 +35,7 @@ class DistributionPredictions(Posteriors):
 
     @prediction
     def quantile(
-        self, x: ArrayLike, r: ArrayLike, levels: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, levels: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """The smallest y with Pr(Y <= y | x, r) of at least each level, in the units of y.
 
@@ -55,13 +55,13 @@ class DistributionPredictions(Posteriors):
         return self.by_blocks(block, num_samples, self.rows(x, r), self._y_dtype)
 
     @prediction
-    def median(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
+    def median(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """The quantile of level 1/2, [B]; see `quantile`."""
         return self.quantile(x, r, [0.5], num_samples=num_samples)[:, 0]
 
     @prediction
     def interval(
-        self, x: ArrayLike, r: ArrayLike, coverage: float = 0.9, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, coverage: float = 0.9, *, num_samples: Count = None
     ) -> Tensor:
         """The central interval that holds y with a probability, [B, 2]; see `quantile`.
 
@@ -72,9 +72,7 @@ class DistributionPredictions(Posteriors):
         return self.quantile(x, r, [tail, 1.0 - tail], num_samples=num_samples)
 
     @prediction
-    def cdf(
-        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
+    def cdf(self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """Pr(Y <= y | x, r) of every row; uniform over calibrated rows.
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim].
@@ -113,7 +111,7 @@ class DistributionPredictions(Posteriors):
 
     @prediction
     def crps(
-        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """The continuous ranked probability score of every row, [B], in the units of y.
 
@@ -142,7 +140,7 @@ class DistributionPredictions(Posteriors):
 
     @prediction
     def class_probabilities(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """Pr(y = l) of every level, [B, L], for response "ordinal".
 

@@ -171,8 +171,10 @@ class GCM(build.NamesMembers, StrictPredictions):
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The increasing map of so many revenues that is named, or the default one."""
         levels = not self.response.standardizes_revenue
-        if given is None:
-            given = self.response.revenue_map if shape == (r_dim,) else "positive_linear"
+        if given is None and shape == (r_dim,):
+            # With the identity of levels and a Gaussian cost mu_y would be linear in the level.
+            given = "probit" if levels else "identity"
+        given = "positive_linear" if given is None else given
         return build.revenue_map_part(given, r_dim, shape, levels=levels)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:

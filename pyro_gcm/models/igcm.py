@@ -21,7 +21,7 @@ from pyro_gcm.inference.columns import in_units
 from pyro_gcm.inference.reading import Objective, Plan
 from pyro_gcm.models import build
 from pyro_gcm.models.kernel import Kernel
-from pyro_gcm.models.predictions import prediction
+from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.nets import StandardNormal
 from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.prediction.base_samples import in_blocks
@@ -213,7 +213,7 @@ class IGCM(Kernel):
 
     @prediction
     def predict_given_kernel(
-        self, x: ArrayLike, k: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, k: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """Prediction for rows whose kernel is set to k; it never decreases in k.
 
@@ -240,7 +240,7 @@ class IGCM(Kernel):
         dtype = self.response.prediction_dtype(self.dtype)
         return in_blocks(block, x, k, draws=noise.count).to(dtype)
 
-    def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
+    def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).
 
         :raises ValueError: after "joint" training, where x depends on k as well, so that p(c | x)

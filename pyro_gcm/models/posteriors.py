@@ -224,6 +224,5 @@ class Posteriors(Predictions):
         """Event shapes of the latent sites before the costs, by name."""
         plan = self.prediction_plan
         key = "drawn", self.objective
-        sites = self.latents(self._once(key, lambda: replace(plan, left=("c",))))
-        found = {name: site.event_shape for name, site in sites.items()}
-        return found | {name: site.event_shape for name, site in self.shared_sites().items()}
+        sites: Any = self.latents(self._once(key, lambda: replace(plan, left=("c",))))
+        return {name: site.event_shape for name, site in {**sites, **self.shared_sites()}.items()}

@@ -36,7 +36,7 @@ from pyro_gcm.models.distribution_predictions import (
     integral,
     quantiles,
 )
-from pyro_gcm.models.predictions import prediction
+from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.draws import Draws, Rows
@@ -77,7 +77,7 @@ class StrictPredictions(DistributionPredictions):
         *,
         revenue: int = 0,
         r: ArrayLike | None = None,
-        num_samples: int | None = None,
+        num_samples: Count = None,
     ) -> Tensor:
         """The smallest value of one revenue at which the prediction reaches a level, [B].
 
@@ -97,8 +97,6 @@ class StrictPredictions(DistributionPredictions):
         """
         noise = self.noise(num_samples)
         x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        if not self.response.standardizes_revenue:
-            raise ValueError("required_revenue needs revenues that are not quantile levels")
         if self.response.is_probability:
             share("level", level, "a probability")
         level = number("level", level)
@@ -132,7 +130,7 @@ class StrictPredictions(DistributionPredictions):
 
     @prediction
     def predict_survival(
-        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """Pr(T > t | x, r) at times, [B, T], for response "survival".
 
@@ -152,7 +150,7 @@ class StrictPredictions(DistributionPredictions):
 
     @prediction
     def hazard(
-        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, times: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """The density of T at times over Pr(T > t), [B, T], in 1 / unit of y.
 
@@ -174,9 +172,7 @@ class StrictPredictions(DistributionPredictions):
         return self.by_blocks(block, num_samples, self.rows(x, r))
 
     @prediction
-    def cured_fraction(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
+    def cured_fraction(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """Pr(T = inf | x, r), [B], that the event never comes: 0 for a model without `p0`.
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim], which does not change it.
@@ -196,7 +192,7 @@ class StrictPredictions(DistributionPredictions):
 
     @prediction
     def restricted_mean(
-        self, x: ArrayLike, r: ArrayLike, horizon: float, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, horizon: float, *, num_samples: Count = None
     ) -> Tensor:
         """The mean of min(T, horizon), [B]: the area under the survival curve up to the horizon.
 

@@ -106,13 +106,14 @@ class FixedNoise(Noise):
     """
 
     def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
-        self.model = model
+        # Not the model, which keeps this.
+        self._places, self._samples = model.places, model.base_samples
         self._further: dict[str, int] = {}  # first coordinates of sites that have no place
         strata, self._stride, further = 1, {}, 0
         for name, site in latents.items():
             self._stride[name] = strata
             strata *= max(1, site.values) * max(1, site.parts)
-            if name not in model.places and not site.values:
+            if name not in self._places and not site.values:
                 self._further[name] = further
                 further += site.size
         driven = any(not site.values for site in latents.values())
@@ -146,14 +147,14 @@ class FixedNoise(Noise):
 
     def proposed(self, name: str, q: Any) -> Tensor:
         """As `Noise.proposed`."""
-        return driven_draws(q, self._base(name, q), self.model.base_samples.seed)
+        return driven_draws(q, self._base(name, q), self._samples.seed)
 
     def _base(self, name: str, q: Any) -> Tensor:
         """Base samples [N, 1, d] of the coordinates of a site."""
-        size, samples = q.event_shape.numel(), self.model.base_samples
+        size, samples = q.event_shape.numel(), self._samples
         if name in self._further:
             return samples.further(self._further[name], size, self.count)
-        first = self.model.places[name]
+        first = self._places[name]
         return samples(self.count)[..., first : first + size]
 
 

@@ -24,7 +24,7 @@ from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
 from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
-from pyro_gcm.nets.parts import check_guide, check_shape
+from pyro_gcm.nets.parts import check_shape
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import TrainingDefaults
@@ -67,7 +67,6 @@ class Parts(nn.Module):
         columns, beyond = self.out_dim, self.hidden_beyond(hidden)
         self.response = build.response_part(response, columns, beyond)
         self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
-        check_shape("prior", self.z_prior, self.x_dim, (self.z_dim,))
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
         fillable = (column for kind in self.objective_records.values() for column in kind.missing)
@@ -76,9 +75,6 @@ class Parts(nn.Module):
         self.z_guide = build.guide_part(
             guide, self.z_prior, *sizes, hidden, missing="x" in self.may_be_missing
         )
-        if isinstance(guide, nn.Module):
-            columns_read = self.x_dim, self.r_dim
-            check_guide("guide", guide, columns_read, (self.z_dim,))
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         family = parts["cost_family"]
         if not isinstance(family, nn.Module):
@@ -137,8 +133,9 @@ class Parts(nn.Module):
         return self.x_standardizer(x)
 
     def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """`covariates` as a line of the story."""
-        return sample.note("e", lambda: self.covariates(z, x))
+        """`covariates` as a line of the story; of a member, which is z, it is a site in Pyro."""
+        line = sample.deterministic if self.members else sample.note
+        return line("e", lambda: self.covariates(z, x))
 
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|z), or p(c|z, x) where a cost may be infinite or z is a member."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -28,7 +28,7 @@ from pyro_gcm.nets import (
 from pyro_gcm.nets.conditional import mlp
 from pyro_gcm.nets.latent import GUIDE_NETWORKS, PRIOR_NETWORKS
 from pyro_gcm.nets.members import MemberEncoder
-from pyro_gcm.nets.parts import one_row
+from pyro_gcm.nets.parts import check_guide, check_shape, one_row
 from pyro_gcm.responses import RESPONSES
 
 MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
@@ -55,12 +55,13 @@ def prior_part(
     """
     if isinstance(prior, MemberEncoder) or (isinstance(prior, str) and prior == "members"):
         raise ValueError(f"{name}='members' needs MemberGCM, whose members compare r with costs")
-    if isinstance(prior, nn.Module):
-        return prior
-    named(name, prior, ("standard", *(names or PRIOR_NETWORKS)), "x")
-    if prior == "standard":
-        return StandardNormal(dim)
-    return PRIOR_NETWORKS[prior](x_dim, dim, hidden=hidden)
+    if not isinstance(prior, nn.Module):
+        named(name, prior, ("standard", *(names or PRIOR_NETWORKS)), "x")
+        if prior == "standard":
+            return StandardNormal(dim)
+        prior = PRIOR_NETWORKS[prior](x_dim, dim, hidden=hidden)
+    check_shape(name, prior, x_dim, (dim,))
+    return prior
 
 
 def guide_part(
@@ -100,6 +101,8 @@ def guide_part(
                 "prior='standard', where a prediction draws z from the guide without r and y; "
                 f"called as guide(x, None, None) it raised {type(refusal).__name__}: {refusal}"
             ) from refusal
+    if part is guide:
+        check_guide("guide", guide, (x_dim, r_dim), (z_dim,))
     return part
 
 
@@ -238,13 +241,6 @@ def cost_shape(alternatives: int, costs: int) -> tuple[int, ...]:
     """Event shape of the costs: (K,), or (G, K) with several alternatives."""
     alternatives, costs = positive_int("alternatives", alternatives), positive_int("costs", costs)
     return (costs,) if alternatives == 1 else (alternatives, costs)
-
-
-def hidden_widths(hidden: Any) -> Any:
-    """The checked `hidden=` argument: one width or a list of them."""
-    if isinstance(hidden, Sequence) and not isinstance(hidden, str):
-        return [positive_int("hidden", width) for width in hidden]
-    return positive_int("hidden", hidden)
 
 
 def _shown(part: Any) -> str:

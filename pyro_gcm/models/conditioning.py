@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,9 +12,9 @@ from torch import Tensor
 from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.inference.reading import of
+from pyro_gcm.inference.reading import Plan, of
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
 from pyro_gcm.prediction.posterior import Target, posterior_draws
@@ -26,42 +25,17 @@ from pyro_gcm.prediction.psis import MIN_PARTICLES
 _SHARED_DRAWS = 50
 
 
-def posterior_of(model: Any, rows: Rows, units: str | None, **options: Any) -> PosteriorDraws:
-    """Posterior draws of the sites of a model.
-
-    :param units: of the costs; see `GCM.posterior`.
-    :param options: of `posterior_draws`.
-    """
-    if units is None:
-        units = "data" if model.costs_have_units else "standard"
-    one_of("units", units, ("standard", "data"))
-    if units == "data" and not model.costs_have_units:
-        raise ValueError(
-            "units='data' needs a cost in the units of each revenue, as GCM with "
-            "revenue_map='identity' has"
-        )
-    if not model.shared_sites():
-        return posterior_draws(StoryTarget(model, units), rows, **options)
-    return _with_shared(model, units, rows, **options)
-
-
-def _with_shared(
-    model: Any,
-    units: str,
-    rows: Rows,
-    *,
-    num_samples: int,
-    num_proposals: int,
-    seed: int,
-    **options: Any,
-) -> PosteriorDraws:
-    """Draws of the rows given each of a few draws of the sites that all rows share.
+def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
+    """Posterior draws of rows given each of a few draws of the sites that all rows share.
 
     Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
     once more.
+
+    :param units: of the costs; `options`: of `posterior_draws`.
     """
-    count = min(positive_int("num_samples", num_samples), _SHARED_DRAWS)
-    noise, seed = Noise(count), seed_of(seed)
+    num_samples = positive_int("num_samples", options["num_samples"])
+    count, seed = min(num_samples, _SHARED_DRAWS), seed_of(options["seed"])
+    proposals, noise = max(MIN_PARTICLES, options["num_proposals"] // count), Noise(count)
     values: dict[str, Tensor] = {}
 
     def line(name: str, q: Any) -> Tensor:
@@ -73,10 +47,8 @@ def _with_shared(
     parts = []
     for m, wanted in enumerate(torch.arange(num_samples).tensor_split(count)):
         one = {name: draws[m : m + 1] for name, draws in values.items()}
-        own: Any = {"num_samples": len(wanted), "seed": seed + m, **options}
-        proposals = max(MIN_PARTICLES, num_proposals // count)
-        target = StoryTarget(model, units, one)
-        parts.append(posterior_draws(target, rows, num_proposals=proposals, **own))
+        own = options | {"num_samples": len(wanted), "seed": seed + m, "num_proposals": proposals}
+        parts.append(posterior_draws(StoryTarget(model, units, one), rows, **own))
     return joined(parts)
 
 
@@ -94,22 +66,16 @@ class StoryTarget(Target):
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
         self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
-
-    @cached_property
-    def is_finite(self) -> bool:  # type: ignore[override]
-        """Whether all that a prediction draws has finitely many values."""
-        latents = self.model.latents(self.plan).items()
-        drawn = [site for name, site in latents if name not in self.plan.informed]
-        return all(site.values for site in drawn) and not self.weighted
+        latents, informed = model.latents(self.plan), self.plan.informed
+        values = [site.values for name, site in latents.items() if name not in informed]
+        #: Whether all that a prediction draws has finitely many values.
+        self.is_finite = 0 not in values and not self.weighted
 
     def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
         """Independent draws before y is known; with `guided`, half of them come from the guide."""
-        guided = guided and rows.y is not None and not self.plan.proposals
-        reader = (_HalfGuided if guided else Predicted)(
-            self.model, self.plan, Noise(count), separately=True
-        )
-        if isinstance(reader, _HalfGuided):
-            reader.ask_guide(rows)
+        reader = Predicted(self.model, self.plan, Noise(count), separately=True)
+        if guided and rows.y is not None and not self.plan.proposals:
+            reader = _HalfGuided(self.model, self.plan, Noise(count), rows)
         return self._read(reader, rows)
 
     def every(self, rows: Rows) -> Draws:
@@ -125,15 +91,11 @@ class StoryTarget(Target):
     def likelihood(self, draws: Draws, rows: Rows) -> Tensor:
         """Likelihood of y as a share of the bound of the response, [N, b], float64."""
         p_y = draws.p_y
-        if isinstance(p_y, OrderEvent):
-            assert rows.y is not None
-            # p of y = 1, 1 - p of y = 0.
-            p = p_y.probability64() - (rows.y < 0.5).double()
-            return p.abs().expand(draws.num_draws, len(rows.x))
-        assert self.log_bound is not None
-        return (
-            (draws.log_likelihood(rows) - self.log_bound).exp().expand(draws.num_draws, len(rows.x))
-        )
+        if isinstance(p_y, OrderEvent) and rows.y is not None:  # p of y = 1, 1 - p of y = 0
+            share = (p_y.probability64() - (rows.y < 0.5).double()).abs()
+        else:
+            share = (draws.log_likelihood(rows) - (self.log_bound or 0.0)).exp()
+        return share.expand(draws.num_draws, len(rows.x))
 
     def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
         """All sites of draws that agree with y, the costs in these units."""
@@ -153,7 +115,8 @@ class StoryTarget(Target):
         noted = {"e", "x_missing", "r_missing"}
         sites = {name: v for name, v in draws.values.items() if name not in noted}
         sites = {name: v.expand(*shape, *v.shape[2:]) for name, v in sites.items()}
-        event = _event_of(p_y)
+        event = getattr(p_y, "event", p_y)
+        event = event if isinstance(event, OrderEvent) else None
         if event is not None and not isinstance(event.revenue, Tensor):
             # k was integrated out; then y is the event
             p_k: Any = event.revenue.expand(shape)
@@ -200,12 +163,6 @@ def costs_in_units(
     return torch.where(below, torch.minimum(values, highest), torch.maximum(values, lowest))
 
 
-def _event_of(p_y: Any) -> OrderEvent | None:
-    """The order event behind an outcome; None for a distribution of another kind."""
-    event = getattr(p_y, "event", p_y)
-    return event if isinstance(event, OrderEvent) else None
-
-
 class _HalfGuided(Predicted):
     """Half of the draws from the guide q(z|x, r, y), with the weights of the mixture.
 
@@ -213,8 +170,8 @@ class _HalfGuided(Predicted):
     (Hesterberg 1995, Owen & Zhou 2000).
     """
 
-    def ask_guide(self, rows: Rows) -> None:
-        """Read the guide's story."""
+    def __init__(self, model: Any, plan: Plan, noise: Noise, rows: Rows) -> None:
+        super().__init__(model, plan, noise, separately=True)
         self.guided: dict[str, Any] = {}
         self.half = self.noise.count // 2
         self.log_p: Any = 0.0

@@ -23,7 +23,7 @@ from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
-from pyro_gcm.nets.conditional import joined
+from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.responses import Response
 from pyro_gcm.streams.moments import KnownMoments
 
@@ -126,22 +126,14 @@ class GCM(build.NamesMembers, StrictPredictions):
         positive_int("members", 8 if members is None else members)
         given = "uniform" if member_weights is None else member_weights
         one_of("member_weights", given, build.MEMBER_WEIGHTS)
-        hidden = 16 if hidden is None or hidden == "auto" else hidden  # as folders of 0.2.0 have it
+        widths: Any = 16 if hidden in (None, "auto") else hidden  # as folders of 0.2.0 have it
         costs = self.r_dim if costs is None else positive_int("costs", costs)
+        family = "normal" if cost_family is None else cost_family
+        shape = 1 if alternatives is None else alternatives, costs
+        parts: Any = {"prior": prior, "guide": guide, "p0": p0, "revenue_map": revenue_map}
+        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder, "cost_family": family}
         with Randomness(seed_of(seed)).in_use():
-            self.add_parts(
-                response,
-                build.hidden_widths(hidden),
-                (1 if alternatives is None else alternatives, costs),
-                prior=prior,
-                guide=guide,
-                cost_family="normal" if cost_family is None else cost_family,
-                revenue_map=revenue_map,
-                p0=p0,
-                x_decoder=x_decoder,
-                r_decoder=r_decoder,
-                seed=int(seed),
-            )
+            self.add_parts(response, widths_of(widths), shape, seed=int(seed), **parts)
         # Missing values of x and r, and w, are drawn too where the program has them.
         sizes = {"z": self.z_dim}
         if not self.reads_x:
@@ -179,8 +171,10 @@ class GCM(build.NamesMembers, StrictPredictions):
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The increasing map of so many revenues that is named, or the default one."""
         levels = not self.response.standardizes_revenue
-        if given is None:
-            given = self.response.revenue_map if shape == (r_dim,) else "positive_linear"
+        if given is None and shape == (r_dim,):
+            # With the identity of levels and a Gaussian cost mu_y would be linear in the level.
+            given = "probit" if levels else "identity"
+        given = "positive_linear" if given is None else given
         return build.revenue_map_part(given, r_dim, shape, levels=levels)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:

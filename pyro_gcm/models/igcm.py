@@ -14,19 +14,16 @@ from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
-from pyro_gcm.distributions import (
-    LatentMixture,
-    OrderEvent,
-)
+from pyro_gcm.distributions import LatentMixture, OrderEvent
 from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.kernel import Kernel
-from pyro_gcm.models.predictions import prediction
+from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.nets import StandardNormal
-from pyro_gcm.nets.conditional import joined
+from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.predicted import Predicted
 from pyro_gcm.responses import Response
@@ -110,7 +107,7 @@ class IGCM(Kernel):
         name: str | None = None,
     ) -> None:
         super().__init__(x_dim, r_dim, z_dim, name)
-        hidden, seed = build.hidden_widths(hidden), seed_of(seed)
+        hidden, seed = widths_of(hidden), seed_of(seed)
         self.k_dim = self.r_dim if k_dim is None else positive_int("k_dim", k_dim)
         cost_shape = build.cost_shape(alternatives, self.k_dim if costs is None else costs)
         parts: Any = {"response": response, "prior": prior, "guide": guide}
@@ -216,7 +213,7 @@ class IGCM(Kernel):
 
     @prediction
     def predict_given_kernel(
-        self, x: ArrayLike, k: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, k: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """Prediction for rows whose kernel is set to k; it never decreases in k.
 
@@ -243,7 +240,7 @@ class IGCM(Kernel):
         dtype = self.response.prediction_dtype(self.dtype)
         return in_blocks(block, x, k, draws=noise.count).to(dtype)
 
-    def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
+    def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
         """p(c | x), as of `GCM`, in the units of k (after the kernel map, if there is one).
 
         :raises ValueError: after "joint" training, where x depends on k as well, so that p(c | x)

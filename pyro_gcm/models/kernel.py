@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import module_or
-from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import ArrayLike
 from pyro_gcm.distributions import (
@@ -25,7 +24,7 @@ from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import prediction
 from pyro_gcm.nets import PositiveLinear, PosteriorGuide, RevenueGuide, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
-from pyro_gcm.nets.parts import check_guide, check_shape, one_row
+from pyro_gcm.nets.parts import check_guide, one_row
 from pyro_gcm.prediction.predicted import Dry
 
 KERNEL_GUIDES = ("exact", "amortised", "amortised_full", "posterior", "posterior_full")
@@ -42,9 +41,6 @@ class Kernel(Posteriors):
         sizes = self.x_dim, self.k_dim
         self.k_prior = build.prior_part("kernel_prior", prior, *sizes, hidden, ["conditional"])
         self.k_guide = kernel_guide_part(guide, self.x_dim, self.r_dim, self.k_dim, hidden)
-        check_shape("kernel_prior", self.k_prior, self.x_dim, (self.k_dim,))
-        if isinstance(guide, nn.Module):
-            check_guide("kernel_guide", guide, (self.x_dim, self.r_dim), (self.k_dim,))
         p_k = one_row(self.k_prior, self.x_dim)
         told_anew = self.overrides("k_dist", "r_dist", "standard_r_dist")
         #: Whether p(k|x, r) is known.
@@ -113,13 +109,9 @@ class Kernel(Posteriors):
 
     def _check_kernel_lines(self) -> None:
         """Refuse a story whose lines of k and r are others than those that p(k|x, r) is of."""
-        like: Any = {"dtype": self.dtype, "device": self.device}
-        x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)
-        read = Dry(self, Plan(given=()), x, r)
-        with torch.no_grad(), Randomness(0, self.device).in_use(), evaluating(self):
-            read.shared = self.shared(read.share)
-            self.story(read, x, r, None)
-            k = read.values["k"]
+        read = Dry.of(self, Plan(given=()))
+        with torch.no_grad(), evaluating(self):
+            x, r, k = read.x, read.r, read.values["k"]
             known = {"k": self.k_dist(x), "r": self.r_dist(k, self.x_standardizer(x))}
             for name, value in (("k", k), ("r", r)):
                 if not torch.equal(read.told[name].log_prob(value), known[name].log_prob(value)):
@@ -178,6 +170,7 @@ def kernel_guide_part(
 ) -> nn.Module | None:
     """q(k|x, r, y), or None where k is drawn from the exact p(k|x, r)."""
     if isinstance(guide, nn.Module):
+        check_guide("kernel_guide", guide, (x_dim, r_dim), (k_dim,))
         return guide
     build.named("kernel_guide", guide, KERNEL_GUIDES, "(x, r, y)")
     if guide == "exact":

@@ -17,6 +17,7 @@ from pyro_gcm.models.gcm import GCM, JOINT_PARTS
 from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
 from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
+from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, of_member
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.nets.piecewise_linear import LearnsLast
@@ -107,20 +108,13 @@ class MemberGCM(GCM):
         self.out_dim = self.cost_dim = encoder.out_dim
         g = positive_int("alternatives", 3 if alternatives is None else alternatives)
         k = positive_int("costs", 3 if costs is None else costs)
+        family = "logistic" if cost_family is None else cost_family
+        parts: Any = {"guide": guide, "p0": p0, "revenue_map": revenue_map, "cost_family": family}
+        parts |= {"x_decoder": x_decoder, "r_decoder": r_decoder}
         with Randomness(seed_of(seed)).in_use():
-            self.add_parts(
-                _response(response, encoder),
-                _widths(hidden),
-                (g, k),
-                prior=_weights_part(weights, x_dim, encoder.members),
-                guide=guide,
-                cost_family="logistic" if cost_family is None else cost_family,
-                revenue_map=revenue_map,
-                p0=p0,
-                x_decoder=x_decoder,
-                r_decoder=r_decoder,
-                seed=int(seed),
-            )
+            parts["prior"] = _weights_part(weights, x_dim, encoder.members)
+            response = _response(response, encoder)
+            self.add_parts(response, _widths(hidden), (g, k), seed=int(seed), **parts)
         self.add_units(self.members, {"z": self.z_dim}, int(seed))
 
     # The story: what is read of x, and which map r goes through, depend on the member
@@ -128,10 +122,6 @@ class MemberGCM(GCM):
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))
-
-    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
-        """`covariates` as a deterministic site."""
-        return sample.deterministic("e", lambda: self.covariates(z, x))
 
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """p(c|e, z), of z and e_z(x) together."""
@@ -203,8 +193,7 @@ def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> Me
 
 
 def _widths(hidden: Any) -> Any:
-    named = hidden is not None and not (isinstance(hidden, str) and hidden == "auto")
-    return build.hidden_widths(hidden) if named else 64
+    return 64 if hidden in (None, "auto") else widths_of(hidden)
 
 
 def _response(response: Any, encoder: MemberEncoder) -> Any:

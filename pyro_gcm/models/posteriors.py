@@ -14,12 +14,12 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, shown
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, one_of, shown
 from pyro_gcm.inference.views import unannounced
-from pyro_gcm.models.conditioning import StoryTarget, posterior_of
+from pyro_gcm.models.conditioning import StoryTarget, with_shared
 from pyro_gcm.models.predictions import Predictions, random_prediction
 from pyro_gcm.prediction.draws import PosteriorDraws, Rows
-from pyro_gcm.prediction.posterior import log_joint
+from pyro_gcm.prediction.posterior import log_joint, posterior_draws
 from pyro_gcm.prediction.predicted import Predicted
 
 #: Draws of all rows together whose likelihood is computed at once.
@@ -116,16 +116,20 @@ class Posteriors(Predictions):
             raise ValueError(
                 "posterior and sample need the model of all responses: this one has a part of them"
             )
-        return posterior_of(
-            self,
-            self.rows(x, r, y, c),
-            units,
-            num_samples=num_samples,
-            method=method,
-            num_proposals=num_proposals,
-            seed=seed,
-            progress=progress,
-        )
+        rows = self.rows(x, r, y, c)
+        if units is None:
+            units = "data" if self.costs_have_units else "standard"
+        one_of("units", units, ("standard", "data"))
+        if units == "data" and not self.costs_have_units:
+            raise ValueError(
+                "units='data' needs a cost in the units of each revenue, as GCM with "
+                "revenue_map='identity' has"
+            )
+        options: Any = {"num_samples": num_samples, "method": method, "seed": seed}
+        options |= {"num_proposals": num_proposals, "progress": progress}
+        if self.shared_sites():
+            return with_shared(self, units, rows, **options)
+        return posterior_draws(StoryTarget(self, units), rows, **options)
 
     @random_prediction
     def responsibilities(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
@@ -148,12 +152,7 @@ class Posteriors(Predictions):
 
     @one_thread()
     def cost_posterior(
-        self,
-        x: ArrayLike,
-        r: ArrayLike,
-        y: ArrayLike,
-        c: ArrayLike | None = None,
-        **options: Any,
+        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, c: ArrayLike | None = None, **options: Any
     ) -> PosteriorDraws:
         """Draws {"z": [S, B, D], "c": [S, B, (G,) K]} given the outcome, and other latent sites.
 
@@ -232,6 +231,5 @@ class Posteriors(Predictions):
         """Event shapes of the latent sites before the costs, by name."""
         plan = self.prediction_plan
         key = "drawn", self.objective
-        sites = self.latents(self._once(key, lambda: replace(plan, left=("c",))))
-        found = {name: site.event_shape for name, site in sites.items()}
-        return found | {name: site.event_shape for name, site in self.shared_sites().items()}
+        sites: Any = self.latents(self._once(key, lambda: replace(plan, left=("c",))))
+        return {name: site.event_shape for name, site in {**sites, **self.shared_sites()}.items()}

@@ -37,6 +37,8 @@ from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+#: A number of draws of z, by default that of the model.
+Count = int | None
 
 
 def prediction(
@@ -80,7 +82,7 @@ class Predictions(OrderEventModel):
     """A model with its predictions."""
 
     @prediction
-    def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None) -> Tensor:
+    def predict(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """Prediction for every row: Pr(y = 1), the mean of y, or what the response says.
 
         :param x: [B, x_dim] in data units.
@@ -96,9 +98,7 @@ class Predictions(OrderEventModel):
             found[place] = draws.mean(values)
         return found
 
-    def differentiable(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
+    def differentiable(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """`predict` with gradients with respect to x, r and the parameters: for marginal effects.
 
         With the same draws, and equal but for rounding: the order of the revenues is promised for
@@ -127,9 +127,7 @@ class Predictions(OrderEventModel):
         return (values * draws.log_weights.exp()).sum(0)
 
     @prediction
-    def predict_draws(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
-    ) -> Tensor:
+    def predict_draws(self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None) -> Tensor:
         """The predictions behind `predict` given each draw of z, or each value of a finite z.
 
         :param x: [B, x_dim] in data units.
@@ -150,7 +148,7 @@ class Predictions(OrderEventModel):
         x: ArrayLike,
         revenues: ArrayLike,
         *,
-        num_samples: int | None = None,
+        num_samples: Count = None,
         reduce: Reduce | None = None,
         memory: float = 256.0,
     ) -> Tensor:
@@ -186,7 +184,7 @@ class Predictions(OrderEventModel):
 
     @prediction
     def surface_draws(
-        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, revenues: ArrayLike, *, num_samples: Count = None
     ) -> SurfaceDraws:
         """The predictions behind `surface` before they are averaged over the draws of z.
 
@@ -206,7 +204,7 @@ class Predictions(OrderEventModel):
         y: ArrayLike,
         c: ArrayLike | None = None,
         *,
-        num_samples: int | None = None,
+        num_samples: Count = None,
     ) -> Tensor:
         """log p(y | x, r) of every row in nats, a density in the units of y if it is continuous.
 
@@ -230,7 +228,7 @@ class Predictions(OrderEventModel):
 
     @prediction
     def predictive(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
     ) -> Any:  # the class that the response names
         """p(y | x, r) of every row: densities, draws, and what else outcomes of this kind have.
 
@@ -255,14 +253,14 @@ class Predictions(OrderEventModel):
         rows: Rows,
         of: Callable[[Draws, Rows], Tensor],
         *,
-        num_samples: int | None = None,
+        num_samples: Count = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
         """What a function of draws and rows returns, [B, ...], block by block of checked rows."""
         return self.by_blocks(of, num_samples, rows, dtype)
 
     @prediction
-    def cost(self, x: ArrayLike, *, num_samples: int | None = None) -> LatentMixture:
+    def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
         """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
 
         In the units of what the costs are compared with.
@@ -277,7 +275,7 @@ class Predictions(OrderEventModel):
 
     @prediction
     def effective_sample_size(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: int | None = None
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
     ) -> Tensor:
         """1 / sum of the squared weights of the draws behind a prediction, [B].
 
@@ -314,7 +312,7 @@ class Predictions(OrderEventModel):
         data = checked_data(self, *columns, required=required, missing=missing, device=device)
         return Rows(**data)
 
-    def noise(self, num_samples: int | None) -> FixedNoise:
+    def noise(self, num_samples: Count) -> FixedNoise:
         """What drives the draws of predictions, the same at every call."""
         stored = len(self.base_samples.samples)
         count = stored if num_samples is None else positive_int("num_samples", num_samples)
@@ -342,7 +340,7 @@ class Predictions(OrderEventModel):
     def by_blocks(
         self,
         function: Callable[[Draws, Rows], Tensor],
-        num_samples: int | None,
+        num_samples: Count,
         rows: Rows,
         dtype: torch.dtype | None = None,
     ) -> Tensor:

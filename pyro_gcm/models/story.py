@@ -23,6 +23,8 @@ from pyro_gcm.models.base import Parts
 from pyro_gcm.prediction.predicted import Dry, Latent
 
 Made = TypeVar("Made")
+#: A column that may be left out.
+Given = Tensor | None
 #: Root mean square of a column above which a model that has not learned its units warns.
 _LARGE = 4.0
 
@@ -102,13 +104,7 @@ class OrderEventModel(Parts):
         return sites
 
     def model(
-        self,
-        x: Tensor | None = None,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        c: Tensor | None = None,
-        *,
-        size: int = 1,
+        self, x: Given = None, r: Given = None, y: Given = None, c: Given = None, *, size: int = 1
     ) -> Tensor:
         """The story as an explicit Pyro program; what is not given is drawn.
 
@@ -129,13 +125,7 @@ class OrderEventModel(Parts):
             return self.story(reader, x, r, y, c)
 
     def guide(
-        self,
-        x: Tensor | None = None,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        c: Tensor | None = None,
-        *,
-        size: int = 1,
+        self, x: Given = None, r: Given = None, y: Given = None, c: Given = None, *, size: int = 1
     ) -> Tensor | None:
         """Guide of `inference.conditional(model)`: the latent sites from `guide_story`.
 
@@ -147,12 +137,7 @@ class OrderEventModel(Parts):
         return self.guide_of(plan, x, r, y, c)
 
     def guide_of(
-        self,
-        plan: Plan,
-        x: Tensor | None,
-        r: Tensor | None = None,
-        y: Tensor | None = None,
-        c: Tensor | None = None,
+        self, plan: Plan, x: Given, r: Given = None, y: Given = None, c: Given = None
     ) -> Tensor | None:
         """The guide for a plan; where it averages, a finite z is summed over, q(z) = p(z)."""
         if x is None:
@@ -165,12 +150,7 @@ class OrderEventModel(Parts):
             return reader.run(x, r, y, c, self.latents(plan))
 
     def program_inputs(
-        self,
-        x: Tensor | None,
-        r: Tensor | None,
-        y: Tensor | None,
-        c: Tensor | None = None,
-        size: int = 1,
+        self, x: Given, r: Given, y: Given, c: Given = None, size: int = 1
     ) -> tuple[Any, Any, Any, int]:
         """Inputs, their values checked while Pyro's validation is on, and the number of rows."""
         if is_validation_enabled():
@@ -265,7 +245,7 @@ class OrderEventModel(Parts):
 
     def latents(self, plan: Plan) -> dict[str, Latent]:
         """The latent sites that are drawn or summed out in a reading, by name, in order."""
-        return self._once(("latents", id(plan)), lambda: Dry.of(self, plan))
+        return self._once(("latents", id(plan)), lambda: Dry.of(self, plan).latents)
 
     def _once(self, key: Any, make: Callable[[], Made]) -> Made:
         """What follows from the parts of the model, and is kept until one is exchanged."""

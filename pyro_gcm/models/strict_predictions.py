@@ -28,7 +28,7 @@ from pyro_gcm.distributions.event_planes import (
     planes,
 )
 from pyro_gcm.models.posteriors import Posteriors
-from pyro_gcm.models.predictions import prediction
+from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted
@@ -68,7 +68,7 @@ class StrictPredictions(Posteriors):
         *,
         revenue: int = 0,
         r: ArrayLike | None = None,
-        num_samples: int | None = None,
+        num_samples: Count = None,
     ) -> Tensor:
         """The smallest value of one revenue at which the prediction reaches a level, [B].
 
@@ -88,8 +88,6 @@ class StrictPredictions(Posteriors):
         """
         noise = self.noise(num_samples)
         x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        if not self.response.standardizes_revenue:
-            raise ValueError("required_revenue needs revenues that are not quantile levels")
         if self.response.is_probability:
             share("level", level, "a probability")
         level = number("level", level)
@@ -103,9 +101,8 @@ class StrictPredictions(Posteriors):
         rows = _with_start(r, len(x), revenue, loc)
         same_rows(x=x, r=rows)
         column = torch.tensor([revenue], device=rows.device)
-        rounded = self.response.prediction_dtype(
-            self.dtype
-        )  # as the prediction at the result will be
+        # As the prediction at the result will be.
+        rounded = self.response.prediction_dtype(self.dtype)
 
         def block(x: Tensor, r: Tensor) -> Tensor:
             # Costs do not depend on r, nor do weights of the draws where nothing is missing.
@@ -119,8 +116,6 @@ class StrictPredictions(Posteriors):
             return smallest_reaching(prediction, level, start, step, dtype)
 
         return in_blocks(block, x, rows, draws=noise.count)
-
-    # Of the time of an event, for response "survival"
 
 
 class MovingRevenues:

@@ -36,11 +36,7 @@ class ConditionalFlow(nn.Module):
     """
 
     def __init__(
-        self,
-        in_dim: int,
-        dim: int,
-        hidden: int | Sequence[int] = 16,
-        transforms: int = 2,
+        self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16, transforms: int = 2
     ) -> None:
         super().__init__()
         dim = positive_int("dim", dim)

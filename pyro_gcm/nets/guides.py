@@ -28,8 +28,6 @@ class AmortizedGuide(nn.Module):
     torch.Size([5])
     """
 
-    reads_outcome = False
-
     def __init__(self, q_z: nn.Module, missing_indicators: bool = False) -> None:
         super().__init__()
         self.q_z = q_z
@@ -59,8 +57,6 @@ class PosteriorGuide(AmortizedGuide):
     torch.Size([5])
     """
 
-    reads_outcome = True
-
     def forward(self, x: Tensor, r: Tensor | None = None, y: Tensor | None = None) -> Any:
         """The distribution of z, with batch shape [B].
 
@@ -83,8 +79,6 @@ class RevenueGuide(nn.Module):
 
     :param q_k: a network from the context [x, r] to a distribution of k.
     """
-
-    reads_outcome = False
 
     def __init__(self, q_k: nn.Module) -> None:
         super().__init__()

@@ -148,8 +148,8 @@ class ConditionalMixture(nn.Module):
 class ConditionalCategorical(nn.Module):
     """A network from a context [..., in_dim] to a latent class z, one-hot [..., categories].
 
-    The class attribute `enumerates` makes a model sum over z exactly (Pyro's enumeration) instead
-    of sampling it.
+    A model sums over z exactly (Pyro's enumeration) instead of sampling it, as over every prior
+    with a finite support.
 
     :param in_dim, hidden: as for `Conditional`.
     :param categories: number of classes, the dimension D of z.
@@ -158,8 +158,6 @@ class ConditionalCategorical(nn.Module):
     >>> ConditionalCategorical(2, 3)(torch.zeros(5, 2)).enumerate_support(expand=False).shape
     torch.Size([3, 1, 3])
     """
-
-    enumerates = True
 
     def __init__(self, in_dim: int, categories: int, hidden: int | Sequence[int] = 16) -> None:
         super().__init__()

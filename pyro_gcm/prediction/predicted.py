@@ -59,15 +59,15 @@ class Dry(Reader):
         """Nothing."""
 
     @classmethod
-    def of(cls, model: Any, plan: Plan) -> dict[str, Latent]:
-        """The latent sites of a model by name."""
+    def of(cls, model: Any, plan: Plan) -> Dry:
+        """What a reading of a model tells, with `latents` by name."""
         like: Any = {"device": model.device, "dtype": model.dtype}
         x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
         reader = cls(model, plan, x, r)
         with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
             reader.shared = model.shared(reader.share)
             model.story(reader, x, r, None)
-        return reader.latents
+        return reader
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw."""
@@ -85,13 +85,10 @@ class Noise:
 
     def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
         """Draws [N, b, *event] of a site, and log-weights [N, b] or None."""
-        return self._plain(name, q), None
+        return self.proposed(name, q), None
 
     def proposed(self, name: str, q: Any) -> Tensor:
         """Draws of a site from a proposal."""
-        return self._plain(name, q)
-
-    def _plain(self, name: str, q: Any) -> Tensor:
         drawn = q.batch_shape[:1] == (self.count,) and len(q.batch_shape) > 1
         draws: Tensor = q.sample() if drawn else q.sample((self.count,))
         return draws if q.batch_shape else draws.unsqueeze(1)  # all rows share it
@@ -108,13 +105,14 @@ class FixedNoise(Noise):
     """
 
     def __init__(self, model: Any, latents: Mapping[str, Latent], num_samples: int) -> None:
-        self.model = model
+        # Not the model, which keeps this.
+        self._places, self._samples = model.places, model.base_samples
         self._further: dict[str, int] = {}  # first coordinates of sites that have no place
         strata, self._stride, further = 1, {}, 0
         for name, site in latents.items():
             self._stride[name] = strata
             strata *= max(1, site.values) * max(1, site.parts)
-            if name not in model.places and not site.values:
+            if name not in self._places and not site.values:
                 self._further[name] = further
                 further += site.size
         driven = any(not site.values for site in latents.values())
@@ -144,18 +142,18 @@ class FixedNoise(Noise):
                 for part, dim in ((q.locs, -2), (q.coord_scale, -2), (q.probs, -1))
             )
             return loc + scale * base, logits.double().log()
-        return driven_draws(q, self._base(name, q), self.model.base_samples.seed), None
+        return self.proposed(name, q), None
 
     def proposed(self, name: str, q: Any) -> Tensor:
         """As `Noise.proposed`."""
-        return driven_draws(q, self._base(name, q), self.model.base_samples.seed)
+        return driven_draws(q, self._base(name, q), self._samples.seed)
 
     def _base(self, name: str, q: Any) -> Tensor:
         """Base samples [N, 1, d] of the coordinates of a site."""
-        size, samples = q.event_shape.numel(), self.model.base_samples
+        size, samples = q.event_shape.numel(), self._samples
         if name in self._further:
             return samples.further(self._further[name], size, self.count)
-        first = self.model.places[name]
+        first = self._places[name]
         return samples(self.count)[..., first : first + size]
 
 

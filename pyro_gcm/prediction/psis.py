@@ -106,10 +106,7 @@ def _fitted_shapes(log_weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float
         # Takes log-likelihoods, which the log-ratios of leave-one-out are the negatives of.
         log_weights = -log_weights
     except ModuleNotFoundError:
-        with (
-            exclusively(),
-            warnings.catch_warnings(),
-        ):  # it announces 1.x when it is first imported on a day
+        with exclusively(), warnings.catch_warnings():  # it announces 1.x once a day
             warnings.simplefilter("ignore", FutureWarning)
             statistics = import_module("arviz")  # 0.23
     with np.errstate(all="ignore"):

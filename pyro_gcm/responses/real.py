@@ -172,8 +172,10 @@ class Quantile(_RealResponse, name="quantile"):
     predicts = "quantile"
     standardizes_revenue = False
     not_for_igcm = "its revenues are levels that are chosen, and those of an IGCM are generated"
-    # With the identity and a Gaussian cost mu_y would be linear in the level for every z.
-    revenue_map = "probit"
+
+    def check_rises_in(self, revenue: int) -> None:
+        """Refuse levels, which are chosen."""
+        raise ValueError("required_revenue needs revenues that are not quantile levels")
 
     def __init__(self, x_dim: int, hidden: int | Sequence[int] = 16) -> None:
         super().__init__(x_dim, 2, hidden)

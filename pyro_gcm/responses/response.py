@@ -53,9 +53,6 @@ class Response(nn.Module):
     log_likelihood_bound: float | None = None
     #: Whether revenues are standardised before they enter the event.
     standardizes_revenue = True
-    #: The revenue map of a model with one alternative and a cost for each revenue.
-    revenue_map = "identity"
-
     #: Columns of y.
     outcome_width = 1
     #: Whether costs are compared with more than the (mapped) revenues, so that they have no units.

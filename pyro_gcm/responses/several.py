@@ -46,9 +46,7 @@ class Several(Response):
     not_for_igcm = "its responses have directions of their own"
 
     def __init__(
-        self,
-        parts: Mapping[str, Response],
-        directions: Mapping[str, Sequence[int]] | None = None,
+        self, parts: Mapping[str, Response], directions: Mapping[str, Sequence[int]] | None = None
     ) -> None:
         super().__init__()
         good = isinstance(parts, Mapping) and len(parts) > 1
@@ -69,13 +67,9 @@ class Several(Response):
         if any(p.r_dist() is not None or isinstance(p, Several) for p in parts.values()):
             raise ValueError("parts must be responses whose revenues are data, and not nested")
         self.names = list(parts)
-        self.parts = nn.ModuleList(parts.values())
+        self.parts: Any = nn.ModuleList(parts.values())
         self.directions_of = {name: directions.get(name) for name in self.names}
-        self.outcome_width = sum(part.outcome_width for part in self._parts)
-
-    @property
-    def _parts(self) -> list[Any]:
-        return list(self.parts)
+        self.outcome_width = sum(part.outcome_width for part in parts.values())
 
     def costs_of(self, costs: int) -> int:
         """As many for each of the responses."""
@@ -90,7 +84,7 @@ class Several(Response):
             )
         if p0 is not None:
             raise ValueError("p0 must be left out with several responses, which would share it")
-        for part in self._parts:
+        for part in self.parts:
             part.check_parts(revenue_map, p0)
 
     def revenue_maps(self, make: MakeMap, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
@@ -116,10 +110,10 @@ class Several(Response):
         """Prepare every response for its costs."""
         self.claim()
         self.costs = cost_shape[-1] // len(self.names)
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(getattr(part, "net", None), nn.Module):
                 check_input("parts", part.net, encoder.out_dim)
-        for part in self._parts:
+        for part in self.parts:
             part.prepare(encoder, (*cost_shape[:-1], self.costs))
 
     def outcome(
@@ -130,29 +124,28 @@ class Several(Response):
         :raises TypeError: for anything but a mapping of all names or such columns.
         """
         if isinstance(y, Tensor) and y.dim() == 2 and y.shape[1] == self.outcome_width:
-            parts = [_columns(part.outcome(own)) for part, own in self._pairs(y)]
-            return torch.cat(parts, -1).to(device)
+            y = {name: own for name, (_, own) in zip(self.names, self._pairs(y), strict=True)}
         if not isinstance(y, Mapping) or set(y) != set(self.names):
             raise TypeError(
                 f"y must be a mapping with the outcomes {self.names}, got "
                 f"{sorted(y) if isinstance(y, Mapping) else shown(y)}"
             )
-        pairs = zip(self.names, self._parts, strict=True)
+        pairs = zip(self.names, self.parts, strict=True)
         columns = {name: _columns(part.outcome(y[name])) for name, part in pairs}
         same_rows(**columns)
         return torch.cat(list(columns.values()), -1).to(device)
 
     def _pairs(self, y: Tensor) -> list[tuple[Any, Tensor]]:
         """Every response with its columns of y [..., D]."""
-        columns = y.split([part.outcome_width for part in self._parts], -1)
+        columns = y.split([part.outcome_width for part in self.parts], -1)
         return [
             (part, own[..., 0] if part.outcome_width == 1 else own)
-            for part, own in zip(self._parts, columns, strict=True)
+            for part, own in zip(self.parts, columns, strict=True)
         ]
 
     def check_revenue(self, r: Tensor) -> None:
         """As each of the responses does."""
-        for part in self._parts:
+        for part in self.parts:
             part.check_revenue(r)
 
     def check_outcome(self, y: Tensor) -> None:
@@ -194,15 +187,15 @@ class Several(Response):
         """What costs determine of each, by its name and that of the site."""
         found = {}
         for name, part, p_own, own in zip(
-            self.names, self._parts, p_y.parts, cost.split(self.costs, -1), strict=True
+            self.names, self.parts, p_y.parts, cost.split(self.costs, -1), strict=True
         ):
             found.update({f"{name}.{k}": v for k, v in part.derived(p_own, own).items()})
         return found
 
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> SeveralOutcomes:
         """p(y | z, x, r), the product over the responses."""
-        made = [partial(part.distribution, x=x, r=r) for part in self._parts]
-        widths = [part.outcome_width for part in self._parts]
+        made = [partial(part.distribution, x=x, r=r) for part in self.parts]
+        widths = [part.outcome_width for part in self.parts]
         return SeveralOutcomes(event, made, [self.costs] * len(made), widths)
 
     def predict(self, p_y: Any) -> Tensor:
@@ -223,8 +216,9 @@ class Several(Response):
         start, directions = place * self.costs, self.rows[place]
 
         def distribution(event: OrderEvent, x: Tensor, r: Tensor) -> Any:
-            part: Any = self.parts[place]
-            return part.distribution(event_between(event, start, start + self.costs), x, r)
+            return self.parts[place].distribution(
+                event_between(event, start, start + self.costs), x, r
+            )
 
         def check_rises_in(revenue: int) -> None:
             if directions[revenue] != 1:

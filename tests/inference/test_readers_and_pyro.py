@@ -211,8 +211,6 @@ def test_one_set_of_points_needs_a_bound_that_draws_all_particles_at_once(
 class Fixed(nn.Module):
     """A guide that has nothing to learn."""
 
-    reads_outcome = True
-
     def forward(self, x: Tensor, r: Tensor, y: Tensor) -> Any:
         return dist.Normal(torch.zeros(len(x), 2), 1.5).to_event(1)
 

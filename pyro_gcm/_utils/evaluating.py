@@ -22,8 +22,21 @@ _predicting: dict[object, tuple[int, list[nn.Module]]] = {}
 _trained: dict[int, set[int]] = {}
 
 
+class HasTensors(Protocol):
+    """What can be trained: a module, or what has the methods of one."""
+
+    def modules(self) -> Iterator[nn.Module]:
+        """As `nn.Module.modules`."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """As `nn.Module.parameters`."""
+
+    def buffers(self) -> Iterator[Tensor]:
+        """As `nn.Module.buffers`."""
+
+
 @contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
+def evaluating(module: HasTensors) -> Iterator[None]:
     """On one thread; dropout and batch norm as after training, every part's own mode again after.
 
     The modes come back when the last thread that is inside leaves. A prediction with a model that
@@ -57,19 +70,6 @@ def evaluating(module: nn.Module) -> Iterator[None]:
                 _predicting.pop(this, None)
                 if _trained:
                     _changed.notify_all()
-
-
-class HasTensors(Protocol):
-    """What can be trained: a module, or what has the methods of one."""
-
-    def modules(self) -> Iterator[nn.Module]:
-        """As `nn.Module.modules`."""
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """As `nn.Module.parameters`."""
-
-    def buffers(self) -> Iterator[Tensor]:
-        """As `nn.Module.buffers`."""
 
 
 @contextmanager

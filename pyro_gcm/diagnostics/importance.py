@@ -20,6 +20,7 @@ from pyro_gcm._utils.tensors import without_tensor
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, checked_data, positive_int
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.reading import Program
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.story import OrderEventModel
@@ -172,7 +173,7 @@ def _batch_log_weights(
 ) -> Tensor:
     """Log-weights of one batch; a z with a finite support is summed out."""
 
-    def weights(program: object) -> Tensor:
+    def weights(program: Program) -> Tensor:
         torch.manual_seed(seed)  # the same draws for every value of z
         return bound.log_weights(program, pair.guide, *batch)
 

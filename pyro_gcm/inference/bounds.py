@@ -15,6 +15,7 @@ from pyro_gcm._utils.options import number
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import is_independent_normal
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, RowELBO, sample_sites
+from pyro_gcm.inference.reading import Program
 
 
 def pooled(log_p: Tensor, log_y: Tensor, pooling: float) -> Tensor:
@@ -47,18 +48,20 @@ class PooledELBO(TraceEnum_ELBO):
         super().__init__(max_plate_nesting=max_plate_nesting, **options)
         self.pooling = pooling
 
-    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def differentiable_loss(
+        self, model: Program, guide: Program, *args: Any, **kwargs: Any
+    ) -> Tensor:
         """Minus the bound, summed over the rows."""
         run = super().differentiable_loss
         loss: Tensor = self._weighted(run, model, guide, *args, **kwargs)
         return loss
 
-    def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
+    def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
         """The same as a number."""
         loss: float = self._weighted(super().loss, model, guide, *args, **kwargs)
         return loss
 
-    def _weighted(self, run: Any, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Any:
+    def _weighted(self, run: Any, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Any:
         """The sum of the terms that count, both with the same draws of dropout."""
         terms = [(1.0 - self.pooling, guide), (self.pooling, lambda *_, **__: None)]
         (weight, of_term), *others = [term for term in terms if term[0] > 0.0]
@@ -69,7 +72,7 @@ class PooledELBO(TraceEnum_ELBO):
             total = total + weight * run(model, of_term, *args, **kwargs)
         return total
 
-    def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
+    def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
         """The same, with gradients left in the parameters."""
         loss = self.differentiable_loss(model, guide, *args, **kwargs)
         loss.backward()
@@ -94,7 +97,7 @@ class PaperLoss(RowELBO):
     def __init__(self, num_particles: int = 32) -> None:
         super().__init__(num_particles=num_particles, max_plate_nesting=1, vectorize_particles=True)
 
-    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """The loss of every row, [B]."""
         ((program, q),) = self._get_traces(model, guide, args, kwargs)
         kernel, outcome = q.nodes["k"], program.nodes["y"]

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.validation import one_of, positive_int
+from pyro_gcm.inference.reading import Program
 
 _GRADIENTS = ("iwae", "dreg")
 
@@ -42,17 +43,21 @@ def importance_weighted(log_w: Tensor, alpha: float = 0.0) -> Tensor:
 class RowELBO(ELBO):
     """An objective whose value is a sum over rows of what it says of each."""
 
-    def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
+    def _get_trace(
+        self, model: Program, guide: Program, args: Any, kwargs: Any
+    ) -> tuple[Trace, Trace]:
         traces: tuple[Trace, Trace] = get_importance_trace(
             "flat", self.max_plate_nesting, model, guide, args, kwargs
         )
         return traces
 
     @abstractmethod
-    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the objective of every datum, [B]."""
 
-    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def differentiable_loss(
+        self, model: Program, guide: Program, *args: Any, **kwargs: Any
+    ) -> Tensor:
         """The sum of `row_losses`, as a tensor to differentiate.
 
         :raises ValueError: if a site of the guide cannot be reparametrised.
@@ -60,11 +65,11 @@ class RowELBO(ELBO):
         return self.row_losses(model, guide, *args, **kwargs).sum()
 
     @torch.no_grad()
-    def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """The same without a gradient."""
         return self.differentiable_loss(model, guide, *args, **kwargs)
 
-    def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """The same; its gradient is added to the parameters (for `pyro.infer.SVI`)."""
         loss = self.differentiable_loss(model, guide, *args, **kwargs)
         if loss.requires_grad:
@@ -126,7 +131,9 @@ class ImportanceWeightedELBO(RowELBO):
             vectorize_particles=vectorize_particles,
         )
 
-    def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
+    def _get_trace(
+        self, model: Program, guide: Program, args: Any, kwargs: Any
+    ) -> tuple[Trace, Trace]:
         if self._is_dreg:
             guide = FreshValues()(guide)
         return super()._get_trace(model, guide, args, kwargs)
@@ -135,12 +142,12 @@ class ImportanceWeightedELBO(RowELBO):
     def _is_dreg(self) -> bool:
         return is_dreg(self) and torch.is_grad_enabled()
 
-    def log_weights(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def log_weights(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
         return self._log_weights(model, guide, args, kwargs)[0]
 
     def _log_weights(
-        self, model: Any, guide: Any, args: Any, kwargs: Any, reparametrized: bool = False
+        self, model: Program, guide: Program, args: Any, kwargs: Any, reparametrized: bool = False
     ) -> tuple[Tensor, float]:
         """The log-weights, and the scale of the common plates."""
         particles, guide_traces, scale = [], [], 1.0
@@ -181,7 +188,7 @@ class ImportanceWeightedELBO(RowELBO):
     def _is_vectorized(self) -> bool:
         return self.vectorize_particles and self.num_particles > 1
 
-    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+    def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
         log_w, scale = self._log_weights(model, guide, args, kwargs, reparametrized=True)
         return -scale * importance_weighted(log_w, self.alpha)
@@ -386,7 +393,7 @@ def _share(site: Any, scale: float) -> Any:
     return share
 
 
-def _is_prior(site: Any, model_site: Any) -> bool:
+def _is_prior(site: Any, told: Any) -> bool:
     """Whether a guide site has the density of the model, from the same parameters.
 
     A guide that merely starts at the prior has parameters of its own. Densities that cancel may
@@ -394,9 +401,9 @@ def _is_prior(site: Any, model_site: Any) -> bool:
     """
     if any(mask is False for mask, _ in _masks(site)):
         return True
-    if model_site is None:
+    if told is None:
         return False
-    log_p, log_q = _log_prob_at_fixed_value(model_site), _log_prob_at_fixed_value(site)
+    log_p, log_q = _log_prob_at_fixed_value(told), _log_prob_at_fixed_value(site)
     return torch.equal(log_p, log_q) and _leaves(log_q) <= _leaves(log_p)
 
 

@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 import torch
 from pyro.infer import ELBO
-from torch import Tensor
 
-from pyro_gcm._utils.evaluating import HasTensors, in_training
+from pyro_gcm._utils.evaluating import in_training
 from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.threads import one_thread, torch_threads
 from pyro_gcm._utils.validation import ArrayLike, kind, one_of, shown
@@ -21,10 +20,10 @@ from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, weighable
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.epoch_search import SCHEDULE, Search, search_epochs
 from pyro_gcm.inference.program_trainer import ProgramTrainer
+from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.inference.scored import QuasiRandomNoise
 from pyro_gcm.inference.training_data import DataInMemory, StreamedData
 from pyro_gcm.inference.training_pair import TrainingPair
-from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import (
     FitResult,
     FitSettings,
@@ -274,17 +273,12 @@ def _is_left_out(name: str, value: Any) -> bool:
     return value is None and name in TrainingDefaults._fields
 
 
-class Fittable(HasTensors, Protocol):
+class Fittable(StoryModel, Protocol):
     """A `GCM`, an `IGCM`, or another torch module with the same parts."""
 
-    x_dim: int
-    r_dim: int
-    reads_x: bool
     z_guide: Any
-    response: Any
-    objective: Any  # what it was trained for last
-    training_summary: Any  # and how, in plain data
-    is_trained: bool
+    training_summary: Any  # how it was trained last, in plain data
+    objective: str  # and for what
 
     @property
     def latent_dim(self) -> int:
@@ -296,12 +290,6 @@ class Fittable(HasTensors, Protocol):
 
     def check_story(self, *views: str) -> None:
         """TypeError for a subclass that overrides one of these views of its story."""
-
-    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
-        """Standardise as these rows ask for."""
-
-    def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:
-        """Observed costs, NaN for the others; ValueError where there can be none."""
 
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, for a number of rows."""

@@ -17,17 +17,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.evaluating import HasTensors
+from pyro_gcm._utils.validation import ChecksRows, OfRows
 from pyro_gcm.distributions import LazyDistribution, ObservedCost, given_observed
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.nets import Standardizer
+from pyro_gcm.streams.moments import KnownMoments
 
+#: A program of Pyro's.
+Program = Callable[..., Any]
 #: A site's distribution as a function of the reader, which knows the values read so far.
 OfReader = Callable[["Reader"], Any]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -80,6 +85,95 @@ class Plan:
     informed: tuple[str, ...] = ()
 
 
+class Outcomes(ChecksRows, Protocol):
+    """What training and predictions ask of a response."""
+
+    default_elbo: str
+    is_part: bool
+    is_censored: bool
+    outcome_width: int
+
+    def in_program(self, p_y: Any, *, separate: bool) -> Any:
+        """What stands at site y of a program."""
+
+    def averaged_loss(self, p_y: Any, log_p: Tensor, y: Tensor) -> Tensor:
+        """The loss of the prediction that is averaged over members, [B]."""
+        raise NotImplementedError
+
+    def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
+        """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""
+
+    def check_latent(self, model: Any, y: Tensor) -> None:
+        """Raise ValueError for outcomes that training cannot combine with the model's z."""
+
+
+class StoryModel(OfRows, HasTensors, Protocol):
+    """A model that tells a story, as its readers know it."""
+
+    base_samples: Any
+    places: dict[str, int]
+
+    reads_x: bool
+    is_trained: bool
+    x_standardizer: Standardizer
+    r_standardizer: Standardizer
+    objective_records: ClassVar[dict[str, Objective]]
+
+    @property
+    def response(self) -> Outcomes:
+        """What it knows of y."""
+        raise NotImplementedError
+
+    @property
+    def model(self) -> Program:
+        """The story as a program."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating-point type of predictions."""
+        raise NotImplementedError
+
+    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
+        """The generative story."""
+
+    def guide_story(self, sample: Any, x: Tensor, r: Tensor, y: Tensor | None) -> None:
+        """The guide of the latent sites of a row."""
+
+    def mapped(self, r: Tensor) -> Tensor:
+        """What revenues [..., m] are mapped to, in the units of the costs."""
+        raise NotImplementedError
+
+    def shared(self, sample: Any) -> Any:
+        """Sites that all rows share."""
+
+    def guide_shared(self, sample: Any) -> None:
+        """The guide of `shared`."""
+
+    def shared_sites(self) -> Mapping[str, Any]:
+        """Those sites, by name."""
+        raise NotImplementedError
+
+    def latents(self, plan: Plan) -> Mapping[str, Any]:
+        """The latent sites of a row in a reading, by name, in order."""
+        raise NotImplementedError
+
+    def plan(self, objective: str) -> Plan:
+        """How the sites are treated in training."""
+        raise NotImplementedError
+
+    def guide_of(self, plan: Plan, x: Tensor | None) -> Tensor | None:
+        """The guide for a plan, as a program."""
+
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
+        """Standardise as these rows ask for."""
+
+
 class Reader:
     """Base of the readers: `reader(name, distribution, obs=value)` is what a line of a story does.
 
@@ -89,7 +183,7 @@ class Reader:
     :param inputs: x and r as they were given.
     """
 
-    def __init__(self, model: Any, plan: Plan, x: Any = None, r: Any = None) -> None:
+    def __init__(self, model: StoryModel, plan: Plan, x: Any = None, r: Any = None) -> None:
         self.model, self.plan = model, plan
         self.x, self.r = x, r
         #: Values of the sites that were read, by name.

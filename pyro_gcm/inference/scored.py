@@ -6,7 +6,7 @@ nothing twice: a site that the guide draws from the story's own distribution has
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from pyro.infer import RenyiELBO, TraceMeanField_ELBO
@@ -19,7 +19,7 @@ from pyro_gcm.distributions import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, pooled
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
-from pyro_gcm.inference.reading import Plan, Reader, of
+from pyro_gcm.inference.reading import Plan, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 
 
@@ -34,7 +34,7 @@ class Scored(Reader):
 
     def __init__(
         self,
-        model: Any,
+        model: StoryModel,
         plan: Plan,
         bound: Any,
         noise: Noise,
@@ -210,13 +210,13 @@ class Scored(Reader):
 
     def _paper_losses(self) -> Tensor:
         """The paper's loss for IGCM, whose parts are not those of one bound."""
-        event, q_k = self.p_y, self.q["k"]
-        if isinstance(event, OrderEvent) and self.model.kernel_enters_as_it_is:
+        event, q_k, igcm = self.p_y, self.q["k"], cast(Any, self.model)
+        if isinstance(event, OrderEvent) and igcm.kernel_enters_as_it_is:
             costs: Any = event.cost
             if integrates_over(costs, q_k):
                 event = OrderEvent(costs, q_k)
         log_y = event.log_prob(self.y) + self.terms.get("z", 0.0)
-        losses: Tensor = self.bound.combined(log_y, self.terms["r"], q_k, self.model.k_dist(self.x))
+        losses: Tensor = self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
         return losses
 
 

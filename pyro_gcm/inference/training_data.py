@@ -22,6 +22,7 @@ from pyro_gcm._utils.validation import (
     vector,
 )
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.inference.reading import Outcomes, StoryModel
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block
 from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
@@ -48,7 +49,7 @@ class TrainingData:
     held_out = 0
     given: dict[str, Tensor] | None = None
 
-    def __init__(self, model: Any, missing: tuple[str, ...], validation: Any) -> None:
+    def __init__(self, model: StoryModel, missing: tuple[str, ...], validation: Any) -> None:
         self.model, self.missing, self.share = model, missing, validation
         if isinstance(validation, Real):
             return
@@ -72,7 +73,7 @@ class DataInMemory(TrainingData):
 
     def __init__(
         self,
-        model: Any,
+        model: StoryModel,
         missing: tuple[str, ...],
         columns: Sequence[ArrayLike | None],
         sample_weight: ArrayLike | None,
@@ -121,8 +122,8 @@ class DataInMemory(TrainingData):
 
     def learn_units(self) -> None:
         """Give the model the units of the training rows."""
-        columns = [self.columns[name] for name in _ALL]
-        self.model.learn_units(*selected(columns, self.parts[0]))
+        x, r, y = selected([self.columns[name] for name in _ALL], self.parts[0])
+        self.model.learn_units(x, r, y)
 
     def of_run(
         self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
@@ -190,7 +191,7 @@ class StreamedData(TrainingData):
 
     def __init__(
         self,
-        model: Any,
+        model: StoryModel,
         missing: tuple[str, ...],
         data: Any,
         names: Sequence[Any],
@@ -258,8 +259,8 @@ class StreamedData(TrainingData):
 
     def learn_units(self) -> None:
         """Mean and spread of all rows; quantiles from a sample of them."""
-        sample = [self.found.sample[name] for name in _ALL]
-        self.model.learn_units(*sample, moments={"x": self.found.x, "r": self.found.r})
+        x, r, y = (self.found.sample[name] for name in _ALL)
+        self.model.learn_units(x, r, y, moments={"x": self.found.x, "r": self.found.r})
 
     def of_run(
         self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
@@ -305,7 +306,7 @@ class _OnDevice(ShuffledRows):
         pass
 
 
-def _warn_if_alike(y: Tensor, response: Any) -> None:
+def _warn_if_alike(y: Tensor, response: Outcomes) -> None:
     """Warn where all rows have one outcome, or no event; of NaN nothing is said.
 
     :param y: rows [n] or [n, D] as `response.outcome` gives them.

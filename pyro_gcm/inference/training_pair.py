@@ -14,8 +14,8 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive, positive_int
 from pyro_gcm.inference.bounds import PaperLoss, PooledELBO
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
-from pyro_gcm.inference.reading import Plan, Reader, of
-from pyro_gcm.inference.views import Program, collapse, conditional, given_covariates, temper
+from pyro_gcm.inference.reading import Plan, Program, Reader, StoryModel, of
+from pyro_gcm.inference.views import collapse, conditional, given_covariates, temper
 from pyro_gcm.prediction.predicted import Dry
 
 ELBOS: dict[str, Callable[..., ELBO]] = {
@@ -126,7 +126,7 @@ class TrainingPair(NamedTuple):
         )
 
 
-def training_pair(model: Any, objective: str) -> TrainingPair:
+def training_pair(model: StoryModel, objective: str) -> TrainingPair:
     """The program and the guide of an objective, and what is known of their sites."""
     model.shared_sites()  # whose guide has parameters
     plan, story = model.plan(objective), model.model
@@ -150,7 +150,7 @@ def training_pair(model: Any, objective: str) -> TrainingPair:
     )
 
 
-def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
+def _guide_sites(model: StoryModel, plan: Plan) -> dict[str, bool]:
     """The latent sites of the guide's story, and whether each has the story's distribution.
 
     :raises ValueError: for a site that is told to have it, and has another one.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.validation import positive
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.inference.guards import GuidedCost
-
-Program = Callable[..., Any]
+from pyro_gcm.inference.reading import Program
 
 
 def collapse(

@@ -144,6 +144,10 @@ class Parts(nn.Module):
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
 
+    def mapped(self, r: Tensor) -> Tensor:
+        """h(r), of revenues in data units: what costs in their own units are compared with."""
+        raise NotImplementedError
+
     # What depends on whether z is a member
 
     def hidden_beyond(self, hidden: Any) -> Any:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyro_gcm.audit import MonotonicityAudit, audit_monotonicity
     from pyro_gcm.data import SurvivalTimes
     from pyro_gcm.diagnostics import compare_assumptions, render_model
-    from pyro_gcm.inference import FitResult, fit
+    from pyro_gcm.inference import FitResult, FitSettings, fit
     from pyro_gcm.io import load, save
     from pyro_gcm.io.export import export
     from pyro_gcm.members import fit_members
@@ -64,6 +64,7 @@ __all__ = [
     "GCM",
     "IGCM",
     "FitResult",
+    "FitSettings",
     "MemberGCM",
     "MonotonicityAudit",
     "PosteriorDraws",
@@ -100,6 +101,7 @@ _HOMES = {
     "IGCM": "models",
     "MemberGCM": "models",
     "FitResult": "inference",
+    "FitSettings": "inference",
     "MonotonicityAudit": "audit",
     "PosteriorDraws": "prediction",
     "SurvivalTimes": "data",

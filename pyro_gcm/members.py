@@ -15,12 +15,13 @@ from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, one_of, shown
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import FitResult, fit
-from pyro_gcm.inference.row_weights import checked_weights
+from pyro_gcm.inference.training_data import checked_weights
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings, searches_for
 from pyro_gcm.models.members import member_map
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import RESPONSES, Continuous, Response
+from pyro_gcm.training import gathered
 
 
 class FittedMembers(NamedTuple):
@@ -126,7 +127,7 @@ def fit_members(
         number of epochs does not overfit. `settings` have the most epochs.
     :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
         "education=1", "education=2", ... (`nets.TabularFeatures`).
-    :param threads: of torch, see `fit`.
+    :param threads: of torch, see `FitSettings`.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
 
     >>> import torch
@@ -152,11 +153,11 @@ def fit_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )
     options: dict[str, Any] = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
-    options |= {"searches": searches, "schedule": "default"}
+    options |= {"searches": searches, "schedule": "default", "sample_weight": sample_weight}
     if settings is None:
         options["epochs"] = None  # those of the table are no bound of a search
-    same: Any = {"seed": seed, "device": device, "progress": progress, "threads": threads}
-    result = fit(model, x, r, y, sample_weight=sample_weight, **options, **same)
+    options |= {"seed": seed, "device": device, "progress": progress, "threads": threads}
+    result = fit(model, x, r, y, **gathered(options))
     return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result)
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import GCM, data, fit
+from pyro_gcm.training import FitSettings
 from reproduce.arguments import positive_count
 from reproduce.intervals import mean_interval, samples
 from reproduce.markdown import markdown, shown
@@ -44,7 +45,7 @@ def train(
         auctions.bid.log(),
         auctions.won,
         cost,
-        optimizer=optimizer,
+        settings=FitSettings(optimizer),
         seed=seed,
         device=device,
         progress=False,

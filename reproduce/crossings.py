@@ -62,13 +62,13 @@ def _search(model: Any, response: str, dtype: torch.dtype, count: int) -> dict[s
     ordinal = response == "ordinal"
 
     def below(x: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        return model.cdf(x, r, t)
+        return model.predictive(x, r).cdf(t)
 
     def above(x: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        return 1.0 - model.cdf(x, r, t).double()
+        return 1.0 - model.predictive(x, r).cdf(t).double()
 
     def quantile(x: Tensor, r: Tensor, level: Tensor) -> Tensor:
-        return model.quantile(x, r, level[:1])[:, 0]
+        return model.predictive(x, r).quantile(level[:1])[:, 0]
 
     few = math.ceil(count / _OF_QUANTILES)
     searches: dict[str, tuple[Asked, str, int]] = {

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, fit
 from pyro_gcm.members import MemberSettings, build_members
+from pyro_gcm.training import FitSettings
 
 X_DIM = 3
 #: Columns of r for each response; those of "quantile" are levels.
@@ -63,7 +64,7 @@ KINDS = {
     "GCM, flow prior": _gcm(prior="flow"),
     "GCM, categorical prior": _gcm(prior="categorical"),
     "GCM, posterior guide": _gcm(guide="posterior", fit={"elbo": "dreg"}),
-    "GCM, Sobol draws": _gcm(fit={"particles": "qmc"}),
+    "GCM, Sobol draws": _gcm(fit={"settings": FitSettings(particles="qmc")}),
     "GCM, joint": _gcm(prior="standard", fit={"objective": "joint"}),
     "GCM, splines and logistic costs": _gcm(
         revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}

@@ -14,7 +14,7 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.responses import Continuous
-from pyro_gcm.training import AdamW, Diverged
+from pyro_gcm.training import AdamW, Diverged, gathered
 from reproduce.default_members import DefaultMembers
 from reproduce.linear import Linear
 from reproduce.runs import Settings
@@ -282,7 +282,9 @@ def train(
     model, training = made(method, rows, settings, seed)
     if watch is not None:
         training["callback"] = partial(_watched, watch, model)
-    fit: Any = pyro_gcm.fit if entry.latent else baselines.fit
+    fit: Any = baselines.fit
+    if entry.latent:
+        fit, training = pyro_gcm.fit, gathered(training)
     columns = rows.x, rows.r, rows.y
     with warnings.catch_warnings():
         # The literal loss is asked for by name.

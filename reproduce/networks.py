@@ -15,7 +15,7 @@ from pyro_gcm.encoders import Boosted, BoostedScore
 from pyro_gcm.inference.epoch_search import best_epoch
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.training import AdamW
+from pyro_gcm.training import AdamW, FitSettings
 from reproduce.methods import Predictor, Rows
 from reproduce.runs import Settings
 
@@ -130,7 +130,7 @@ def fit_gcm(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tup
         "epochs": max(2, round(table.epochs * factor)),
         "batch_size": table.batch_size,
         "learning_rate": own.pop("learning_rate"),
-        "optimizer": _decaying(decay),
+        "settings": FitSettings(_decaying(decay)),
     }
     model = GCM(
         *sizes, response=rows.response, seed=seed, alternatives=alternatives, costs=costs, **own

@@ -40,7 +40,8 @@ def distribution_scores(
         return continuous_scores(mean, density.logpdf(y), density.cdf(y), y)
     log_density = torch.stack([model.log_prob(*columns) for model in models]).double()
     mixture = (log_density.logsumexp(0) - math.log(len(models))).cpu().numpy()
-    return continuous_scores(mean, mixture, _average([model.cdf(*columns) for model in models]), y)
+    cdf = _average([model.predictive(*columns[:2]).cdf(columns[2]) for model in models])
+    return continuous_scores(mean, mixture, cdf, y)
 
 
 def _average(values: list[Tensor]) -> Array:

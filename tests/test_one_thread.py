@@ -37,6 +37,7 @@ from pyro_gcm.encoders import BoostedScore
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
 from pyro_gcm.members import MemberSettings
 from pyro_gcm.report import write_report
+from pyro_gcm.training import FitSettings
 
 G = torch.Generator().manual_seed(0)
 X, R = torch.randn(60, 3, generator=G), torch.randn(60, 2, generator=G)
@@ -76,10 +77,11 @@ def command(*arguments: str) -> None:
     assert main([*arguments, "--quiet"]) == 0
 
 
+PYRO = FitSettings(engine="pyro")
 #: What is public and computes.
 CALLS: dict[str, Callable[[], Any]] = {
     "fit": lambda: fit(TRAINED, X, R, Y, **QUICK, num_particles=2, validation=0.2),
-    "fit through Pyro": lambda: fit(TRAINED, X, R, Y, **QUICK, num_particles=2, engine="pyro"),
+    "fit through Pyro": lambda: fit(TRAINED, X, R, Y, **QUICK, num_particles=2, settings=PYRO),
     "fit of a table": lambda: fit(TRAINED, ["a", "b", "c"], ["d", "e"], "y", data=FRAME, **QUICK),
     "fit_members": lambda: fit_members(X, R, Y, settings=SETTINGS, progress=False),
     "baselines.fit": lambda: baselines.fit(BASELINE, X, R, Y, **QUICK),
@@ -163,7 +165,7 @@ def test_all_that_is_public_computes_on_one_thread(name: str) -> None:
 
 #: What has an option of its own for the number of threads.
 TRAININGS: dict[str, Callable[..., Any]] = {
-    "fit": lambda **threads: fit(TRAINED, X, R, Y, **QUICK, **threads),
+    "fit": lambda **threads: fit(TRAINED, X, R, Y, **QUICK, settings=FitSettings(**threads)),
     "fit_members": lambda **threads: fit_members(
         X, R, Y, settings=SETTINGS, progress=False, **threads
     ),
@@ -189,7 +191,7 @@ def test_predictions_of_a_callback_run_on_one_thread_and_others_of_it_as_the_tra
             MODEL.predict(X, R)
         seen.extend([set(watching.numbers), torch.get_num_threads()])
 
-    fit(TRAINED, X, R, Y, **QUICK, threads=2, callback=callback)
+    fit(TRAINED, X, R, Y, **QUICK, settings=FitSettings(threads=2), callback=callback)
     assert seen == [{1}, 2] * 2
 
 
@@ -209,7 +211,7 @@ def test_an_interrupted_training_gives_the_threads_back() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(TRAINED, X, R, Y, **QUICK, threads=2, callback=callback)
+        fit(TRAINED, X, R, Y, **QUICK, settings=FitSettings(threads=2), callback=callback)
     assert torch.get_num_threads() == 3
 
 

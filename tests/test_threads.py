@@ -24,6 +24,7 @@ from pyro_gcm._utils.process_state import Randomness, exclusively
 from pyro_gcm.diagnostics import importance_diagnostics
 from pyro_gcm.members import MemberSettings, build_members
 from pyro_gcm.nets import Conditional
+from pyro_gcm.training import gathered
 
 G = torch.Generator().manual_seed(0)
 X, R = torch.randn(120, 3, generator=G), torch.randn(120, 2, generator=G)
@@ -40,7 +41,7 @@ def trained(make: Callable[[], Any], **options: Any) -> Callable[[], Results]:
     def run() -> Results:
         model = make()
         data = (X, R, Y) if model.dtype == torch.float32 else (X.double(), R.double(), Y.double())
-        result = fit(model, *data, **QUICK, **options)
+        result = fit(model, *data, **gathered({**QUICK, **options}))
         return {**results_of(model), "loss": result.history["loss"].to_numpy()}
 
     return run

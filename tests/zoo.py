@@ -21,6 +21,7 @@ from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.nets import Conditional
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
+from pyro_gcm.training import gathered
 
 X_DIM, R_DIM = 3, 2
 #: Parts of a model whose size says how much y tells of z.
@@ -235,7 +236,7 @@ def quickly(model: Any, data: Rows, **training: Any) -> FitResult:
     options = {"epochs": 2, "batch_size": 32, "num_particles": 4, "seed": 5, **training}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fit(model, *data, progress=False, **options)
+        return fit(model, *data, progress=False, **gathered(options))
 
 
 @functools.cache
@@ -285,10 +286,11 @@ def predictions(model: Any, data: Rows) -> dict[str, Tensor]:
     if model.objective != "joint" or isinstance(model, GCM):
         cost = model.cost(x[:6])
         found |= {"cost mean": cost.mean, "cost cdf": cost.cdf(cost.mean.nan_to_num(posinf=1.0))}
-    if model.response.has_cdf and not model.response.is_censored:
-        found["cdf"] = model.cdf(few.x, few.r, few.y)
+    p_y = model.predictive(few.x, few.r)
+    if hasattr(p_y, "cdf"):
+        found["cdf"] = p_y.cdf(few.y)
     if isinstance(model.response, Survival | Ordinal | WholeDistribution):
-        found["quantile"] = model.quantile(few.x, few.r, [0.1, 0.5, 0.9])
+        found["quantile"] = p_y.quantile([0.1, 0.5, 0.9])
     elif isinstance(model, GCM) and model.response.standardizes_revenue:
         level = 0.6 if model.response.is_probability else 320.0
         found["required_revenue"] = model.required_revenue(x[:5], level)

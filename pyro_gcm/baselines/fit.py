@@ -41,8 +41,9 @@ def fit(
     :param standardize: whether to learn the units of x, r and y from the training rows.
     :param options: epochs, batch_size, learning_rate, optimizer, schedule, clip_norm, validation,
         patience, seed, device, progress, checkpoint, checkpoint_every, callback and threads, with
-        the meaning and the defaults that they have in `pyro_gcm.fit`. The same seed gives the same
-        rows in the same order.
+        the meaning that they have in `pyro_gcm.fit` and `pyro_gcm.FitSettings`; those that a model
+        may choose there are 100 epochs, batches of 256, a rate of 0.01, Adam, "cosine" and 10. The
+        same seed gives the same rows in the same order.
     :returns: the history of `model.loss`, a mean over rows with y in standardised units.
     :raises TypeError: if the model is not a baseline, or an option has a wrong type.
     :raises ValueError: for wrong shapes, values or options, before training starts.

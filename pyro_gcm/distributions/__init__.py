@@ -1,27 +1,24 @@
 """Order events, their exact cost posterior, and the cost families they are made of."""
 
-from pyro_gcm.distributions.along_axis import AlongAxis
 from pyro_gcm.distributions.cost_posterior import CostPosterior
+from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel
 from pyro_gcm.distributions.event_time import EventTime
 from pyro_gcm.distributions.families import CostFamily, cost_family
 from pyro_gcm.distributions.guessed_event import GuessedEvent
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.distributions.lazy_distribution import LazyDistribution
-from pyro_gcm.distributions.linear_gaussian import (
+from pyro_gcm.distributions.numerics import ndtri_exp, probit
+from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
+from pyro_gcm.distributions.partly_known import ObservedCost, PartlyKnown, given_observed
+from pyro_gcm.distributions.register_family import register_cost_family
+from pyro_gcm.distributions.revenue_posterior import (
+    RevenuePosterior,
     coordinates,
     is_independent_normal,
     linear_gaussian_posterior,
 )
-from pyro_gcm.distributions.numerics import ndtri_exp, probit
-from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
-from pyro_gcm.distributions.ordered_level import OrderedLevel
-from pyro_gcm.distributions.partly_known import PartlyKnown
-from pyro_gcm.distributions.partly_observed_cost import ObservedCost, given_observed
-from pyro_gcm.distributions.register_family import register_cost_family
-from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
-from pyro_gcm.distributions.threshold_normal import ThresholdNormal
-from pyro_gcm.distributions.threshold_quantile import ThresholdQuantile
+from pyro_gcm.distributions.threshold_normal import ThresholdNormal, ThresholdQuantile
 
 __all__ = [
     "AlongAxis",

@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.distributions.event_probability import SMALLEST_PRODUCT
+from pyro_gcm.distributions.base import Expandable, an_event, tensors
+from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
-from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 if TYPE_CHECKING:
     from pyro_gcm.distributions.order_event import OrderEvent
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BELOW, FREE, ABOVE = -1, 0, 1
 
 
-class CostPosterior(TorchDistribution):
+class CostPosterior(Expandable):
     """p(c | y, r) for independent costs and a known revenue, sampled exactly.
 
     For `y = 1` of one alternative every cost is truncated below its revenue. For `y = 0` the first
@@ -43,8 +43,6 @@ class CostPosterior(TorchDistribution):
         more digits than `outcome` can hold.
     :raises ValueError: if the cost is a tensor or the revenue is random.
     """
-
-    arg_constraints: dict[str, Any] = {}
 
     def __init__(
         self,
@@ -69,17 +67,9 @@ class CostPosterior(TorchDistribution):
             raise ValueError("outcome must lie in [0, 1]")
 
     @constraints.dependent_property(is_discrete=False)
-    def support(self) -> constraints.Constraint:
+    def support(self) -> Any:
         """The support of the cost; a draw that contradicts the outcome has density 0."""
-        cost: Any = self.event.cost
-        return cost.support
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> CostPosterior:
-        """The same posterior with a larger batch shape."""
-        outcome = self.outcome.expand(torch.Size(batch_shape))
-        new = CostPosterior(self.event, outcome, log_outcome=self.log_outcome, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self.event.cost.support
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a cost `[..., K]` or `[..., G, K]`; -inf where it contradicts the outcome."""
@@ -90,9 +80,8 @@ class CostPosterior(TorchDistribution):
         log_outcome, log_other = self.log_outcome
         # Bayes' rule for the event, on which alone the outcome depends.
         log_ratio = torch.where(happened, log_outcome - log_one, log_other - log_zero)
-        cost: Any = self.event.cost
-        log_prior: Tensor = cost.log_prob(value)
-        return log_prior + log_ratio.to(log_prior.dtype)
+        log_prior = self.event.cost.log_prob(value)
+        return self._wide(log_prior + log_ratio.to(log_prior.dtype))
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
@@ -129,12 +118,7 @@ class CostPosterior(TorchDistribution):
         """
         cost, has_alternatives = self.event.cost, len(self.event_shape) == 2
         if isinstance(cost, InfiniteCost):
-            finite, infinite = (torch.sigmoid(sign * cost.logits.double()) for sign in (-1.0, 1.0))
-            rows = broadcast_shapes(finite.shape, below.shape[:-1])
-            below, above = (
-                torch.cat([atom.expand(rows)[..., None], costs.expand(*rows, -1)], -1)
-                for atom, costs in ((finite, below), (infinite, above))
-            )
+            below, above = prepend_atom(cost.logits, below, above, torch.sigmoid)
         of_costs = _cumulative(above, below)
         miss = of_costs[..., -1]
         if not has_alternatives:

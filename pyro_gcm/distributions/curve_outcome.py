@@ -1,24 +1,32 @@
-"""Outcomes that are where an order event first occurs: times, whole distributions, levels."""
+"""Outcomes that are where an order event first occurs: whole distributions and ordered levels.
+
+Times are in `event_time`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
-from pyro.distributions import TorchDistribution
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.event_curve import (
+    ABOVE,
     AT,
+    BELOW,
+    BETWEEN,
+    Axis,
     EventCurve,
     Sighting,
+    same_position,
 )
+from pyro_gcm.distributions.event_planes import on_grid
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event, wider
 
 
 class AxisUnits(NamedTuple):
@@ -34,48 +42,18 @@ class AxisUnits(NamedTuple):
     log_slope: Callable[[Tensor], Tensor]
 
 
-class CurveOutcome(TorchDistribution):
+class CurveOutcome(EventOutcome):
     """Base of outcomes that are a function of where on an axis an order event first occurs.
 
-    :param event: `OrderEvent` of a cost distribution and a revenue tensor.
-    :param cost: a draw of the costs, given which the outcome is certain, or None.
+    Given the costs the outcome is certain.
     """
 
-    arg_constraints: dict[str, Any] = {}
+    #: The probability of the event along the axis.
+    curve: EventCurve
 
-    def __init__(
-        self,
-        event: OrderEvent,
-        event_shape: tuple[int, ...],
-        cost: Tensor | None,
-        validate_args: bool | None,
-    ) -> None:
-        an_event(event)
-        self.event, self.cost = event, cost
-        batch_shape = event.batch_shape
-        if cost is not None:
-            lead = cost.shape[: cost.dim() - event.cost_event_dim]
-            batch_shape = broadcast_shapes(batch_shape, lead)
-        super().__init__(
-            torch.Size(batch_shape), torch.Size(event_shape), validate_args=validate_args
-        )
-
-    @classmethod
-    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
-        """Nothing: the shape of an event is not that of its costs.
-
-        :raises NotImplementedError: always.
-        """
-        raise NotImplementedError("the shape of an event is not that of its costs")
-
-    @cached_property
-    def curve(self) -> EventCurve:
-        """The probability of the event along the axis."""
-        return EventCurve(self.event)
-
-    def _replaced(self, event: OrderEvent, cost: Tensor | None) -> Any:
-        """The same outcome of another event or with other costs."""
-        raise NotImplementedError
+    def _depend_on(self, event: OrderEvent, cost: Tensor | None) -> torch.Size:
+        self.curve = EventCurve(event)
+        return super()._depend_on(event, cost)
 
     def seen(self, value: Tensor) -> Sighting:
         """What a value of y says of the position."""
@@ -89,54 +67,169 @@ class CurveOutcome(TorchDistribution):
         """The outcome of known costs."""
         raise NotImplementedError
 
-    def given_cost(self, cost: Tensor) -> Any:
-        """The outcome for a draw of the costs, which is certain."""
-        return self._replaced(self.event, cost)
-
-    def marginalize(self, cost: TorchDistribution) -> Any:
-        """The outcome with its costs integrated out.
-
-        :param cost: the distribution of the costs.
-        """
-        return self._replaced(self.event.marginalize(cost), None)
-
     def cost_posterior(self, y: Tensor) -> CurvePosterior:
         """p(c | y), exact."""
         if self._validate_args:
             self._validate_sample(y)
         return CurvePosterior(self.curve, self.seen(y), validate_args=self._validate_args)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution with a larger batch shape.
-
-        :raises ValueError: if the batch shape does not broadcast to the new one.
-        """
-        return self._replaced(self.event.expand(wider(self, batch_shape)), self.cost)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-probability or log-density in the units of y, [...]."""
         if self._validate_args:
             self._validate_sample(value)
         if self.cost is not None:
-            log_p = self._log_prob_given_cost(value)
+            log_p = self._agrees(self.drawn(self.cost), value).double().log()
         else:
             seen = self.seen(value)
             log_p = self.curve.log_prob(seen)
             if seen.has(AT):
                 log_p = log_p + torch.where(seen.kind == AT, self.log_slope(value), 0.0)
-        shape = broadcast_shapes(log_p.shape, self.batch_shape)
-        return log_p.to(self.event.dtype).expand(shape)
+        return self._wide(log_p.to(self.event.dtype))
 
-    def _log_prob_given_cost(self, value: Tensor) -> Tensor:
-        """0 where known costs lead to the value, else -inf."""
-        raise NotImplementedError
+    def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
+        """Whether the outcome of known costs is the value, or in it."""
+        return own == value
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
         shape = torch.Size(sample_shape) + self.batch_shape
-        cost: Any = self.cost
-        if cost is None:
-            prior: Any = self.event.cost
-            cost = prior.expand(shape).sample()
+        cost = self.cost if self.cost is not None else self.event.cost.expand(shape).sample()
         return self.drawn(cost).expand(shape + self.event_shape)
+
+
+class AlongAxis(CurveOutcome):
+    """A real y = value(s) at the first position s of an order event: a whole distribution.
+
+    With y = loc - scale s it is Lemma 1 of the paper (equation multi_p_y): 1 - F(t | r) is the
+    probability of the event at the revenues [-t, r], which rises with r.
+
+    :param event: `OrderEvent` of a cost distribution and a revenue tensor.
+    :param axis: positions [...] to the shifts of the revenues and their slopes, [..., (G,) K].
+    :param units: of y.
+    :param rises: whether y rises with the position, as a time does, or falls, as with s = -t.
+    :param cost: a draw of the costs, or None.
+    """
+
+    support = constraints.real
+
+    def __init__(
+        self,
+        event: OrderEvent,
+        axis: Axis,
+        units: AxisUnits,
+        *,
+        rises: bool = False,
+        cost: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        self.axis, self.units, self.rises = axis, units, rises
+        super().__init__(event, cost, validate_args=validate_args)
+
+    def seen(self, value: Tensor) -> Sighting:
+        """The position itself."""
+        shift, slope = self.axis(self.units.position(value.double()))
+        kind = torch.full(value.shape, AT, dtype=torch.int8, device=value.device)
+        return Sighting(kind, shift, shift, slope, self.event.cost_event_dim)
+
+    def log_slope(self, value: Tensor) -> Tensor:
+        """log of the derivative of the position by y."""
+        return self.units.log_slope(value.double())
+
+    def drawn(self, cost: Tensor) -> Tensor:
+        """y of known costs; infinite where the event never occurs."""
+        s = self.curve.first_occurrence(self.axis, cost)
+        return self.units.value(s)
+
+    def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
+        own, at = (self.units.position(y.double()) for y in (own, value))
+        return same_position(own, at, self.event.dtype)
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Pr(y <= value), float64."""
+        position = self.units.position(value.double())
+        one = self.curve.probability(self.axis, position)
+        return one if self.rises else 1.0 - one
+
+
+class OrderedLevel(Enumerable, CurveOutcome):
+    """One of the levels 0 .. L-1, whose cumulative probabilities Pr(y >= l) are order events.
+
+    The revenues of level l are those of the event plus a shift that falls with l: thresholds on one
+    more revenue (paper, Lemma 1). The cumulative probabilities cannot cross.
+
+    :param event: `OrderEvent` of a cost distribution and a revenue tensor.
+    :param shifts: of the levels 1 .. L-1, falling along the first dimension, [L-1, ..., (G,) K].
+    :param cost: a draw of the costs, or None.
+    """
+
+    def __init__(
+        self,
+        event: OrderEvent,
+        shifts: Tensor,
+        *,
+        cost: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        tensors(shifts=shifts)
+        self.shifts, self.levels = shifts, len(shifts) + 1
+        super().__init__(event, cost, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
+    def support(self) -> Any:
+        """The levels."""
+        return constraints.integer_interval(0, self.levels - 1)
+
+    def seen(self, value: Tensor) -> Sighting:
+        """The event occurs at the level and not at the next one."""
+        top = self.levels - 1
+        level = value.round().long()
+        kind = torch.full(value.shape, BETWEEN, dtype=torch.int8, device=value.device)
+        kind = kind.masked_fill(level == 0, ABOVE).masked_fill(level == top, BELOW)
+        # Of level 0 the lower end is the first threshold, of the top one the higher end the last.
+        low, high = ((level + step).clamp(1, top) - 1 for step in (1, 0))
+        low_shift, high_shift = self._shift(low), self._shift(high)
+        slope = torch.ones_like(low_shift)
+        return Sighting.of_ends(kind, low_shift, high_shift, slope, self.event.cost_event_dim)
+
+    def _shift(self, index: Tensor) -> Tensor:
+        """The shifts of a threshold for every row, [..., (G,) K]."""
+        dims = self.event.cost_event_dim
+        chosen = index.reshape(*index.shape, *(1,) * dims)
+        found = self.shifts[0]
+        for number, shift in enumerate(self.shifts[1:], 1):
+            found = torch.where(chosen == number, shift, found)
+        return found.expand(broadcast_shapes(found.shape, (*index.shape, *(1,) * dims)))
+
+    def prediction64(self) -> Tensor:
+        """What a prediction averages: the mean level, the sum of Pr(y >= l) over l from 1."""
+        return self.cumulative().sum(0)
+
+    def cumulative(self) -> Tensor:
+        """Pr(y >= l) for l = 1 .. L-1, float64, [L-1, ...]."""
+        curve = self.curve
+        return torch.stack([curve.at(on_grid(shift)).probability64() for shift in self.shifts])
+
+    def probabilities(self) -> Tensor:
+        """Pr(y = l) of every level, float64, [..., L]."""
+        levels = torch.arange(self.levels, device=self.event.device).double()
+        each = [self.curve.log_prob(self.seen(level.expand(self.batch_shape))) for level in levels]
+        return torch.stack(each, -1).exp()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """Pr(y <= value), float64."""
+        level = value.floor().clamp(-1.0, self.levels - 1.0)
+        inside = (level >= 0) & (level < self.levels - 1)
+        shift = self._shift(level.clamp(0, self.levels - 2).long())
+        below = 1.0 - self.curve.at(on_grid(shift)).probability64()
+        return torch.where(inside, below, (level >= 0).double())
+
+    def drawn(self, cost: Tensor) -> Tensor:
+        """The level of known costs."""
+        events = [self.curve.at(shift).given_cost(cost) for shift in self.shifts]
+        return torch.stack([event.mean for event in events]).sum(0)
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean level, the sum of the cumulative probabilities."""
+        return self.prediction64().to(self.event.dtype).expand(self.batch_shape)

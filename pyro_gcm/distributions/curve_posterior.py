@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import Any
 
+import pyro.distributions as dist
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_curve import (
     ABOVE,
@@ -19,16 +20,15 @@ from pyro_gcm.distributions.event_curve import (
     BETWEEN,
     EventCurve,
     Sighting,
+    log_interval,
     same_position,
 )
-from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
-from pyro_gcm.distributions.intervals import log_interval
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import wider
 
 
-class CurvePosterior(TorchDistribution):
+class CurvePosterior(Expandable):
     """p(c | where the event first occurs), sampled exactly.
 
     Above or below a position it is `CostPosterior` of the event there. At a position, or between
@@ -45,8 +45,6 @@ class CurvePosterior(TorchDistribution):
     :param seen: what was seen of the position.
     """
 
-    arg_constraints: dict[str, Any] = {}
-
     def __init__(
         self, curve: EventCurve, seen: Sighting, *, validate_args: bool | None = None
     ) -> None:
@@ -58,28 +56,15 @@ class CurvePosterior(TorchDistribution):
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
         """The support of the cost; a draw that contradicts what was seen has density 0."""
-        cost: Any = self.curve.event.cost
-        return cost.support
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> CurvePosterior:
-        """The same posterior with a larger batch shape; nothing is copied.
-
-        :raises ValueError: if the batch shape does not broadcast to the new one.
-        """
-        new = copy.copy(self)
-        new._batch_shape = wider(self, batch_shape)
-        return new
+        return self.curve.event.cost.support
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of costs [..., (G,) K]; -inf where they contradict what was seen."""
         if self._validate_args:
             self._validate_sample(value)
-        seen, cost = self.seen, self.curve.event.cost
-        assert not isinstance(cost, Tensor)
-        log_ratio = self._log_prob_given(value) - self.curve.log_prob(seen)
-        log_p: Tensor = cost.log_prob(value)
-        log_p = log_p + log_ratio.to(log_p.dtype)
-        return log_p.expand(broadcast_shapes(log_p.shape, self.batch_shape))
+        log_ratio = self._log_prob_given(value) - self.curve.log_prob(self.seen)
+        log_p = self.curve.event.cost.log_prob(value)
+        return self._wide(log_p + log_ratio.to(log_p.dtype))
 
     def _log_prob_given(self, value: Tensor) -> Tensor:
         """Log-probability of what was seen once the costs are known."""
@@ -120,18 +105,19 @@ class CurvePosterior(TorchDistribution):
             if not seen.has(kind):
                 continue
             part = sampler(shape)
-            chosen = (seen.kind == kind).reshape(*seen.kind.shape, *(1,) * len(self.event_shape))
+            chosen = (seen.kind == kind)[(..., *[None] * len(self.event_shape))]
             draw = part if draw is None else torch.where(chosen, part, draw)
         assert draw is not None
         return draw
 
     def _sample_at(self, shape: torch.Size) -> Tensor:
         """Draws given the position, [*shape, (G,) K]."""
-        revenue = self._revenue(self.seen.low, shape)
+        point = self.curve.at(self.seen.low).point.to(self.curve.event.dtype)
+        revenue = self.curve.rows(point.expand(*shape, *self.event_shape))
         g, k = self._drawn_term(self.curve.log_density_terms(self.seen.low, self.seen.slope), shape)
         hits, misses = (self._one_by_one(self.seen.low, shape, outcome) for outcome in (1.0, 0.0))
         hits = torch.where(k, revenue, hits)
-        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+        return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 
     def _sample_between(self, shape: torch.Size) -> Tensor:
         """Draws given that the position lies between two, [*shape, (G,) K]."""
@@ -144,40 +130,30 @@ class CurvePosterior(TorchDistribution):
         hits = torch.where(k, self._inside(low, high, shape), hits)
         earlier = (g.flip(-1).cumsum(-1).flip(-1) > 0).unsqueeze(-1)
         misses = torch.where(earlier, miss_high, miss_low)
-        return self._event_shaped(torch.where(g.unsqueeze(-1), hits, misses))
+        return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 
     def _drawn_term(self, terms: Tensor, shape: torch.Size) -> tuple[Tensor, Tensor]:
         """Which alternative [*shape, G] and which cost [*shape, G, K] a drawn term belongs to."""
         terms = terms.expand(*shape, *terms.shape[-2:])
-        flat = torch.softmax(terms.flatten(-2), -1)
-        index = torch.multinomial(flat.reshape(-1, flat.shape[-1]), 1)
-        chosen = torch.zeros_like(flat.reshape(-1, flat.shape[-1]), dtype=torch.bool)
-        chosen = chosen.scatter_(-1, index, True).reshape(terms.shape)
+        drawn = dist.OneHotCategorical(logits=terms.flatten(-2), validate_args=False).sample()
+        chosen = drawn.bool().reshape(terms.shape)
         return chosen.any(-1), chosen
 
     def _one_by_one(self, shift: Tensor, shape: torch.Size, outcome: float) -> Tensor:
         """Costs [*shape, G, K] of every alternative for itself, given that it hits or misses."""
         event = self.curve.at(shift)
-        cost: Any = base_distribution(event.base_dist)
-        revenue, logits = event.point, event.logits
-        if event.cost_event_dim == 1:
-            posterior = CostPosterior(
-                event.expand(shape),
-                torch.full(shape, outcome, device=revenue.device),
-                validate_args=False,
-            )
-            return posterior.sample().unsqueeze(-2)
-        cost = cost.to_event(1)
-        if logits is not None:
-            cost = InfiniteCost(cost, logits, validate_args=False)
-        alone = OrderEvent(cost, revenue, validate_args=False)
-        rows = torch.Size((*shape, self.event_shape[0]))
-        given = torch.full(rows, outcome, device=revenue.device)
-        return CostPosterior(alone.expand(rows), given, validate_args=False).sample()
+        cost: Any = event.base_dist.to_event(1)
+        if event.logits is not None:
+            cost = InfiniteCost(cost, event.logits, validate_args=False)
+        alone = OrderEvent(cost, event.point, validate_args=False)
+        rows = torch.Size((*shape, *self.event_shape[:-1]))
+        given = torch.full(rows, outcome, device=event.device)
+        draw = CostPosterior(alone.expand(rows), given, validate_args=False).sample()
+        return self.curve.rows(draw)
 
     def _inside(self, low: Tensor, high: Tensor, shape: torch.Size) -> Tensor:
         """Costs [*shape, G, K] between the revenues at two shifts."""
-        base: Any = base_distribution(self.curve.event.base_dist)
+        base: Any = self.curve.event.base_dist
         a, b = (self.curve.event.revenue.double() + shift for shift in (low, high))
         log_inside = log_interval(base, a, b)
         v = torch.rand((*shape, *log_inside.shape[-len(self.event_shape) :]), dtype=torch.float64)
@@ -188,13 +164,4 @@ class CurvePosterior(TorchDistribution):
         dtype = self.curve.event.dtype
         highest = torch.nextafter(b.to(dtype), torch.full_like(b, -math.inf, dtype=dtype))
         draw = torch.maximum(torch.minimum(draw.to(dtype), highest), a.to(dtype))
-        return draw if len(self.event_shape) == 2 else draw.unsqueeze(-2)
-
-    def _revenue(self, shift: Tensor, shape: torch.Size) -> Tensor:
-        """What the costs are compared with at a shift, [*shape, G, K]."""
-        point = self.curve.at(shift).point.to(self.curve.event.dtype)
-        point = point.expand(*shape, *self.event_shape)
-        return point if len(self.event_shape) == 2 else point.unsqueeze(-2)
-
-    def _event_shaped(self, draw: Tensor) -> Tensor:
-        return draw if len(self.event_shape) == 2 else draw.squeeze(-2)
+        return self.curve.rows(draw)

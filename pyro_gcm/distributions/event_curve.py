@@ -22,20 +22,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
-from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import (
     CostPlanes,
     EventPlanes,
     Factor,
+    coarse,
     cost_planes,
     elementwise,
     is_separable,
+    on_grid,
     planes,
 )
-from pyro_gcm.distributions.families import base_distribution
+from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
-from pyro_gcm.distributions.intervals import log_interval
-from pyro_gcm.distributions.numerics import coarse, in_transform, log_any, on_grid
+from pyro_gcm.distributions.numerics import Transformable, in_transform, log1mexp, log_any
 from pyro_gcm.distributions.order_event import OrderEvent
 
 #: Positions [...] to the shifts of the revenues and their slopes, each [..., (G,) K], float64.
@@ -83,7 +84,7 @@ class Sighting(NamedTuple):
 
         There they are put in order, so that no branch that is not taken has a NaN in its gradient.
         """
-        of_row = kind.reshape(*kind.shape, *(1,) * event_dim)
+        of_row = kind[(..., *[None] * event_dim)]
         high = torch.where((of_row == BELOW) | (of_row == BETWEEN), high, low + 1.0)
         return cls(kind, torch.where(of_row == BELOW, high - 1.0, low), high, slope, event_dim)
 
@@ -95,7 +96,7 @@ class Sighting(NamedTuple):
     @property
     def end(self) -> Tensor:
         """The end that is known: `high` where the position lies below it, else `low`."""
-        of_row = self.kind.reshape(*self.kind.shape, *(1,) * self.event_dim)
+        of_row = self.kind[(..., *[None] * self.event_dim)]
         return torch.where(of_row == BELOW, self.high, self.low)
 
 
@@ -118,13 +119,7 @@ class EventCurve:
 
     def at(self, shift: Tensor) -> OrderEvent:
         """The event with this much, [..., (G,) K], added to its revenues."""
-        event = self.event
-        return OrderEvent(
-            event.cost,
-            event.revenue + shift,
-            cost_event_dim=event.cost_event_dim,
-            validate_args=False,
-        )
+        return self.event.given_revenue(self.event.revenue + shift)
 
     def chance(self, axis: Axis, position: Tensor) -> Tensor:
         """Pr(event at positions), [...], float64, with gradients; `probability` keeps the order."""
@@ -164,7 +159,7 @@ class EventCurve:
             found = self.at(seen.end).log_prob64((kind == BELOW).double())
         if seen.has(BETWEEN):
             # Elsewhere any interval will do, but a far one would have no gradient.
-            of_row = kind.reshape(*kind.shape, *(1,) * seen.event_dim) == BETWEEN
+            of_row = kind[(..., *[None] * seen.event_dim)] == BETWEEN
             ends = torch.where(of_row, seen.low, 0.0), torch.where(of_row, seen.high, 1.0)
             part = self.log_between(*ends)
             found = part if found is None else torch.where(kind == BETWEEN, part, found)
@@ -185,7 +180,7 @@ class EventCurve:
     def log_density_terms(self, shift: Tensor, slope: Tensor) -> Tensor:
         """Its terms [..., G, K]: the cost that is met last of the alternative that occurs."""
         point = self._point(shift)
-        own = self._rows(self._base.log_prob(point.revenue) + slope.log())
+        own = self.rows(self.event.base_dist.log_prob(point.revenue) + slope.log())
         of_costs = own + _before(point.hit) + _after(point.hit)
         return of_costs + self._of_alternatives(_before(point.miss) + _after(point.miss))
 
@@ -196,53 +191,42 @@ class EventCurve:
     def log_between_terms(self, low: Tensor, high: Tensor) -> Tensor:
         """Its terms [..., G, K]: the last cost in between of the first alternative to occur."""
         a, b = self._point(low), self._point(high)
-        own = self._rows(log_interval(self._base, a.revenue, b.revenue))
+        own = self.rows(log_interval(self.event.base_dist, a.revenue, b.revenue))
         of_costs = own + _before(b.hit) + _after(a.hit)
         return of_costs + self._of_alternatives(_before(b.miss) + _after(a.miss))
 
-    @property
-    def _base(self) -> Any:
-        """The univariate costs, of batch shape [..., (G,) K]."""
-        return base_distribution(self.event.base_dist)
+    def first_occurrence(self, axis: Axis, cost: Tensor) -> Tensor:
+        """The smallest position [...] at which the event of known costs occurs; inf if none is."""
+        revenue, alternatives = self.event.revenue, self.event.cost_event_dim == 2
 
-    def _rows(self, of_costs: Tensor) -> Tensor:
+        def lead(position: Tensor) -> Tensor:
+            margin = (revenue + axis(position)[0] - cost).amin(-1)
+            return margin.amax(-1) if alternatives else margin
+
+        start = torch.zeros_like((revenue + cost)[(..., *[0] * self.event.cost_event_dim)]).double()
+        return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
+
+    def rows(self, of_costs: Tensor) -> Tensor:
         """[..., (G,) K] with a dimension G, which is 1 without alternatives."""
         return of_costs if self.event.cost_event_dim == 2 else of_costs.unsqueeze(-2)
 
     def _of_alternatives(self, log_p: Tensor) -> Tensor:
         """log_p [..., G] and that the alternative is finite, as [..., G, 1]."""
-        if self.event.logits is not None:
-            log_p = log_p + logsigmoid(-self._logits().double())
+        if self._logits is not None:
+            log_p = log_p + logsigmoid(-self._logits.double())
         return log_p.unsqueeze(-1)
 
-    def _logits(self) -> Tensor:
-        """Log-odds of an infinite cost, [..., G]."""
-        assert self.event.logits is not None
+    @property
+    def _logits(self) -> Tensor | None:
+        """Log-odds of an infinite cost, [..., G], or None."""
         logits = self.event.logits
-        return logits if self.event.cost_event_dim == 2 else logits.unsqueeze(-1)
+        return logits if logits is None or self.event.cost_event_dim == 2 else logits.unsqueeze(-1)
 
     def _point(self, shift: Tensor) -> _Point:
         event = self.at(shift)
-        hit, miss = (self._rows(log_p) for log_p in event.coordinate_log_probs())
-        if event.logits is None:
-            return _Point(event.point.double(), hit, log_any(miss, hit))
-        with_atom = prepend_atom(self._logits(), hit, miss)
-        return _Point(event.point.double(), hit, log_any(with_atom[1], with_atom[0]))
-
-
-def first_occurrence(cost: Tensor, revenue: Tensor, axis: Axis, event_dim: int) -> Tensor:
-    """The smallest position [...] at which the event of known costs occurs; inf if it never does.
-
-    :param cost: [..., (G,) K]; `revenue`: likewise, before it is shifted.
-    """
-
-    def lead(position: Tensor) -> Tensor:
-        margin = (revenue + axis(position)[0] - cost).amin(-1)
-        return margin.amax(-1) if event_dim == 2 else margin
-
-    shape = torch.broadcast_shapes(cost.shape, revenue.shape)
-    start = torch.zeros(shape[: len(shape) - event_dim], dtype=torch.float64, device=cost.device)
-    return smallest_reaching(lead, 0.0, start, torch.ones_like(start))
+        hit, miss = (self.rows(log_p) for log_p in event.coordinate_log_probs())
+        parts = (hit, miss) if self._logits is None else prepend_atom(self._logits, hit, miss)
+        return _Point(event.point.double(), hit, log_any(parts[1], parts[0]))
 
 
 def same_position(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
@@ -259,3 +243,58 @@ def _before(log_p: Tensor) -> Tensor:
 def _after(log_p: Tensor) -> Tensor:
     """Sums along the last dimension of what comes after each entry."""
     return _before(log_p.flip(-1)).flip(-1)
+
+
+class _LogInterval(Transformable):
+    """log(F(b) - F(a)) of a standard family; the gradient is density over probability."""
+
+    @staticmethod
+    def forward(standard: StandardFamily, a: Tensor, b: Tensor) -> Tensor:
+        return standard.log_interval(a, b)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.standard, *ends = inputs
+        ctx.save_for_backward(*ends, output)
+        ctx.save_for_forward(*ends, output)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        low, high = _end_slopes(ctx)
+        return None, -grad_outputs[0] * low, grad_outputs[0] * high
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Tensor:
+        low, high = _end_slopes(ctx)
+        slope: Tensor = grad_inputs[2] * high - grad_inputs[1] * low
+        return slope
+
+
+def _end_slopes(ctx: Any) -> tuple[Tensor, ...]:
+    *ends, log_p = ctx.saved_tensors
+    return tuple(torch.exp(ctx.standard.log_density(u) - log_p) for u in ends)
+
+
+def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:
+    """log Pr(low <= c < high) of univariate costs, float64, for finite low < high.
+
+    To a few ulp, relative to the probability, for the built-in families, however narrow the
+    interval and however far in a tail. For a registered family it is the difference of the smaller
+    two of its tails, which loses the digits that these have in common.
+
+    :param base: a distribution without event dimensions; low and high broadcast against it.
+    """
+    standard = cost_family(type(base)).standard
+    low, high = torch.broadcast_tensors(low.double(), high.double())
+    if standard is not None:
+        loc, scale = base.loc.double(), base.scale.double()
+        ends = torch.broadcast_tensors((low - loc) / scale, (high - loc) / scale)
+        log_p: Tensor = _LogInterval.apply(standard, *ends)
+        return log_p
+    (below_low, above_low), (below_high, above_high) = (
+        tail_log_probs(base, value) for value in (low, high)
+    )
+    from_below = below_high < above_low
+    more = torch.where(from_below, below_high, above_low)
+    less = torch.where(from_below, below_low, above_high)
+    return more + log1mexp((less - more).clamp(max=-1e-300))

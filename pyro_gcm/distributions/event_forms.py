@@ -1,5 +1,15 @@
 """The probability of an order event in each of its forms: as products, logarithms and probits.
 
+With Pr(c_k < r_k) = up_k and Pr(c_k >= r_k) = down_k the event has the probability
+
+    hit  = up_1 ... up_K
+    miss = down_1 + up_1 (down_2 + up_2 (... down_K))
+
+which are sums and products of positive terms: both are right to a few ulp, relative, until they
+underflow. Over alternatives the same holds once more, with hits and misses exchanged, and an atom
+at infinity is one more coordinate. Neither needs a logarithm, and the gradient of hit in u_k is
+phi(u_k) hit / up_k, so that the backward pass needs one density and no other error function.
+
 Products are the fastest and train; where they underflow, logarithms take over, for those elements
 alone. The mean of products over draws is one function, which saves a tenth of the time.
 Only planes (`event_planes`) keep the order of revenues to the last bit, and are what predicts.
@@ -8,23 +18,28 @@ Only planes (`event_planes`) keep the order of revenues to the last bit, and are
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.event_planes import planes_of
-from pyro_gcm.distributions.event_probability import (
-    SMALLEST_PRODUCT,
-    ProductForm,
+from pyro_gcm.distributions.families import (
+    StandardFamily,
+    cost_family,
+    of_same_family,
+    tail_log_probs,
 )
-from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
 from pyro_gcm.distributions.infinite_cost import prepend_atom
-from pyro_gcm.distributions.numerics import in_transform, log_any, probit
-from pyro_gcm.distributions.standard_families import StandardFamily
+from pyro_gcm.distributions.numerics import log_any, probit
+
+#: Below this probability the product form may have lost digits, and the log form takes its place.
+SMALLEST_PRODUCT = 1e-260
+_TINY = 1e-300
 
 
-class EventForms:
+class EventForms(Expandable):
     """What `OrderEvent` computes from its cost and its revenue.
 
     A coordinate is random through `base_dist`, and the event asks on which side of `point` it
@@ -37,7 +52,6 @@ class EventForms:
     base_dist: Any
     point: Tensor
     device: torch.device
-    batch_shape: torch.Size
     #: (K,) or (G, K), of cost and revenue together.
     cost_shape: torch.Size
     #: Log-odds of an infinite cost, [..., (G)], or None.
@@ -74,12 +88,12 @@ class EventForms:
         """Pr(y = 0) and Pr(y = 1) in float64, each of shape `batch_shape`.
 
         Both are right to a few ulp, relative, above 1e-260, and 0 with a gradient of 0 where they
-        underflow; see `ProductForm`. A registered family has exp of `log_probs64`.
+        underflow; they are differentiable twice. A registered family has exp of `log_probs64`.
         """
         if self._standard is None:
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
-        zero, one = self._product_form(self._standard).probabilities()
+        zero, one = _Probabilities.apply(self._standard, *self._inputs())
         return zero.expand(self.batch_shape), one.expand(self.batch_shape)
 
     def probit64(self) -> Tensor:
@@ -114,20 +128,21 @@ class EventForms:
 
         :param value: outcomes, of shape `batch_shape[1:]`.
         """
-        draws = self.batch_shape[0]
-        if self._standard is None:
+        draws, standard = self.batch_shape[0], self._standard
+        if standard is None:
             log_zero, log_one = self._log_form()
             return torch.where(value > 0.5, log_one, log_zero).logsumexp(0) - math.log(draws)
-        form = self._product_form(self._standard)
-        loc = form.loc.expand(self.batch_shape + self.cost_shape)
-        mean = form._replace(loc=loc).mean_probability(value > 0.5)
+        alternatives, point, loc, *others = self._inputs()
+        loc = loc.expand(self.batch_shape + self.cost_shape)
+        happened = value > 0.5
+        mean = _MeanProbability.apply(happened, standard, alternatives, point, loc, *others)
         rare = mean < SMALLEST_PRODUCT
         # A gradient of 0 for the rows that are replaced.
         log_mean = mean.clamp_min(SMALLEST_PRODUCT).log()
         if not rare.is_meta and rare.any():
             log_zero, log_one = self._log_form(rare.expand(self.batch_shape))
             zero, one = log_zero.view(draws, -1), log_one.view(draws, -1)
-            log_p = torch.where(value[rare] > 0.5, one, zero)
+            log_p = torch.where(happened[rare], one, zero)
             log_mean = log_mean.masked_scatter(rare, log_p.logsumexp(0) - math.log(draws))
         return log_mean
 
@@ -137,19 +152,26 @@ class EventForms:
 
         Under `torch.func` everything is in log form, which has no step that depends on values.
         """
-        if self.base_dist is None or in_transform():
+        if self.base_dist is None or torch._C._are_functorch_transforms_active():
             return None
         return cost_family(type(self.base_dist)).standard
 
-    def _product_form(self, standard: StandardFamily) -> ProductForm:
-        point, loc = self.point, self.base_dist.loc
+    def _inputs(self) -> tuple[Any, ...]:
+        """Whether there are alternatives, point, loc, scale and logits for the product form."""
+        point, loc = self.point.double(), self.base_dist.loc
         if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
             point, loc = -point, -loc
-        alternatives = self.cost_event_dim == 2
-        return ProductForm(standard, point, loc, self.base_dist.scale, self.logits, alternatives)
+        return self.cost_event_dim == 2, point, loc, self.base_dist.scale, self.logits
 
     def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """log Pr(y = 0) and log Pr(y = 1) in float64, from logarithms alone.
+        """log Pr(y = 0) and log Pr(y = 1) in float64, by the "first miss" identity.
+
+        If not c < r, some coordinate is the first with c_i >= r_i, so that with F_i = Pr(c_i < r_i)
+
+            log Pr(c < r)     = sum_i log F_i
+            log Pr(not c < r) = logsumexp_i [sum_{j<i} log F_j + log(1 - F_i)]
+
+        and over alternatives the same once more with the "first hit".
 
         :param where: elements to select, of a shape that ends in `batch_shape`; the result is a
             vector. All by default, and always for a certain event.
@@ -160,11 +182,12 @@ class EventForms:
             log_zero, log_one = (~happened).double().log(), happened.double().log()
         else:
             log_hit, log_miss = self.coordinate_log_probs(where)  # [..., (G,) K]
-            logits = self.logits
-            if where is not None and logits is not None:
-                logits = _at(where, logits, self.cost_shape[:-1])
-            alternatives = self.cost_event_dim == 2
-            log_zero, log_one = _log_probs(log_hit, log_miss, logits, alternatives)
+            if self.logits is not None:
+                logits = _at(where, self.logits, self.cost_shape[:-1])
+                log_hit, log_miss = prepend_atom(logits, log_hit, log_miss)
+            log_one, log_zero = log_hit.sum(-1), log_any(log_miss, log_hit)
+            if self.cost_event_dim == 2:
+                log_one, log_zero = log_any(log_one, log_zero), log_zero.sum(-1)
         if where is not None:
             return log_zero, log_one
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
@@ -198,33 +221,111 @@ class EventForms:
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)
 
 
-def _at(where: Tensor, values: Tensor, event_shape: torch.Size) -> Tensor:
-    """The elements [n, ...] of values of this event shape that `where` selects."""
-    return values.expand(where.shape + event_shape)[where]
+def _at(where: Tensor | None, values: Tensor, event_shape: torch.Size) -> Tensor:
+    """The elements [n, ...] of values of this event shape that `where` selects, or all of them."""
+    return values if where is None else values.expand(where.shape + event_shape)[where]
 
 
-def _log_probs(
-    log_hit: Tensor, log_miss: Tensor, logits: Tensor | None, alternatives: bool
-) -> tuple[Tensor, Tensor]:
-    """log Pr(y = 0) and log Pr(y = 1), by the "first miss" identity.
+def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities that all of independent events happen, and that at least one does not.
 
-    If not c < r, some coordinate is the first with c_i >= r_i, so that
-
-        log Pr(c < r)     = sum_i log F_i
-        log Pr(not c < r) = logsumexp_i [sum_{j<i} log F_j + log(1 - F_i)]
-
-    with F_i = Pr(c_i < r_i); and over alternatives the same once more with the "first hit".
-
-    :param log_hit: log F_i of every coordinate, float64, [..., (G,) K].
-    :param log_miss: log(1 - F_i).
-    :param logits: log-odds of an infinite cost, [..., (G)], or None.
-    :param alternatives: whether there is a dimension G.
+    :param up: their probabilities, [..., K]; `down`: those of the complements.
     """
+    some = down[..., -1]
+    for k in range(up.shape[-1] - 2, -1, -1):
+        some = torch.addcmul(down[..., k], up[..., k], some)
+    # The rounding of the sum must not lift a probability above 1.
+    return up.prod(-1), some.clamp_max(1.0)
+
+
+class _Parts(NamedTuple):
+    """What the gradient needs of the evaluation."""
+
+    u: Tensor  # [..., (G,) K]
+    inverse: Tensor  # 1 / scale
+    up: Tensor
+    hit: Tensor  # [..., (G)]
+    miss: Tensor
+    zero: Tensor  # [...]
+    one: Tensor
+
+
+def _evaluate(
+    standard: StandardFamily,
+    alternatives: bool,
+    point: Tensor,
+    loc: Tensor,
+    scale: Tensor,
+    logits: Tensor | None,
+) -> _Parts:
+    inverse = scale.double().reciprocal()
+    u = (point - loc.double()).mul_(inverse)
+    up, down = standard.tails(u)
+    hit, miss = all_and_any(up, down)
     if logits is not None:
-        log_hit, log_miss = prepend_atom(logits, log_hit, log_miss)
-    log_one = log_hit.sum(-1)
-    log_zero = log_any(log_miss, log_hit)  # the first miss
+        finite = torch.sigmoid(-logits.double())
+        hit, miss = finite * hit, torch.sigmoid(logits.double()) + finite * miss
+    zero, one = all_and_any(miss, hit) if alternatives else (miss, hit)
+    return _Parts(u, inverse, up, hit, miss, zero, one)
+
+
+class _Probabilities(torch.autograd.Function):
+    """Pr(y = 0) and Pr(y = 1) from point, loc, scale [..., (G,) K] and logits [..., (G)]."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:
+        parts = _evaluate(*inputs)
+        ctx.options = inputs[:2]
+        ctx.save_for_backward(*inputs[2:], *parts)
+        return parts.zero, parts.one
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        # Pr(y = 0) = 1 - Pr(y = 1): every derivative is that of Pr(y = 1).
+        return None, None, *_gradients(ctx, grad_outputs[1] - grad_outputs[0])
+
+
+class _MeanProbability(torch.autograd.Function):
+    """The mean of Pr(y = outcome) over dimension 0, from the inputs of `_Probabilities`.
+
+    :param outcome: boolean, of the shape of the result.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, outcome: Tensor, *inputs: Any) -> Tensor:
+        zero, one = _Probabilities.forward(ctx, *inputs)
+        ctx.outcome = outcome
+        return torch.where(outcome, one, zero).mean(0)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
+        share = grad_outputs[0] / len(ctx.saved_tensors[-1])
+        return None, None, None, *_gradients(ctx, torch.where(ctx.outcome, share, -share))
+
+
+def _gradients(ctx: Any, by_one: Tensor) -> tuple[Tensor | None, ...]:
+    """Gradients in point, loc, scale and logits from that in Pr(y = 1)."""
+    inputs, (standard, alternatives) = ctx.saved_tensors[:4], ctx.options
+    point, loc, scale, logits = inputs
+    # Second derivatives go through the inputs, so that the parts are computed from them anew.
+    again = torch.is_grad_enabled()
+    parts = _evaluate(*ctx.options, *inputs) if again else _Parts(*ctx.saved_tensors[4:])
     if alternatives:
-        log_one = log_any(log_one, log_zero)  # the first alternative that hits
-        log_zero = log_zero.sum(-1)
-    return log_zero, log_one
+        by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
+    by_row = by_one * parts.hit
+    by_u = standard.pull(by_row.unsqueeze(-1), parts.u, parts.up)
+    by_point = by_u.mul_(parts.inverse)
+    for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
+    by_scale = by_logits = None
+    if for_scale:
+        # An infinite point has slope 0.
+        u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
+        by_scale = -_like(scale, by_point * u)
+    if for_logits:
+        by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
+    by_loc = -_like(loc, by_point) if for_loc else None
+    return _like(point, by_point) if for_point else None, by_loc, by_scale, by_logits
+
+
+def _like(parameter: Tensor, gradient: Tensor) -> Tensor:
+    return gradient.sum_to_size(parameter.shape).to(parameter.dtype)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
-from pyro_gcm.distributions.families import base_distribution, cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.families import cost_family, tail_log_probs
 from pyro_gcm.distributions.numerics import probit
 
 #: Where a probability is smaller, its probit is computed from its logarithm.
@@ -32,6 +31,24 @@ def elementwise() -> AbstractContextManager[None]:
     """
     context: AbstractContextManager[None] = torch._C.DisableTorchFunction()
     return context
+
+
+def coarse(values: Tensor) -> Tensor:
+    """`values` in float64 cut to 42 significant bits, towards 0; other types pass unchanged.
+
+    Between neighbouring floats a special function can fall where the exact one rises: its rounding
+    error exceeds the step. After the cut two values are equal or a relative 2^-42 apart, far more
+    than such an error.
+    """
+    if values.dtype != torch.float64:
+        return values
+    dropped = (1 << 11) - 1
+    return torch.bitwise_and(values.contiguous().view(torch.int64), ~dropped).view(torch.float64)
+
+
+def on_grid(values: Tensor) -> Tensor:
+    """`values` in float64 rounded to multiples of 2^-40, next to which later rounding is small."""
+    return coarse(torch.round(values * 2.0**40) / 2.0**40)
 
 
 class Factor(NamedTuple):
@@ -60,13 +77,9 @@ class CostPlanes:
     """
 
     def __init__(
-        self,
-        base: Any,
-        event_shape: torch.Size,
-        logits: Tensor | None = None,
-        rows: slice = ALL,
+        self, base: Any, event_shape: torch.Size, logits: Tensor | None = None, rows: slice = ALL
     ) -> None:
-        self.base, self.event_shape = base_distribution(base), event_shape
+        self.base, self.event_shape = base, event_shape
         standard = cost_family(type(self.base)).standard
         #: Whether a coordinate, and a row, can be evaluated alone and still gets the same bits.
         self.separable = standard is not None
@@ -87,9 +100,10 @@ class CostPlanes:
         """The factors of all coordinates for revenues [..., (G,) K], of which `rows` are kept."""
         if not self.separable:
             log_below, _ = tail_log_probs(self.base, point)
-            return (Factor(p.exp(), p) for p in planes(log_below, self.event_shape))
-        values = enumerate(planes(point, self.event_shape, rows))
-        return (self.factor(k, value, logarithms) for k, value in values)
+            yield from (Factor(p.exp(), p) for p in planes(log_below, self.event_shape))
+            return
+        for k, value in enumerate(planes(point, self.event_shape, rows)):
+            yield self.factor(k, value, logarithms)
 
     def factor(self, k: int, value: Tensor, logarithm: bool = False) -> Factor:
         """That coordinate k, counted through all alternatives, is below `value`.
@@ -176,10 +190,7 @@ class EventPlanes:
 
 def cost_planes(event: Any, rows: slice = ALL) -> CostPlanes:
     """The random cost of an `OrderEvent`, or what is random in it."""
-    logits = event.cost.logits if isinstance(event.cost, InfiniteCost) else None
-    like = event.base_dist.batch_shape, event.point.shape
-    event_shape = broadcast_shape(*like)[-event.cost_event_dim :]
-    return CostPlanes(event.base_dist, torch.Size(event_shape), logits, rows)
+    return CostPlanes(event.base_dist, event.cost_shape, event.logits, rows)
 
 
 def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
@@ -193,12 +204,12 @@ def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
         log_zero, log_one = event.log_probs64()
         return log_zero[..., rows], log_one[..., rows]
 
-    return EventPlanes(cost, lambda logs: cost.factors(event.point, logs, rows), log_probs)
+    return EventPlanes(cost, partial(cost.factors, event.point, rows=rows), log_probs)
 
 
 def is_separable(event: Any) -> bool:
     """Whether the coordinates and the rows of an `OrderEvent` can be evaluated one by one."""
-    return cost_family(type(base_distribution(event.base_dist))).standard is not None
+    return cost_family(type(event.base_dist)).standard is not None
 
 
 def any_of(probabilities: list[Tensor]) -> Tensor:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from typing import Any
 
 import torch
 from pyro.distributions import constraints
@@ -17,7 +17,6 @@ from pyro_gcm.distributions.event_curve import (
     BETWEEN,
     Axis,
     Sighting,
-    first_occurrence,
     same_position,
 )
 from pyro_gcm.distributions.numerics import in_transform
@@ -58,16 +57,13 @@ class EventTime(CurveOutcome):
         validate_args: bool | None = None,
     ) -> None:
         self.axis, self.units, self.pooled = axis, units, pooled
-        super().__init__(event, (3,), cost, validate_args)
-
-    def _replaced(self, event: OrderEvent, cost: Tensor | None) -> EventTime:
-        options: Any = {"pooled": self.pooled, "validate_args": self._validate_args}
-        return EventTime(event, self.axis, self.units, cost=cost, **options)
+        super().__init__(event, cost, (3,), validate_args)
 
     def over_draws(self) -> EventTime:
         """The same with `pooled`."""
-        options: Any = {"cost": self.cost, "validate_args": self._validate_args}
-        return EventTime(self.event, self.axis, self.units, pooled=True, **options)
+        new = copy.copy(self)
+        new.pooled = True
+        return new
 
     def seen(self, value: Tensor) -> Sighting:
         """What (lower, upper) [..., 3] says of the time."""
@@ -114,17 +110,16 @@ class EventTime(CurveOutcome):
         log_p = event.log_prob64(torch.zeros((), dtype=torch.float64, device=time.device))
         return torch.where(time > 0.0, log_p, 0.0)
 
-    def _log_prob_given_cost(self, value: Tensor) -> Tensor:
-        assert self.cost is not None
-        time, (lower, upper) = self.drawn(self.cost)[..., 1], value[..., :2].unbind(-1)
-        own, low, high = (self._position(v.double(), v > 0.0) for v in (time, lower, upper))
-        at_low, at_high = (same_position(own, end, self.event.dtype) for end in (low, high))
+    def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
+        time, (lower, upper) = own[..., 1], value[..., :2].unbind(-1)
+        at, low, high = (self._position(v.double(), v > 0.0) for v in (time, lower, upper))
+        at_low, at_high = (same_position(at, end, self.event.dtype) for end in (low, high))
         inside = ((lower < time) | at_low) & ((time <= upper) | at_high)
-        return torch.where(lower == upper, at_low, inside).double().log()
+        return torch.where(lower == upper, at_low, inside)
 
     def drawn(self, cost: Tensor) -> Tensor:
         """(t, t, 0) of known costs, and (1e300, inf, 0) where the event never comes."""
-        s = first_occurrence(cost, self.event.revenue, self.axis, self.event.cost_event_dim)
+        s = self.curve.first_occurrence(self.axis, cost)
         time = self.units.value(s)
         return torch.stack([time.clamp(max=LATEST), time, torch.zeros_like(time)], -1)
 

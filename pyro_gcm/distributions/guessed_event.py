@@ -6,18 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event, tensors, wider
 
 
-class GuessedEvent(TorchDistribution):
+class GuessedEvent(Enumerable, EventOutcome):
     """y = 1 if an order event occurs, and otherwise still with the guess rate g = sigmoid(logits).
 
     Pr(y = 1) = g + (1 - g) Pr(c < r): the lower end of a psychometric function, whose upper end an
@@ -30,39 +29,17 @@ class GuessedEvent(TorchDistribution):
 
     arg_constraints = {"logits": constraints.real}
     support = constraints.boolean
-    has_enumerate_support = True
 
     def __init__(
         self, event: OrderEvent, logits: Tensor, *, validate_args: bool | None = None
     ) -> None:
-        an_event(event)
         tensors(logits=logits)
-        self.event, self.logits = event, logits
-        shape = torch.Size(broadcast_shapes(event.batch_shape, logits.shape))
-        super().__init__(shape, torch.Size(), validate_args=validate_args)
-
-    @classmethod
-    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
-        """Nothing: the shape of an event is not that of its costs.
-
-        :raises NotImplementedError: always.
-        """
-        raise NotImplementedError("the shape of an event is not that of its costs")
+        self.logits = logits
+        super().__init__(event, validate_args=validate_args)
 
     def given_cost(self, cost: Tensor) -> GuessedEvent:
         """1 where the costs stay below the revenue, else a guess."""
         return self._of(self.event.given_cost(cost))
-
-    def marginalize(self, cost: TorchDistribution) -> GuessedEvent:
-        """The outcome with its costs integrated out."""
-        return self._of(self.event.marginalize(cost))
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> GuessedEvent:
-        """The same distribution with a larger batch shape.
-
-        :raises ValueError: if the batch shape does not broadcast to the new one.
-        """
-        return self._of(self.event.expand(wider(self, batch_shape)))
 
     def prediction64(self) -> Tensor:
         """What a prediction averages: Pr(y = 1), which rises with the event's probability."""
@@ -72,9 +49,6 @@ class GuessedEvent(TorchDistribution):
         """`prediction64` of some rows as a function of the event in planes."""
         guessed = torch.sigmoid(self.logits.double())[..., rows]
         return lambda event: event.probability64().mul(1.0 - guessed).add_(guessed)
-
-    def _of(self, event: OrderEvent) -> GuessedEvent:
-        return GuessedEvent(event, self.logits, validate_args=self._validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
@@ -121,9 +95,3 @@ class GuessedEvent(TorchDistribution):
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
         return torch.bernoulli(self.mean.expand(self._extended_shape(sample_shape)))
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """The outcomes 0 and 1 along a new leftmost dimension."""
-        support = torch.arange(2.0, dtype=self.event.dtype, device=self.event.device)
-        support = support.reshape((2,) + (1,) * len(self.batch_shape))
-        return support.expand((2, *self.batch_shape)) if expand else support

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import distributions, tensors
 from pyro_gcm.distributions.families import base_distribution
-from pyro_gcm.distributions.parameter_types import distributions, tensors
 
 
 class InfiniteCost(TorchDistribution):
@@ -69,11 +70,9 @@ class InfiniteCost(TorchDistribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> InfiniteCost:
         """The same distribution with a larger batch shape."""
-        batch_shape = torch.Size(batch_shape)
-        logits = self.logits.expand(batch_shape + self.event_shape[:-1])
-        new = InfiniteCost(self.cost.expand(batch_shape), logits, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        cost, alternatives = self.cost.expand(torch.Size(batch_shape)), self.event_shape[:-1]
+        logits = self.logits.expand(cost.batch_shape + alternatives)
+        return InfiniteCost(cost, logits, validate_args=self._validate_args)
 
     @property
     def p0(self) -> Tensor:
@@ -90,10 +89,6 @@ class InfiniteCost(TorchDistribution):
         """log(1 - p0)."""
         return logsigmoid(-self.logits)
 
-    def prepend_atom(self, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
-        """`prepend_atom` with the atom of this cost."""
-        return prepend_atom(self.logits, log_hit, log_miss)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
         if self._validate_args:
@@ -108,15 +103,12 @@ class InfiniteCost(TorchDistribution):
     @property
     def mean(self) -> Tensor:
         """Infinite where p0 > 0."""
-        return torch.where(self._may_be_infinite(), math.inf, self.cost.mean)
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.mean)
 
     @property
     def variance(self) -> Tensor:
         """Infinite where p0 > 0."""
-        return torch.where(self._may_be_infinite(), math.inf, self.cost.variance)
-
-    def _may_be_infinite(self) -> Tensor:
-        return (self.logits > -math.inf)[..., None]
+        return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.variance)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
@@ -131,24 +123,26 @@ class InfiniteCost(TorchDistribution):
         return uniform < torch.sigmoid(self.logits.double())
 
 
-def prepend_atom(logits: Tensor, log_hit: Tensor, log_miss: Tensor) -> tuple[Tensor, Tensor]:
+def prepend_atom(
+    logits: Tensor, hit: Tensor, miss: Tensor, function: Callable[[Tensor], Tensor] = logsigmoid
+) -> tuple[Tensor, Tensor]:
     """The log-probabilities that coordinates hit and miss, with the atom as the first one.
 
     An infinite cost misses every revenue, so the atom is one more coordinate, which hits with
     probability 1 - p0.
 
     :param logits: log-odds of an infinite cost, [..., (G)].
-    :param log_hit: log-probabilities of finite costs, float64, [..., (G,) K].
-    :param log_miss: those of the complement.
+    :param hit: log-probabilities of finite costs, float64, [..., (G,) K].
+    :param miss: those of the complement.
+    :param function: of log-odds: `torch.sigmoid` for probabilities in place of their logarithms.
     :returns: both, [..., (G,) 1 + K].
     """
-    logits = logits.double()
-    rows = broadcast_shapes(logits.shape, log_hit.shape[:-1])
-    atom_hit, atom_miss = logsigmoid(-logits).expand(rows), logsigmoid(logits).expand(rows)
-    return (
-        torch.cat([atom_hit[..., None], log_hit.expand(*rows, -1)], -1),
-        torch.cat([atom_miss[..., None], log_miss.expand(*rows, -1)], -1),
-    )
+    rows = broadcast_shapes(logits.shape, hit.shape[:-1])
+
+    def with_atom(odds: Tensor, costs: Tensor) -> Tensor:
+        return torch.cat([function(odds).expand(rows)[..., None], costs.expand(*rows, -1)], -1)
+
+    return with_atom(-logits.double(), hit), with_atom(logits.double(), miss)
 
 
 def finite_part(cost: Any) -> Any:

@@ -9,14 +9,13 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import as_tensor
+from pyro_gcm.distributions.base import Expandable, distributions, tensors
 from pyro_gcm.distributions.families import tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
-from pyro_gcm.distributions.parameter_types import distributions, tensors, wider
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 
 
-class LatentMixture(TorchDistribution):
+class LatentMixture(Expandable):
     """p(c | x) as the average of p(c | z_n) over N draws of z, in the units of loc + scale * c.
 
     :param component: independent costs of batch shape [N, ...] and event shape [K] or [G, K].
@@ -62,16 +61,6 @@ class LatentMixture(TorchDistribution):
         """All of R^K."""
         return constraints.independent(constraints.real, len(self.event_shape))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> LatentMixture:
-        """The same mixture with a larger batch shape."""
-        batch_shape = wider(self, batch_shape)
-        own = batch_shape[len(batch_shape) - self._own_dims :]
-        component = self.component.expand(self.component.batch_shape[:1] + own)
-        log_weights = self.log_weights.expand(component.batch_shape)
-        new = LatentMixture(component, self.loc, self.scale, log_weights, validate_args=False)
-        new._batch_shape, new._validate_args = batch_shape, self._validate_args
-        return new
-
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""
         weights = self.log_weights.exp().reshape(
@@ -98,11 +87,6 @@ class LatentMixture(TorchDistribution):
             self._validate_sample(value)
         return value
 
-    def _whole(self, values: Tensor) -> Tensor:
-        """Values of the sample and own batch shape, in the whole batch shape and the dtype."""
-        shape = broadcast_shapes(values.shape, self.batch_shape)
-        return values.to(self.loc.dtype).expand(shape)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of a tensor or an array, of shape `sample_shape + batch_shape`."""
         value = self._checked(value)
@@ -111,15 +95,16 @@ class LatentMixture(TorchDistribution):
         volume = torch.where(value.isinf(), 0.0, self.scale.expand(self.event_shape).log())
         volume = volume.flatten(-len(self.event_shape)).sum(-1)
         mixed = torch.logsumexp(log_p.double() + self.log_weights, -1 - self._own_dims)
-        return self._whole(mixed - volume)
+        return self._wide((mixed - volume).to(self.loc.dtype))
 
     def cdf(self, value: Tensor) -> Tensor:
         """Joint distribution function Pr(every c_k < value_k), `sample_shape + batch_shape`."""
         tails = tail_log_probs(finite_part(self.component), self._standard(self._checked(value)))
         if isinstance(self.component, InfiniteCost):
-            tails = self.component.prepend_atom(*tails)
+            tails = prepend_atom(self.component.logits, *tails)
         joint = tails[0].flatten(-len(self.event_shape)).sum(-1).exp()
-        return self._whole((joint * self.log_weights.exp()).sum(-1 - self._own_dims))
+        mixed = (joint * self.log_weights.exp()).sum(-1 - self._own_dims)
+        return self._wide(mixed.to(self.loc.dtype))
 
     @property
     def mean(self) -> Tensor:
@@ -142,7 +127,9 @@ class LatentMixture(TorchDistribution):
         shape = self._extended_shape(torch.Size(sample_shape))
         batch = shape[: len(shape) - len(self.event_shape)]
         rows = batch[: len(batch) - self._own_dims]  # sample shape and new dimensions
-        draws: Tensor = self.component.sample(rows)  # [rows, N, own, (G,) K]
+        own = batch[len(rows) :]
+        component = self.component.expand(self.component.batch_shape[:1] + own)
+        draws: Tensor = component.sample(rows)  # [rows, N, own, (G,) K]
         last = self.log_weights.movedim(0, -1).expand(*batch, -1)  # [rows, own, N]
         chosen = torch.distributions.Categorical(logits=last).sample()
         index = chosen.reshape(*batch, *(1,) * len(self.event_shape)).expand(shape)

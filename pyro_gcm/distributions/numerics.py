@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -105,124 +103,67 @@ def first_terms(log_hit: Tensor, log_miss: Tensor) -> Tensor:
     return log_hit + torch.nn.functional.pad(before, (1, 0))
 
 
-class _NormalLogTails(Transformable):
-    """log Phi(u) and log Phi(-u) for u = (value - loc) / scale, in float64.
-
-    The gradient needs u and Phi(-|u|) exp(u^2 / 2). They are outputs as well, so that second
-    derivatives pass through them.
-    """
-
-    @staticmethod
-    def forward(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
-        u = (value.double() - loc) / scale
-        a = u.abs() * math.sqrt(0.5)
-        scaled_tail = 0.5 * torch.special.erfcx(a)  # Phi(-|u|) exp(u^2 / 2)
-        low = scaled_tail.log() - a * a
-        high = torch.log1p(-0.5 * torch.erfc(a))
-        negative = u < 0
-        pair = torch.where(negative, low, high), torch.where(negative, high, low)
-        return *pair, u, scaled_tail
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
-        ctx.save_for_backward(*inputs, *output[2:])
-        ctx.save_for_forward(*inputs, *output[2:])
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor | None) -> Any:
-        value, loc, scale, u, scaled_tail = ctx.saved_tensors
-        u, infinite, slopes = _normal_slopes(u, scaled_tail)
-        # Those of u and of the tail come in second derivatives.
-        terms = [g * by for g, by in zip(grad_outputs, slopes, strict=True) if g is not None]
-        grad_value = (sum(terms) / scale).masked_fill(infinite, 0.0)
-        by_value, by_loc, by_scale = ctx.needs_input_grad
-        return (
-            grad_value.sum_to_size(value.shape).to(value.dtype) if by_value else None,
-            (-grad_value).sum_to_size(loc.shape).to(loc.dtype) if by_loc else None,
-            (-grad_value * u).sum_to_size(scale.shape).to(scale.dtype) if by_scale else None,
-        )
-
-    @staticmethod
-    def jvp(ctx: Any, *grad_inputs: Tensor | None) -> tuple[Tensor, ...]:
-        *_, scale, u, scaled_tail = ctx.saved_tensors
-        u, infinite, slopes = _normal_slopes(u, scaled_tail)
-        by_value, by_loc, by_scale = (0.0 if g is None else g for g in grad_inputs)
-        along = ((by_value - by_loc - by_scale * u) / scale).masked_fill(infinite, 0.0)
-        return tuple(along * slope for slope in slopes)
-
-
-def _normal_slopes(u: Tensor, scaled_tail: Tensor) -> tuple[Tensor, Tensor, tuple[Any, ...]]:
-    """u, 0 where it is infinite; where that is; and the derivatives of all outputs by u."""
-    # An infinite value has slope 0, in itself and in loc and scale.
-    infinite = u.isinf()
-    u, scaled_tail = u.masked_fill(infinite, 0.0), scaled_tail.masked_fill(infinite, 0.5)
-    low = 1.0 / (math.sqrt(2.0 * math.pi) * scaled_tail)  # phi / Phi(-|u|)
-    gauss = torch.exp(-0.5 * u * u)
-    high = gauss / (math.sqrt(2.0 * math.pi) * (1.0 - gauss * scaled_tail))  # phi / Phi(|u|)
-    negative = u < 0
-    tail = u.abs() * scaled_tail - 1.0 / math.sqrt(2.0 * math.pi)
-    slopes = torch.where(negative, low, high), -torch.where(negative, high, low)
-    return u, infinite, (*slopes, 1.0, torch.where(negative, -tail, tail))
+def lifted(
+    value: Tensor, log_tails: Callable[[Tensor], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """Both tails, whose functions take finite values, at a value of any type, in float64."""
+    infinite = value.isinf()
+    # An infinite value is replaced before the arithmetic: 0 * inf would put NaN into the gradients.
+    # The float64 of the value lifts the whole computation.
+    below, above = log_tails(torch.where(infinite, 1.0, value.double()))
+    up, down = infinite & (value > 0), infinite & (value < 0)
+    return (
+        below.masked_fill(up, 0.0).masked_fill(down, -math.inf),
+        above.masked_fill(up, -math.inf).masked_fill(down, 0.0),
+    )
 
 
 def normal_log_tails(value: Tensor, loc: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """log Pr(c < value) and log Pr(c >= value) of a normal c, float64, exact in both tails.
 
-    An infinite value has gradient 0. Each error function is evaluated once for both results and
-    the gradient.
+    An infinite value has gradient 0. Each error function is evaluated once for both results.
     """
-    log_p, log_q, *_ = _NormalLogTails.apply(value, loc, scale)
-    return log_p, log_q
+
+    def both(finite: Tensor) -> tuple[Tensor, Tensor]:
+        u = (finite - loc) / scale
+        negative = u < 0
+        a = torch.where(negative, -u, u) * math.sqrt(0.5)  # not |u|, whose slope at 0 is 0
+        low = (0.5 * torch.special.erfcx(a)).log() - a * a
+        high = torch.log1p(-0.5 * torch.erfc(a))
+        return torch.where(negative, low, high), torch.where(negative, high, low)
+
+    return lifted(value, both)
 
 
 #: Log-probability below which exp is close to the smallest float.
 _FAR = -600.0
 
 
+def ndtri_exp(log_p: Tensor) -> Tensor:
+    """Phi^-1(exp(log_p)), the normal quantile of a log-probability.
+
+    It takes any log_p <= 0, also if exp(log_p) is below the smallest float. Close to p = 1 a
+    log-probability itself has few digits; `probit` is exact there as well, from log(1 - p). An
+    infinite result has gradient 0, as an infinite revenue has.
+    """
+    infinite = log_p.isinf() | (log_p == 0.0)
+    lp = torch.where(infinite, -1.0, log_p.double())
+    upper, far, near = lp > -LOG_2, lp < _FAR, lp.clamp(min=_FAR)
+    x = torch.special.ndtri(torch.where(upper, -torch.expm1(near), torch.exp(near)))
+    x = torch.where(upper, -x, x)
+    if in_transform() or far.is_meta or far.any():
+        x = torch.where(far, _far_quantile(lp.clamp(max=_FAR)), x)
+    return torch.where(infinite, torch.where(log_p == 0.0, math.inf, -math.inf), x).to(log_p.dtype)
+
+
 def _far_quantile(log_p: Tensor) -> Tensor:
     """Phi^-1(exp(log_p)) in the far tail: its leading terms, then Newton steps on log Phi."""
     twice = -2.0 * log_p
-    tail = -torch.sqrt(twice - 2.0 * _LOG_SQRT_2PI - twice.log())
+    x = -torch.sqrt(twice - 2.0 * _LOG_SQRT_2PI - twice.log())
     for _ in range(2):
-        excess = torch.special.log_ndtr(tail) + 0.5 * twice
-        tail = tail - excess * mills_ratio(tail)
-    return tail
-
-
-class _NdtriExp(Transformable):
-    """Phi^-1(exp(log_p)); the derivative is Mills' ratio Phi/phi at the result."""
-
-    generate_vmap_rule = False  # elementwise: its branches may depend on the values of all
-
-    @staticmethod
-    def forward(log_p: Tensor) -> Tensor:
-        lp = log_p.double()
-        x = torch.special.ndtri(torch.exp(lp.clamp(min=_FAR)))
-        upper, far = lp > -LOG_2, lp < _FAR
-        if lp.is_meta or upper.any():
-            x = torch.where(upper, -torch.special.ndtri(-torch.expm1(lp)), x)
-        if lp.is_meta or far.any():
-            x = torch.where(far, _far_quantile(lp.clamp(max=_FAR)), x)
-        return torch.where(lp == -math.inf, -math.inf, x).to(log_p.dtype)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-        ctx.save_for_forward(output)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], log_p: Tensor) -> Any:
-        return ndtri_exp(log_p), in_dims[0]
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        # At an infinite x the slope is taken as 0, as for an infinite revenue.
-        ratio = torch.where(x.isinf(), 0.0, mills_ratio(x.double()))
-        return (grad_outputs[0] * ratio).to(x.dtype)
-
-    jvp = backward  # of a function of one number
+        ratio = mills_ratio(x)
+        x = x - (ratio.log() - 0.5 * x * x - _LOG_SQRT_2PI + 0.5 * twice) * ratio
+    return x
 
 
 def ndtr(x: Tensor) -> Tensor:
@@ -238,16 +179,6 @@ def mills_ratio(x: Tensor) -> Tensor:
     return math.sqrt(math.pi / 2.0) * torch.special.erfcx(-x * math.sqrt(0.5))
 
 
-def ndtri_exp(log_p: Tensor) -> Tensor:
-    """Phi^-1(exp(log_p)), the normal quantile of a log-probability.
-
-    It takes any log_p <= 0, also if exp(log_p) is below the smallest float. Close to p = 1 a
-    log-probability itself has few digits; `probit` is exact there as well, from log(1 - p).
-    """
-    result: Tensor = _NdtriExp.apply(log_p)
-    return result
-
-
 def probit(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Phi^-1(p) from log(p) and log(1 - p), stable in both tails, with stable gradients.
 
@@ -257,52 +188,3 @@ def probit(log_p: Tensor, log_q: Tensor) -> Tensor:
     lower = log_p < log_q
     x = ndtri_exp(torch.where(lower, log_p, log_q))
     return torch.where(lower, x, -x)
-
-
-def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
-    """The smallest number of a floating-point type that is at least the value."""
-    nearest = values.to(dtype)
-    return torch.where(
-        nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
-    )
-
-
-_rounds = ContextVar("rounds_revenues", default=False)
-
-
-@contextmanager
-def rounding() -> Iterator[None]:
-    """Inside, models round what costs are compared with, so that predictions keep its order."""
-    token = _rounds.set(True)
-    try:
-        yield
-    finally:
-        _rounds.reset(token)
-
-
-def is_rounding() -> bool:
-    """Whether this is inside `rounding`."""
-    return _rounds.get()
-
-
-def checks() -> bool | None:
-    """`validate_args` of distributions: none in predictions, whose parts are known to be right."""
-    return False if _rounds.get() else None
-
-
-def coarse(values: Tensor) -> Tensor:
-    """`values` in float64 cut to 42 significant bits, towards 0; other types pass unchanged.
-
-    Between neighbouring floats a special function can fall where the exact one rises: its rounding
-    error exceeds the step. After the cut two values are equal or a relative 2^-42 apart, far more
-    than such an error.
-    """
-    if values.dtype != torch.float64:
-        return values
-    dropped = (1 << 11) - 1
-    return torch.bitwise_and(values.contiguous().view(torch.int64), ~dropped).view(torch.float64)
-
-
-def on_grid(values: Tensor) -> Tensor:
-    """`values` in float64 rounded to multiples of 2^-40, next to which later rounding is small."""
-    return coarse(torch.round(values * 2.0**40) / 2.0**40)

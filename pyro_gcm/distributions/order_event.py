@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,17 +10,16 @@ from pyro.distributions import TorchDistribution, constraints
 from pyro.distributions.util import broadcast_shape
 from torch import Tensor
 
+from pyro_gcm.distributions.base import Enumerable, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_planes import EventPlanes
-from pyro_gcm.distributions.event_sides import gaussian_difference, side
+from pyro_gcm.distributions.event_sides import Left, gaussian_difference, side
 from pyro_gcm.distributions.infinite_cost import InfiniteCost
-from pyro_gcm.distributions.left import Left
-from pyro_gcm.distributions.parameter_types import tensors, wider
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 
-class OrderEvent(EventForms, TorchDistribution):
+class OrderEvent(Enumerable, EventForms):
     """Whether a revenue vector exceeds a cost vector in the product order.
 
     With costs `c` of event shape `[K]` the outcome is `y = 1` if `c_k < r_k` for every k, and with
@@ -45,7 +42,7 @@ class OrderEvent(EventForms, TorchDistribution):
     maximum of Sill (1997) for several.
 
     :param cost: tensor `[..., K]` or `[..., G, K]`, or a distribution with that event shape, or
-        what a story's site gave (`distributions.Left`).
+        what a story's site gave (`event_sides.Left`).
     :param revenue: tensor or distribution that broadcasts against it.
     :param cost_event_dim: 1 for `[K]`, 2 for `[G, K]`. A distribution determines it; for two
         tensors it is 1 by default.
@@ -54,9 +51,7 @@ class OrderEvent(EventForms, TorchDistribution):
     :raises TypeError: for a cost family that is not registered.
     """
 
-    arg_constraints: dict[str, Any] = {}
     support = constraints.boolean
-    has_enumerate_support = True
 
     def __init__(
         self,
@@ -67,8 +62,8 @@ class OrderEvent(EventForms, TorchDistribution):
         validate_args: bool | None = None,
     ) -> None:
         if isinstance(cost, Left):
-            cost_event_dim = cost_event_dim or len(cost.fn.event_shape)
-        cost, revenue = (v.side if isinstance(v, Left) else v for v in (cost, revenue))
+            cost_event_dim, cost = cost_event_dim or len(cost.fn.event_shape), cost.side
+        revenue = revenue.side if isinstance(revenue, Left) else revenue
         c = side("cost", cost.cost if isinstance(cost, InfiniteCost) else cost)
         r = side("revenue", revenue)
         event_dim = cost_event_dim or max(c.event_dim, r.event_dim) or 1
@@ -124,22 +119,13 @@ class OrderEvent(EventForms, TorchDistribution):
             raise ValueError(f"cost must have at least {cost_event_dim} dimensions, got {cost}")
         return torch.Size(shape[: len(shape) - cost_event_dim]), torch.Size()
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> OrderEvent:
-        """The same event with a larger batch shape; nothing is copied.
-
-        :raises ValueError: if the batch shape does not broadcast to the new one.
-        """
-        new = copy.copy(self)
-        new._batch_shape = wider(self, batch_shape)
-        return new
-
     def given_cost(self, cost: Tensor) -> OrderEvent:
         """The event itself, for a draw of the costs."""
-        return self._replaced(cost, self.revenue)
+        return self.replaced(cost, self.revenue)
 
     def given_revenue(self, revenue: Tensor) -> OrderEvent:
         """The event for a draw of a random revenue."""
-        return self._replaced(self.cost, revenue)
+        return self.replaced(self.cost, revenue)
 
     def marginalize(
         self, cost: TorchDistribution, revenue: TorchDistribution | None = None
@@ -149,9 +135,9 @@ class OrderEvent(EventForms, TorchDistribution):
         :param cost: the distribution of the costs.
         :param revenue: the distribution of the revenue, if it is integrated out as well.
         """
-        return self._replaced(cost, self.revenue if revenue is None else revenue)
+        return self.replaced(cost, self.revenue if revenue is None else revenue)
 
-    def _replaced(self, cost: Any, revenue: Any) -> OrderEvent:
+    def replaced(self, cost: Any, revenue: Any) -> OrderEvent:
         """The event of these arguments; the values of tensors are not checked again."""
         new = OrderEvent(cost, revenue, cost_event_dim=self.cost_event_dim, validate_args=False)
         new._validate_args = self._validate_args
@@ -167,9 +153,9 @@ class OrderEvent(EventForms, TorchDistribution):
 
     def difference(self) -> OrderEvent:
         """The same event as c - r < 0, for a random revenue; infinite costs stay infinite."""
-        difference: Any = self.base_dist.to_event(1)
-        if isinstance(self.cost, InfiniteCost):
-            difference = InfiniteCost(difference, self.cost.logits)
+        difference = self.base_dist.to_event(1)
+        if self.logits is not None:
+            difference = InfiniteCost(difference, self.logits)
         return OrderEvent(difference, self.point)
 
     def log_probs(self) -> tuple[Tensor, Tensor]:
@@ -206,24 +192,16 @@ class OrderEvent(EventForms, TorchDistribution):
 
     def entropy(self) -> Tensor:
         """Entropy of y in nats."""
-        total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for log_p in self.log_probs64():
-            possible = log_p > -math.inf
-            finite = torch.where(possible, log_p, 0.0)
-            total = total - torch.where(possible, finite.exp() * finite, 0.0)
-        return total.to(self.dtype)
+        # An impossible outcome, which has no finite logarithm, adds nothing.
+        logs = (log_p.clamp_min(-1e4) for log_p in self.log_probs64())
+        zero, one = (log_p.exp() * -log_p for log_p in logs)
+        return (zero + one).to(self.dtype)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
         shape = self._extended_shape(sample_shape)
         return torch.bernoulli(self.mean.expand(shape))
-
-    def enumerate_support(self, expand: bool = True) -> Tensor:
-        """The outcomes 0 and 1 along a new leftmost dimension."""
-        support = torch.arange(2.0, dtype=self.dtype, device=self.device)
-        support = support.reshape((2,) + (1,) * len(self.batch_shape))
-        return support.expand((2, *self.batch_shape)) if expand else support
 
 
 def integrates_over(cost: Any, revenue: Any) -> bool:

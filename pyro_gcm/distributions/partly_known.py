@@ -1,4 +1,4 @@
-"""Independent values of which some are known, as a cost family."""
+"""Costs of which some are observed: their density, and p(c | c_observed)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ import torch
 from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
-from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.distributions.families import CostFamily, add_cost_family, cost_family
-from pyro_gcm.distributions.parameter_types import distributions, tensors
+from pyro_gcm._utils.tensors import as_tensor, broadcast_shapes
+from pyro_gcm.distributions.base import distributions, tensors
+from pyro_gcm.distributions.families import (
+    CostFamily,
+    add_cost_family,
+    base_distribution,
+    cost_family,
+)
+from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 
 
 class PartlyKnown(TorchDistribution):
@@ -96,3 +102,92 @@ def _quantile(d: PartlyKnown, log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 add_cost_family(PartlyKnown, CostFamily(_log_tails, _quantile))
+
+
+class ObservedCost(TorchDistribution):
+    """The marginal density of the observed coordinates of a cost; NaN stands for the others.
+
+    A row with all of its coordinates has the density of `cost`, a row with none has density 1.
+    Together with `given_observed` it factorises a cost: p(c) = p(c_observed) p(c | c_observed).
+
+    :param cost: distribution with independent coordinates, of event shape [K] or [G, K], or an
+        `InfiniteCost` of one: an alternative is finite if an observed coordinate of it is.
+    :param loc: the values are in the units of loc + scale * c; broadcasts against the event shape.
+    :param scale: factor of the units, > 0.
+    :raises ValueError: for a cost without an event dimension.
+
+    >>> import pyro.distributions as dist, torch
+    >>> cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
+    >>> observed = torch.tensor([0.0, torch.nan])
+    >>> ObservedCost(cost).log_prob(observed)  # log of 1 / sqrt(2 pi)
+    tensor(-0.9189)
+    """
+
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+
+    def __init__(
+        self, cost: Any, loc: Any = 0.0, scale: Any = 1.0, *, validate_args: bool | None = None
+    ) -> None:
+        distributions(cost=cost)
+        if len(cost.event_shape) not in (1, 2):
+            raise ValueError(f"cost has event_dim {len(cost.event_shape)}, expected 1 or 2")
+        self.cost = cost
+        like = base_distribution(finite_part(cost)).mean
+        self.loc, self.scale = (
+            unit.to(torch.promote_types(unit.dtype, like.dtype))
+            if isinstance(unit, Tensor)
+            else as_tensor(name, unit).to(like)
+            for name, unit in (("loc", loc), ("scale", scale))
+        )
+        super().__init__(cost.batch_shape, cost.event_shape, validate_args=validate_args)
+
+    @constraints.dependent_property(is_discrete=False)
+    def support(self) -> constraints.Constraint:
+        """All of R^K; NaN is allowed as well."""
+        return constraints.independent(constraints.real, len(self.event_shape))
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> ObservedCost:
+        """The same distribution with a larger batch shape."""
+        cost = self.cost.expand(torch.Size(batch_shape))
+        return ObservedCost(cost, self.loc, self.scale, validate_args=self._validate_args)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density of the entries of `[..., K]` or `[..., G, K]` that are not NaN."""
+        value = value.double()  # the same for costs of every type
+        observed = ~value.isnan()
+        if self._validate_args:
+            self._validate_sample(torch.where(observed, value, 0.0))
+        infinite = torch.zeros_like(observed)
+        if isinstance(self.cost, InfiniteCost):  # rows of infinite costs are an atom
+            infinite = ((value == math.inf) | ~observed).all(-1, keepdim=True) & observed
+        standard = (torch.where(observed & ~infinite, value, self.loc) - self.loc) / self.scale
+        density = base_distribution(finite_part(self.cost)).log_prob(standard) - self.scale.log()
+        log_p: Tensor = torch.where(observed & ~infinite, density, 0.0).sum(-1)
+        if isinstance(self.cost, InfiniteCost):
+            atom = torch.where(infinite.any(-1), self.cost.log_infinite, self.cost.log_finite)
+            log_p = log_p + torch.where(observed.any(-1), atom, 0.0)
+        log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
+        return log_p.to(self.loc.dtype)
+
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Draws of the whole cost, of shape `sample_shape + batch_shape + event_shape`."""
+        draw: Tensor = self.cost.sample(torch.Size(sample_shape))
+        return self.loc + self.scale * draw
+
+
+def given_observed(cost: Any, value: Tensor) -> Any:
+    """p(c | c_observed): entries of `value` that are not NaN are known, the others unchanged.
+
+    :param cost: as for `ObservedCost`.
+    :param value: `[..., K]` or `[..., G, K]` in the units of the cost.
+    """
+    rank = len(cost.event_shape)
+    finite: Any = PartlyKnown(base_distribution(finite_part(cost)), value)
+    finite = finite.to_event(rank)
+    if not isinstance(cost, InfiniteCost):
+        return finite
+    # An alternative with an observed coordinate is finite.
+    observed = (~value.isnan()).any(-1)
+    rows = broadcast_shapes(cost.logits.shape, observed.shape)
+    return InfiniteCost(finite, cost.logits.expand(rows).masked_fill(observed, -math.inf))

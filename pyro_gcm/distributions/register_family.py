@@ -8,14 +8,10 @@ import torch
 from torch import Tensor
 from torch.distributions import transform_to
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm.distributions.families import (
-    CostFamily,
-    LogProbability,
-    Quantile,
-    add_cost_family,
-)
-from pyro_gcm.distributions.standard_families import lifted
+from pyro_gcm.distributions.families import CostFamily, LogProbability, Quantile, add_cost_family
+from pyro_gcm.distributions.numerics import lifted
 
 
 def register_cost_family(
@@ -36,7 +32,7 @@ def register_cost_family(
     :param log_cdf: function (d, value) -> log Pr(c < value), differentiable.
     :param log_survival: function (d, value) -> log Pr(c >= value), differentiable. For the digits
         of the upper tail it must not be computed as log(1 - exp(log_cdf)).
-    :param quantile: function (d, log_p, log_q) -> value; found by bisection if left out.
+    :param quantile: function (d, log_p, log_q) -> value; found by a search if left out.
     :param name: a string by which the argument `cost_family` of a model finds the class.
     :param example: a distribution of the class on which the functions are checked. By default one
         with typical parameters is made from the class's `arg_constraints`.
@@ -70,7 +66,7 @@ def register_cost_family(
 
     family = CostFamily(
         log_tails,
-        quantile or _bisection(log_cdf, log_survival),
+        quantile or _searched(log_cdf, log_survival),
         _parameters(example),
         source=(log_cdf, log_survival, quantile),
     )
@@ -146,33 +142,15 @@ def _check_functions(
         refuse_unless(near, "quantile", "it does not return the value of its log-probabilities")
 
 
-def _bisection(log_cdf: LogProbability, log_survival: LogProbability) -> Quantile:
-    """Quantiles of a family without a closed form: bracket, then halve to the last bit."""
+def _searched(log_cdf: LogProbability, log_survival: LogProbability) -> Quantile:
+    """Quantiles of a family without a closed form, to the last bit."""
 
     def quantile(d: Any, log_p: Tensor, log_q: Tensor) -> Tensor:
-        use_p = log_p < log_q
+        def excess(value: Tensor) -> Tensor:
+            from_p = log_cdf(d, value) - log_p
+            return torch.where(log_p < log_q, from_p, log_q - log_survival(d, value))
 
-        def too_high(value: Tensor) -> Tensor:
-            high = torch.where(use_p, log_cdf(d, value) - log_p, log_q - log_survival(d, value))
-            return high > 0.0
-
-        # Zero and infinite log-probabilities belong to the ends of the support.
-        low = torch.full_like(log_p, -1.0)
-        high = torch.full_like(log_p, 1.0)
-        for _ in range(1000):
-            reach = too_high(low)
-            if not reach.any():
-                break
-            low = torch.where(reach, low * 2.0, low)
-        for _ in range(1000):
-            reach = ~too_high(high) & high.isfinite()
-            if not reach.any():
-                break
-            high = torch.where(reach, high * 2.0, high)
-        for _ in range(128):
-            middle = 0.5 * (low + high)
-            above = too_high(middle)
-            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
-        return 0.5 * (low + high)
+        start = torch.zeros_like(log_p)
+        return smallest_reaching(excess, 0.0, start, start + 1.0, doublings=1000)
 
     return quantile

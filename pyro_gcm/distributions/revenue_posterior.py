@@ -1,20 +1,21 @@
-"""The exact posterior of a Gaussian revenue, given the outcome of its order event."""
+"""Exact posteriors of a Gaussian revenue k: given the outcome, or a linear map of k with noise."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pyro.distributions as dist
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import Expandable, an_event, tensors
 from pyro_gcm.distributions.families import base_distribution
 from pyro_gcm.distributions.infinite_cost import finite_part
-from pyro_gcm.distributions.parameter_types import an_event, tensors
 
 
-class RevenuePosterior(TorchDistribution):
+class RevenuePosterior(Expandable):
     """p(k | y) for independent Gaussian k and c, where y = 1 if c < k.
 
     It is sampled exactly: first d = c - k from its posterior, whose coordinates are truncated at
@@ -28,7 +29,6 @@ class RevenuePosterior(TorchDistribution):
     :raises ValueError: if the cost or the revenue is a tensor, or an outcome is not 0 or 1.
     """
 
-    arg_constraints: dict[str, Any] = {}
     support = constraints.real_vector
 
     def __init__(self, event: Any, outcome: Tensor, *, validate_args: bool | None = None) -> None:
@@ -42,19 +42,13 @@ class RevenuePosterior(TorchDistribution):
         if self._validate_args and not constraints.boolean.check(outcome).all():
             raise ValueError("outcome must be 0 or 1")
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> RevenuePosterior:
-        """The same posterior with a larger batch shape."""
-        outcome = self.outcome.expand(torch.Size(batch_shape))
-        return RevenuePosterior(self.event, outcome, validate_args=self._validate_args)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a revenue `[..., K]`."""
         if self._validate_args:
             self._validate_sample(value)
         given = self.event.given_revenue(value)
         log_ratio = given.log_prob(self.outcome) - self.event.log_prob(self.outcome)
-        log_p: Tensor = self.event.revenue.log_prob(value) + log_ratio
-        return log_p
+        return self._wide(self.event.revenue.log_prob(value) + log_ratio)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
@@ -63,7 +57,8 @@ class RevenuePosterior(TorchDistribution):
         revenue = base_distribution(self.event.revenue)
         loc, variance = revenue.loc.double(), revenue.scale.double().square()
         total = variance + cost.scale.double().square()
-        d = self.event.difference().cost_posterior(self.outcome).sample(sample_shape)  # of c - k
+        d = self.event.difference().cost_posterior(self.outcome).expand(self.batch_shape)
+        d = d.sample(sample_shape)  # of c - k
         share = variance / total
         residual = (variance * (1.0 - share)).sqrt()
         shift = -share * (d - (cost.loc.double() - loc))
@@ -74,3 +69,47 @@ class RevenuePosterior(TorchDistribution):
         )
         draw = loc + shift + residual * torch.randn(d.shape, dtype=d.dtype, device=d.device)
         return draw.to(self.event.dtype)
+
+
+def linear_gaussian_posterior(prior: Any, loading: Tensor, noise: Any, value: Tensor) -> Any:
+    """p(k | r) for r = W k + dr, k ~ prior and dr ~ noise, normal with independent coordinates.
+
+    With W of shape [m, K] the posterior precision is S_k^-1 + W' S_r^-1 W. It is correlated even
+    if prior and noise are not, so the result is a `MultivariateNormal`, except for K = 1.
+
+    :param prior: normal of batch shape [...] and event shape [K].
+    :param loading: W, [m, K].
+    :param noise: normal of batch shape [...] and event shape [m].
+    :param value: r, [..., m].
+    :raises ValueError: if prior or noise is not normal with independent coordinates.
+    """
+    for name, part in (("prior", prior), ("noise", noise)):
+        if not is_independent_normal(part):
+            raise ValueError(
+                f"{name} must be normal with independent coordinates, got "
+                f"{type(coordinates(part)).__name__}"
+            )
+    k, dr = coordinates(prior), coordinates(noise)
+    precision_k, precision_r = k.scale**-2, dr.scale**-2
+    weighted = loading.mT * precision_r.unsqueeze(-2)  # W' S_r^-1, [..., K, m]
+    shift = (weighted @ (value - dr.loc).unsqueeze(-1)).squeeze(-1) + precision_k * k.loc
+    precision = weighted @ loading + torch.diag_embed(precision_k)
+    if loading.shape[-1] == 1:
+        variance = 1.0 / precision.squeeze(-1)
+        return dist.Normal(variance * shift, variance.sqrt()).to_event(1)
+    factor = torch.linalg.cholesky(precision)
+    loc = torch.cholesky_solve(shift.unsqueeze(-1), factor).squeeze(-1)
+    covariance = torch.cholesky_inverse(factor)
+    return dist.MultivariateNormal(loc, scale_tril=torch.linalg.cholesky(covariance))
+
+
+def is_independent_normal(distribution: Any) -> bool:
+    """Whether a distribution is normal with independent coordinates."""
+    return isinstance(coordinates(distribution), torch.distributions.Normal)
+
+
+def coordinates(distribution: Any) -> Any:
+    """The distribution under `.to_event`."""
+    while isinstance(distribution, torch.distributions.Independent):
+        distribution = distribution.base_dist
+    return distribution

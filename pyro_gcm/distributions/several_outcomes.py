@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import EventOutcome, Expandable
 from pyro_gcm.distributions.families import base_distribution, of_same_family, parameters_of
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -29,18 +30,12 @@ def costs_between(cost: Any, start: int, stop: int) -> Any:
 
 def event_between(event: OrderEvent, start: int, stop: int) -> OrderEvent:
     """The order event of some of the costs."""
-    revenue: Any = event.revenue
     cost = costs_between(event.cost, start, stop)
-    part = OrderEvent(
-        cost,
-        revenue[..., start:stop],
-        cost_event_dim=event.cost_event_dim,
-        validate_args=False,
-    )
+    part = event.replaced(cost, event.revenue[..., start:stop])
     return part.expand(broadcast_shapes(part.batch_shape, event.batch_shape))
 
 
-class SeveralOutcomes(TorchDistribution):
+class SeveralOutcomes(EventOutcome):
     """Outcomes side by side, independent given the latent variable.
 
     :param event: `OrderEvent` of all costs and all revenues.
@@ -50,8 +45,8 @@ class SeveralOutcomes(TorchDistribution):
     :param cost: a draw of all costs, or None.
     """
 
-    arg_constraints: dict[str, Any] = {}
     support = constraints.real_vector
+    parts: list[Any]
 
     def __init__(
         self,
@@ -61,33 +56,18 @@ class SeveralOutcomes(TorchDistribution):
         widths: Sequence[int],
         *,
         cost: Tensor | None = None,
-        validate_args: bool | None = None,
     ) -> None:
-        self.event, self.outcomes, self.cost = event, outcomes, cost
-        self.costs, self.widths = tuple(costs), tuple(widths)
-        ends = torch.tensor((0, *costs)).cumsum(0).tolist()
-        self._places = list(itertools.pairwise(ends))
+        self.outcomes, self.costs, self.widths = outcomes, tuple(costs), tuple(widths)
+        super().__init__(event, cost, (sum(widths),), validate_args=False)
+
+    def _depend_on(self, event: OrderEvent, cost: Tensor | None) -> torch.Size:
+        ends = list(itertools.accumulate(self.costs, initial=0))
         self.parts = []
-        for outcome, (start, stop) in zip(outcomes, self._places, strict=True):
+        for outcome, (start, stop) in zip(self.outcomes, itertools.pairwise(ends), strict=True):
             part = outcome(event_between(event, start, stop))
             self.parts.append(part if cost is None else part.given_cost(cost[..., start:stop]))
-        shape = broadcast_shapes(event.batch_shape, *(part.batch_shape for part in self.parts))
-        super().__init__(torch.Size(shape), torch.Size([sum(widths)]), validate_args=False)
-
-    def _replaced(self, event: OrderEvent, cost: Tensor | None) -> SeveralOutcomes:
-        return SeveralOutcomes(event, self.outcomes, self.costs, self.widths, cost=cost)
-
-    def given_cost(self, cost: Tensor) -> SeveralOutcomes:
-        """The outcomes for a draw of all costs."""
-        return self._replaced(self.event, cost)
-
-    def marginalize(self, cost: TorchDistribution) -> SeveralOutcomes:
-        """The outcomes with all costs integrated out."""
-        return self._replaced(self.event.marginalize(cost), None)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> SeveralOutcomes:
-        """The same distribution with a larger batch shape."""
-        return self._replaced(self.event.expand(batch_shape), self.cost)
+        own = super()._depend_on(event, cost)
+        return broadcast_shapes(own, *(part.batch_shape for part in self.parts))
 
     def split(self, value: Tensor) -> list[Tensor]:
         """The columns [..., D] of each outcome: [...], or [..., width] where it has several."""
@@ -97,8 +77,7 @@ class SeveralOutcomes(TorchDistribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """The sum of the log-probabilities or -densities of the outcomes, [...]."""
         pairs = zip(self.parts, self.split(value), strict=True)
-        total: Tensor = sum(part.log_prob(y) for part, y in pairs)
-        return total
+        return self._wide(sum(part.log_prob(y) for part, y in pairs))
 
     def cost_posterior(self, y: Tensor) -> SideBySide:
         """p(c | y): the costs of each outcome given that outcome."""
@@ -108,49 +87,37 @@ class SeveralOutcomes(TorchDistribution):
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + (D,)`."""
-        draws = []
+        draws, lead = [], torch.Size(sample_shape) + self.batch_shape
         for part, width in zip(self.parts, self.widths, strict=True):
-            lead = torch.Size(sample_shape) + self.batch_shape
             draw = part.expand(self.batch_shape).sample(torch.Size(sample_shape)).double()
-            draws.append((draw.unsqueeze(-1) if width == 1 else draw).expand(*lead, width))
+            draws.append(draw.reshape(*lead, width))
         return torch.cat(draws, -1)
 
 
-class SideBySide(TorchDistribution):
+class SideBySide(Expandable):
     """Independent distributions of costs, side by side in the last dimension.
 
     :param parts: of event shapes [K_j] or [G, K_j].
     """
 
-    arg_constraints: dict[str, Any] = {}
-
     def __init__(self, parts: Sequence[Any]) -> None:
-        self.parts = list(parts)
-        shape = broadcast_shapes(*(part.batch_shape for part in self.parts))
-        sizes = [part.event_shape[-1] for part in self.parts]
-        event_shape = (*self.parts[0].event_shape[:-1], sum(sizes))
-        self._sizes = sizes
-        super().__init__(torch.Size(shape), torch.Size(event_shape), validate_args=False)
+        self.parts, self._sizes = parts, [part.event_shape[-1] for part in parts]
+        shape = broadcast_shapes(*(part.batch_shape for part in parts))
+        event_shape = torch.Size((*parts[0].event_shape[:-1], sum(self._sizes)))
+        super().__init__(shape, event_shape, validate_args=False)
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
         """Real numbers."""
         return constraints.independent(constraints.real, len(self.event_shape))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> SideBySide:
-        """The same with a larger batch shape."""
-        return SideBySide([part.expand(torch.Size(batch_shape)) for part in self.parts])
-
     def log_prob(self, value: Tensor) -> Tensor:
         """The sum of the log-densities, [...]."""
         pairs = zip(self.parts, value.split(self._sizes, -1), strict=True)
-        total: Tensor = sum(part.log_prob(own) for part, own in pairs)
-        return total
+        return self._wide(sum(part.log_prob(own) for part, own in pairs))
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        own = [
-            part.expand(self.batch_shape).sample(torch.Size(sample_shape)) for part in self.parts
-        ]
-        return torch.cat(own, -1)
+        parts = [part.expand(self.batch_shape) for part in self.parts]
+        return torch.cat([part.sample(torch.Size(sample_shape)) for part in parts], -1)

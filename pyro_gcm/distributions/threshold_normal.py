@@ -1,4 +1,4 @@
-"""Continuous outcomes whose order event is hidden behind a Gaussian threshold."""
+"""Continuous outcomes, and quantiles of them, whose order event is behind a Gaussian threshold."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pyro.distributions as dist
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import AsymmetricLaplace, TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
+from pyro_gcm.distributions.base import EventOutcome, an_event, tensors
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
 from pyro_gcm.distributions.event_planes import EventPlanes
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
-from pyro_gcm.distributions.parameter_types import an_event, tensors, wider
+
+_SMALLEST_LEVEL = 1e-6
 
 
 def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> Tensor:
@@ -27,15 +29,14 @@ def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> 
 
 def line_reader(loc: Tensor, spread: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
     """`threshold_mean` of some rows as a function of the event in planes."""
-    loc, spread = (_rows_of(part.double(), rows) for part in (loc, spread))
+    loc, spread = (
+        part[..., rows] if part.dim() and part.shape[-1] > 1 else part
+        for part in (loc.double(), spread.double())
+    )
     return lambda event: event.probit64().mul(spread).add_(loc)
 
 
-def _rows_of(values: Tensor, rows: slice) -> Tensor:
-    return values[..., rows] if values.dim() and values.shape[-1] > 1 else values
-
-
-class ThresholdNormal(TorchDistribution):
+class ThresholdNormal(EventOutcome):
     """y ~ N(mu_y, scale^2) with Pr(y > t) = Pr(c < r) for an independent t ~ N(mu_t, sigma_t^2).
 
     The paper's response for continuous y (appendix D.3): the order event is 1{y > t}, and
@@ -74,18 +75,10 @@ class ThresholdNormal(TorchDistribution):
         equal_weights: bool = False,
         validate_args: bool | None = None,
     ) -> None:
-        an_event(event)
         tensors(threshold_loc=threshold_loc, threshold_scale=threshold_scale, scale=scale)
-        self.event, self.cost, self.equal_weights = event, cost, equal_weights
         self.threshold_loc, self.threshold_scale, self.scale = threshold_loc, threshold_scale, scale
-        batch_shape = broadcast_shapes(
-            event.batch_shape,
-            threshold_loc.shape,
-            threshold_scale.shape,
-            scale.shape,
-            () if cost is None else cost.shape[: cost.dim() - event.cost_event_dim],
-        )
-        super().__init__(batch_shape, torch.Size(), validate_args=validate_args)
+        self.equal_weights = equal_weights
+        super().__init__(event, cost, validate_args=validate_args)
 
     @classmethod
     def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
@@ -95,56 +88,25 @@ class ThresholdNormal(TorchDistribution):
         """
         if arg_shapes.pop("cost", None):
             raise NotImplementedError("the shape of cost does not tell its event dimensions")
-        shapes: tuple[torch.Size, torch.Size] = super().infer_shapes(**arg_shapes)
-        return shapes
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdNormal:
-        """The same distribution with a larger batch shape.
-
-        :raises ValueError: if the batch shape does not broadcast to the new one.
-        """
-        return self._replaced(self.event.expand(wider(self, batch_shape)), self.cost)
-
-    def given_cost(self, cost: Tensor) -> ThresholdNormal:
-        """p(y | c): y on its side of the threshold."""
-        return self._replaced(self.event, cost)
-
-    def marginalize(self, cost: TorchDistribution) -> ThresholdNormal:
-        """p(y) with the costs integrated out.
-
-        :param cost: the distribution of the costs.
-        """
-        return self._replaced(self.event.marginalize(cost), None)
+        return torch.Size(broadcast_shapes(*arg_shapes.values())), torch.Size()
 
     def prediction64(self) -> Tensor:
-        """What a prediction averages: mu_y, which rises with the event's probability."""
-        return self._mean64()
+        """mu_y, the mean with the costs integrated out: it rises with the event's probability.
+
+        It is what a prediction averages.
+        """
+        return threshold_mean(self.event, self.threshold_loc, self._spread())
 
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
         """`prediction64` of some rows as a function of the event in planes."""
         return line_reader(self.threshold_loc, self._spread(), rows)
 
-    def _replaced(self, event: OrderEvent, cost: Tensor | None) -> ThresholdNormal:
-        parameters = self.threshold_loc, self.threshold_scale, self.scale
-        return ThresholdNormal(
-            event,
-            *parameters,
-            cost=cost,
-            equal_weights=self.equal_weights,
-            validate_args=self._validate_args,
-        )
-
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y): the event has probability Phi((y - mu_t) / sigma_t) once y is known."""
-        return CostPosterior(
-            self.event,
-            ndtr(self._above_threshold(y)),
-            log_outcome=normal_log_tails(y, self.threshold_loc, self.threshold_scale),
-            validate_args=self._validate_args,
-        )
-
-    def _above_threshold(self, y: Tensor) -> Tensor:
-        return (y.double() - self.threshold_loc.double()) / self.threshold_scale.double()
+        loc, scale = self.threshold_loc, self.threshold_scale
+        outcome = ndtr((y.double() - loc.double()) / scale.double())
+        logs, validate = normal_log_tails(y, loc, scale), self._validate_args
+        return CostPosterior(self.event, outcome, log_outcome=logs, validate_args=validate)
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -154,10 +116,6 @@ class ThresholdNormal(TorchDistribution):
     def _spread(self) -> Tensor:
         return torch.hypot(self.scale.double(), self.threshold_scale.double())
 
-    def _mean64(self) -> Tensor:
-        """mu_y, the mean with the costs integrated out."""
-        return threshold_mean(self.event, self.threshold_loc, self._spread())
-
     def _occurred(self) -> Tensor:
         assert self.cost is not None
         return self.event.given_cost(self.cost).mean
@@ -166,7 +124,7 @@ class ThresholdNormal(TorchDistribution):
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
         if self._validate_args:
             self._validate_sample(value)
-        mean, scale = self._mean64(), self.scale.double()
+        mean, scale = self.prediction64(), self.scale.double()
         if self.equal_weights and self.cost is None and mean.requires_grad:
             weight = scale.detach().square()
             known = mean.detach()
@@ -187,7 +145,7 @@ class ThresholdNormal(TorchDistribution):
         an integral over an angle (Genz 2004). The quadrature was compared with adaptive ones for
         scale / sigma_t from 0.1 to 100.
         """
-        mean, scale, spread = self._mean64(), self.scale.double(), self._spread()
+        mean, scale, spread = self.prediction64(), self.scale.double(), self._spread()
         z = (value.double() - mean) / scale
         if self.cost is None:
             return ndtr(z)
@@ -214,7 +172,7 @@ class ThresholdNormal(TorchDistribution):
             E[y]   = mu_y + scale^2 / S * h    above, mu_y - scale^2 / S * h below
             Var[y] = scale^2 - scale^4 / S^2 * h (h + b).
         """
-        mean, spread = self._mean64(), self._spread()
+        mean, spread = self.prediction64(), self._spread()
         sign = 2.0 * self._occurred().double() - 1.0
         b = sign * (mean - self.threshold_loc.double()) / spread
         hazard = 1.0 / mills_ratio(b)
@@ -225,7 +183,7 @@ class ThresholdNormal(TorchDistribution):
     @property
     def mean(self) -> Tensor:
         """Mean of y: mu_y, or given the costs that of the extended skew normal."""
-        mean = self._mean64() if self.cost is None else self._side_moments()[0]
+        mean = self.prediction64() if self.cost is None else self._side_moments()[0]
         return mean.to(self._dtype).expand(self.batch_shape)
 
     @property
@@ -239,7 +197,7 @@ class ThresholdNormal(TorchDistribution):
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of y, of shape `sample_shape + batch_shape`."""
         shape = self._extended_shape(sample_shape)
-        mean = self._mean64().expand(shape)
+        mean = self.prediction64().expand(shape)
         scale = self.scale.double()
         if self.cost is None:
             return torch.normal(mean, scale.expand(shape)).to(self._dtype)
@@ -252,3 +210,96 @@ class ThresholdNormal(TorchDistribution):
         noise = scale * self.threshold_scale.double() / self._spread()
         draw = torch.normal(mean + share * (d - gap.loc), noise.expand(shape))
         return draw.to(self._dtype)
+
+
+class ThresholdQuantile(AsymmetricLaplace):
+    """An outcome whose log-density is minus the pinball loss at a monotone quantile curve.
+
+        log p(y) = -rho_level((y - mu) / scale) + const,   rho_r(d) = r d_+ + (1 - r) (-d)_+,
+        mu = spread * Phi^-1(Pr(c < h(level))) + mu_t
+
+    (paper, section 4.1 for the loss and appendix D.3 for mu). The quantile is a functional of the
+    distribution of the costs, and y is independent of a draw of them: `given_cost` and
+    `marginalize` return the distribution as it is, and p(c | y) = p(c).
+
+    :param event: `OrderEvent` of a cost distribution and the mapped quantile level.
+    :param threshold_loc: mu_t, in the units of y.
+    :param spread: factor of the probit, > 0.
+    :param level: quantile level in (0, 1), shape `batch_shape`.
+    :param scale: the unit of the pinball loss, > 0.
+    :raises ValueError: for a spread or a level outside of its range.
+    """
+
+    def __init__(
+        self,
+        event: OrderEvent,
+        threshold_loc: Tensor,
+        spread: Tensor,
+        level: Tensor,
+        scale: Tensor,
+        *,
+        validate_args: bool | None = None,
+    ) -> None:
+        an_event(event)
+        tensors(threshold_loc=threshold_loc, spread=spread, level=level, scale=scale)
+        if self._validate_args if validate_args is None else validate_args:
+            if not (spread > 0).all():
+                raise ValueError(f"spread must be positive, got values from {spread.min():g}")
+            if not ((level >= 0) & (level <= 1)).all():
+                raise ValueError("level must lie in [0, 1]")
+        self.event, self.threshold_loc, self.spread = event, threshold_loc, spread
+        dtype = torch.promote_types(event.dtype, threshold_loc.dtype)
+        shape = broadcast_shapes(event.batch_shape, threshold_loc.shape, spread.shape)
+        level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
+        # The scale of AsymmetricLaplace is width / odds above mu and width * odds below.
+        odds = (level / (1.0 - level)).sqrt()
+        width = scale / (level * (1.0 - level)).sqrt()
+        like = threshold_loc.to(dtype).expand(shape)
+        super().__init__(like, width, odds, validate_args=validate_args)
+        self._mean: Tensor | None = None  # predictions do not need it
+
+    @property
+    def loc(self) -> Tensor:
+        """mu, the quantile."""
+        if self._mean is None:
+            dtype = torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
+            self._mean = self.prediction64().to(dtype).expand(self.batch_shape)
+        return self._mean
+
+    @loc.setter
+    def loc(self, value: Tensor) -> None:
+        self._mean = value
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdQuantile:
+        """The same distribution with a larger batch shape."""
+        new = self._get_checked_instance(ThresholdQuantile, _instance)
+        for name in ("event", "threshold_loc", "spread"):
+            setattr(new, name, getattr(self, name))
+        return super().expand(batch_shape, _instance=new)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
+        log_p: Tensor = super().log_prob(value.double())  # the same for y of every type
+        return log_p.to(self.event.dtype)
+
+    def prediction64(self) -> Tensor:
+        """What a prediction averages: the quantile mu, which rises with the level."""
+        return threshold_mean(self.event, self.threshold_loc, self.spread)
+
+    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
+        """`prediction64` of some rows as a function of the event in planes."""
+        return line_reader(self.threshold_loc, self.spread, rows)
+
+    def given_cost(self, cost: Tensor) -> ThresholdQuantile:
+        """The same distribution, because y depends on the costs' distribution only."""
+        return self
+
+    def marginalize(self, cost: TorchDistribution) -> ThresholdQuantile:
+        """The same distribution."""
+        return self
+
+    def cost_posterior(self, y: Tensor) -> TorchDistribution:
+        """p(c | y) = p(c)."""
+        if self._validate_args:
+            self._validate_sample(y)
+        return self.event.cost.expand(broadcast_shapes(self.batch_shape, y.shape))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.threads import one_thread
@@ -72,10 +73,9 @@ class Boosted:
         log_p: Tensor = self.model.log_prob(*self.score.columns(x, r), y, **options)
         return log_p
 
-    def cdf(self, x: ArrayLike, r: ArrayLike, y: ArrayLike, **options: Any) -> Tensor:
-        """Pr(Y <= y | x, r) of every row, [B]."""
-        p: Tensor = self.model.cdf(*self.score.columns(x, r), y, **options)
-        return p
+    def predictive(self, x: ArrayLike, r: ArrayLike, **options: Any) -> Any:
+        """p(y | x, r) of every row; see `GCM.predictive`."""
+        return self.model.predictive(*self.score.columns(x, r), **options)
 
     def posterior(
         self, x: ArrayLike, r: ArrayLike, y: ArrayLike | None = None, **options: Any
@@ -138,8 +138,6 @@ class Boosted:
                 columns, level, revenue=revenue, r=r, **options
             )
             return found
-        from pyro_gcm.distributions.bisection import smallest_reaching
-
         x = matrix("x", x, self.x_dim, "x_dim")
         level, revenue = self._checked_search(level, revenue)
         units = self.model.r_standardizer

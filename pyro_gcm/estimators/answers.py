@@ -161,7 +161,7 @@ class Answers(MonotoneEstimator):
             raise ValueError(f"above must be the number that y has to exceed, got {above!r}")
 
         def exceeds(x: Any, r: Any) -> Array:
-            cdf = self.model_.cdf(x, r, np.full(len(x), float(above)))
+            cdf = self.model_.predictive(x, r).cdf(np.full(len(x), float(above)))
             return 1.0 - cdf.double().cpu().numpy()
 
         return exceeds

@@ -77,7 +77,7 @@ class DistributionOutcome(RealOutcome):
         :param levels: strictly between 0 and 1, [L].
         """
         levels, rows = vector("levels", levels), self._rows(X)
-        return _numbers(self.model_.quantile(*rows, levels))
+        return _numbers(self.model_.predictive(*rows).quantile(levels))
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Array:
         """The central interval of y itself, which holds a share `level` of the outcomes, [n, 2].
@@ -88,7 +88,7 @@ class DistributionOutcome(RealOutcome):
         :param X: a table of n rows.
         """
         level, rows = check_level("level", level), self._rows(X)
-        return _numbers(self.model_.interval(*rows, level))
+        return _numbers(self.model_.predictive(*rows).interval(level))
 
     def cdf(self, X: Any, values: Any) -> Array:
         """Pr(y <= value) for each row, [n, T], monotone against the mean.
@@ -103,7 +103,7 @@ class DistributionOutcome(RealOutcome):
             at = vector("values", at.reshape(-1)).expand(len(x), -1)
         if at.dim() != 2 or len(at) != len(x):
             raise ValueError(f"values must be [T] or [{len(x)}, T], got shape {tuple(at.shape)}")
-        return _numbers(self.model_.cdf(x, r, at))
+        return _numbers(self.model_.predictive(x, r).cdf(at))
 
     def sample(self, X: Any, count: int = 100, *, random_state: Any = 0) -> Array:
         """Independent draws of y for each row, [count, n].
@@ -113,15 +113,15 @@ class DistributionOutcome(RealOutcome):
         """
         count, rows = positive_int("count", count), self._rows(X)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
-        return _numbers(self.model_.sample(*rows, num_samples=count, seed=seed))
+        return _numbers(self.model_.predictive(*rows).sample(count, seed=seed))
 
     def crps(self, X: Any, y: Any) -> Array:
         """The continuous ranked probability score of each row, [n], in the units of y; 0 is best.
 
         :param X: a table of n rows; `y`: its outcomes, [n].
         """
-        rows = self._with_outcomes(X, y)
-        return _numbers(self.model_.crps(*rows))
+        x, r, at = self._with_outcomes(X, y)
+        return _numbers(self.model_.predictive(x, r).crps(at))
 
     def log_prob(self, X: Any, y: Any) -> Array:
         """log p(y) of each row in nats, a density in the units of y, [n].

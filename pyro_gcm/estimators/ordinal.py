@@ -174,7 +174,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the levels, [n, L], in the order of `classes_`."""
         rows = self._rows(X)
-        found = self.model_.class_probabilities(*rows).double().cpu().numpy()
+        found = self.model_.predictive(*rows).probabilities().double().cpu().numpy()
         shares: Array = found / found.sum(1, keepdims=True)
         return shares
 
@@ -202,7 +202,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
     def predict_median(self, X: Any) -> npt.NDArray[Any]:
         """The lowest level at or below which y lies with probability 1/2, [n]; it is monotone."""
         rows = self._rows(X)
-        places = self.model_.median(*rows).long().cpu().numpy()
+        places = self.model_.predictive(*rows).median().long().cpu().numpy()
         found: npt.NDArray[Any] = self.classes_[places]
         return found
 
@@ -212,7 +212,7 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
 
     def _above(self, x: Any, r: Any, place: int) -> Array:
         """Pr(y > the level at a place) of rows of the model, [n]."""
-        cdf = self.model_.cdf(x, r, np.full(len(x), float(place)))
+        cdf = self.model_.predictive(x, r).cdf(np.full(len(x), float(place)))
         above: Array = 1.0 - cdf.double().cpu().numpy()
         return above
 

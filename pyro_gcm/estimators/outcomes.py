@@ -14,8 +14,8 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.distributions.bisection import smallest_reaching
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.targets import (
@@ -182,7 +182,7 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         x, r = self._rows(X)
 
         def cdf(y: Tensor) -> Tensor:
-            found: Tensor = self.model_.cdf(x, r, y)
+            found: Tensor = self.model_.predictive(x, r).cdf(y)
             return found.double()
 
         loc = torch.from_numpy(self._of_rows(x, r))

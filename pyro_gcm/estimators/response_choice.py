@@ -11,6 +11,7 @@ from torch import Tensor
 from pyro_gcm.estimators.training import Recipe, TrainingRows
 from pyro_gcm.inference import fit
 from pyro_gcm.inference.epoch_search import PATIENCE, SCHEDULE, VALIDATION
+from pyro_gcm.training import gathered
 
 #: The responses of a regressor, of which the first is taken where nothing speaks for another.
 CHOICES = ("continuous", "distribution")
@@ -45,8 +46,8 @@ def better_response(
         stops = {"patience": PATIENCE, "schedule": SCHEDULE, "searches": 0}
         more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
         # The weights that are best for the others are kept.
-        fit(model, *learn[:3], **{**one.options(model), **common, **more, **stops})
-        found = model.crps(held.x, held.r, held.y).cpu().double()
+        fit(model, *learn[:3], **gathered({**one.options(model), **common, **more, **stops}))
+        found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
         scores[name] = float((weight * found).sum())
     return min(scores, key=scores.__getitem__)
 

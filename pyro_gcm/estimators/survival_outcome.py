@@ -109,7 +109,7 @@ class TimeOutcome(MonotoneEstimator):
             at = np.unique(vector("times", times).double().numpy())
             if not (at > 0.0).all():
                 raise ValueError(f"times must be above 0, got {at.min():g}")
-        return at, self.model_.predict_survival(*rows, at).double().cpu().numpy()
+        return at, self.model_.predictive(*rows).survival(at).double().cpu().numpy()
 
     def predict_quantile(self, X: Any, levels: ArrayLike) -> Array:
         """The times by which the event has come with given probabilities, [n, L].
@@ -118,13 +118,13 @@ class TimeOutcome(MonotoneEstimator):
         :param levels: probabilities strictly between 0 and 1, [L].
         """
         rows = self._rows(X)
-        found: Array = self.model_.quantile(*rows, levels).double().cpu().numpy()
+        found: Array = self.model_.predictive(*rows).quantile(levels).double().cpu().numpy()
         return found
 
     def predict_cured(self, X: Any) -> Array:
         """The probability that the event never comes, [n]; 0 with `cured=None`."""
         rows = self._rows(X)
-        found: Array = self.model_.cured_fraction(*rows).double().cpu().numpy()
+        found: Array = self.model_.predictive(*rows).cured_fraction().double().cpu().numpy()
         return found
 
     def predict_median(self, X: Any) -> Array:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.bisection import smallest_reaching
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.estimators.encoding import ColumnEncoding
 
 Array = npt.NDArray[np.float64]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm.inference import FitResult, fit
+from pyro_gcm.training import gathered
 
 #: Rows of a prior, at most.
 PRIOR_ROWS = 200
@@ -80,8 +81,8 @@ class Recipe:
     """A model and how it is trained.
 
     :param build: function seed -> untrained model.
-    :param options: function model -> options of `fit`, `searches` for the number of epochs among
-        them.
+    :param options: function model -> options of `fit` and `FitSettings`, `searches` for the number
+        of epochs among them.
     :param again: epochs of a training that goes on; as many as in `options` by default.
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
     """
@@ -107,7 +108,7 @@ def trained(
     :param widths: columns of x that stand for one of the table, one after the other.
     :param like: of an earlier training, whose epochs are taken in place of those of the recipe.
     :param before: a trained model that is trained on, in its own units.
-    :param common: options of `fit`.
+    :param common: options of `fit` and `FitSettings`.
     """
     model = recipe.build(seed) if before is None else before
     options = {**recipe.options(model), "standardize": before is None}
@@ -121,4 +122,4 @@ def trained(
             model.learn_units(*rows.take(rows.counted)[:3])
         rows, options["standardize"] = rows.with_prior(widths, recipe.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
-    return model, fit(model, rows.x, rows.r, rows.y, **options)
+    return model, fit(model, rows.x, rows.r, rows.y, **gathered(options))

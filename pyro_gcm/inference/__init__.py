@@ -1,8 +1,8 @@
 """Program views, bounds and training."""
 
+from pyro_gcm.inference.bounds import PooledELBO
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.fit import fit
-from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.inference.reading import of_rows
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
@@ -14,10 +14,11 @@ from pyro_gcm.inference.views import (
     unannounced,
     uncollapse,
 )
-from pyro_gcm.training import FitResult
+from pyro_gcm.training import FitResult, FitSettings
 
 __all__ = [
     "FitResult",
+    "FitSettings",
     "ImportanceWeightedELBO",
     "PooledELBO",
     "TrainingPair",

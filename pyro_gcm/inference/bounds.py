@@ -1,86 +1,208 @@
-"""The bounds that `fit` maximises, as functions of what a reading found: log p / q by site."""
+"""Further objectives for Pyro: of members, the paper's loss, and sums over rows with weights."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import pyro.poutine as poutine
 import torch
-from pyro.infer import RenyiELBO, TraceMeanField_ELBO
+from pyro.infer import RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanField_ELBO
 from torch import Tensor
+from torch.distributions import kl_divergence
 
-from pyro_gcm.distributions import OrderEvent, integrates_over
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
-from pyro_gcm.inference.noise import Noise
-from pyro_gcm.inference.paper_loss import PaperLoss
-from pyro_gcm.inference.pooled_elbo import PooledELBO, pooled
-from pyro_gcm.inference.reading import Plan
-from pyro_gcm.inference.scored import Scored
+from pyro_gcm._utils.options import number
+from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
+from pyro_gcm.distributions.revenue_posterior import is_independent_normal
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, RowELBO, sample_sites
 
 
-def scored(model: Any, plan: Plan, bound: Any, noise: Noise, temperature: float = 1.0) -> Scored:
-    """A reader for a bound, which `Scored.read` gives a batch."""
-    return Scored(
-        model,
-        plan,
-        noise,
-        bound.num_particles,
-        temperature=temperature,
-        analytic=isinstance(bound, TraceMeanField_ELBO),
-        dreg=getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled(),
+def pooled(log_p: Tensor, log_y: Tensor, pooling: float) -> Tensor:
+    """log of the mean over the values of a finite z, mean of the logs, or what is between them.
+
+    :param log_p: log-probabilities of the values, and `log_y`: of y given each, along dimension 0.
+    :param pooling: weight of the first; 1 minus it is that of the second.
+    """
+    parts = []
+    if pooling > 0.0:
+        parts.append(pooling * torch.logsumexp(log_p + log_y, 0))
+    if pooling < 1.0:
+        parts.append((1.0 - pooling) * (log_p.exp() * log_y).sum(0))
+    return sum(parts[1:], parts[0])
+
+
+class PooledELBO(TraceEnum_ELBO):
+    """(1 - pooling) E_q log p(y | z) + pooling log E_p p(y | z) for a z that the guide enumerates.
+
+    The first term is the ELBO with this guide, under which every value of z is trained on its own
+    likelihood; the second the exact log-evidence, under which values may share the rows among
+    themselves. With q(z) = p(z) the value is a lower bound on the evidence for every weight.
+
+    :param pooling: weight of the evidence, in [0, 1].
+    :raises ValueError: for another weight.
+    """
+
+    def __init__(self, pooling: float, *, max_plate_nesting: int = 1, **options: Any) -> None:
+        pooling = number("pooling", pooling, 0.0, 1.0)
+        super().__init__(max_plate_nesting=max_plate_nesting, **options)
+        self.pooling = pooling
+
+    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound, summed over the rows."""
+        run = super().differentiable_loss
+        loss: Tensor = self._weighted(run, model, guide, *args, **kwargs)
+        return loss
+
+    def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
+        """The same as a number."""
+        loss: float = self._weighted(super().loss, model, guide, *args, **kwargs)
+        return loss
+
+    def _weighted(self, run: Any, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Any:
+        """The sum of the terms that count, both with the same draws of dropout."""
+        terms = [(1.0 - self.pooling, guide), (self.pooling, lambda *_, **__: None)]
+        (weight, of_term), *others = [term for term in terms if term[0] > 0.0]
+        devices = {t.device for t in args if isinstance(t, Tensor) and t.is_cuda}
+        with torch.random.fork_rng(devices=list(devices), enabled=bool(others)):
+            total = weight * run(model, of_term, *args, **kwargs)
+        for weight, of_term in others:  # a guide without sites: the program sums out what it can
+            total = total + weight * run(model, of_term, *args, **kwargs)
+        return total
+
+    def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> float:
+        """The same, with gradients left in the parameters."""
+        loss = self.differentiable_loss(model, guide, *args, **kwargs)
+        loss.backward()
+        return loss.item()
+
+
+class PaperLoss(RowELBO):
+    """Objective "paper" of `IGCM` (section 3.4), from draws z_n ~ q(z|x) and k_m ~ q(k|x, r).
+
+        L = - log 1/N sum_n E_k[Pr(y | z_n, k)] p(z_n) / q(z_n|x)
+            - log 1/M sum_m p(r | k_m, x)
+            + KL[q(k|x, r) || p(k)]
+
+    Not a bound on log p(y, r | x): it takes the logarithm of two averages where the evidence has
+    that of one, and adds a divergence that belongs to a bound without the second logarithm. E_k is
+    in closed form where there is one (`integrates_over`), otherwise each z_n has a draw of k of its
+    own. N = M = num_particles.
+
+    :param num_particles: number of draws of z and of k.
+    """
+
+    def __init__(self, num_particles: int = 32) -> None:
+        super().__init__(num_particles=num_particles, max_plate_nesting=1, vectorize_particles=True)
+
+    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """The loss of every row, [B]."""
+        ((program, q),) = self._get_traces(model, guide, args, kwargs)
+        kernel, outcome = q.nodes["k"], program.nodes["y"]
+        response, log_y = outcome["fn"], outcome["log_prob"]
+        if (
+            isinstance(response, OrderEvent)
+            and response.revenue is kernel["value"]
+            and integrates_over(response.cost, kernel["fn"])
+        ):
+            costs: Any = response.cost
+            log_y = response.marginalize(costs, kernel["fn"]).log_prob(outcome["value"])
+        log_y = log_y + program.nodes["z"]["log_prob"] - q.nodes["z"]["log_prob"]
+        log_r = program.nodes["r"]["log_prob"]
+        return self.combined(log_y, log_r, kernel["fn"], program.nodes["k"]["fn"])
+
+    def combined(self, log_y: Tensor, log_r: Tensor, q_k: Any, p_k: Any) -> Tensor:
+        """The loss of every row, [B], from its parts.
+
+        :param log_y: log of E_k[Pr(y | z_n, k)] p(z_n) / q(z_n|x), [N, B], or [B] for N = 1.
+        :param log_r: log p(r | k_m, x), likewise.
+        :param q_k: q(k|x, r); `p_k`: p(k).
+        """
+        divergence = _kl(q_k, p_k)
+        if divergence.dim() > 1:  # of a guide that was run in a plate of particles
+            divergence = divergence.mean(0)
+        return divergence - self._log_mean(log_y) - self._log_mean(log_r)
+
+    def _log_mean(self, log_p: Tensor) -> Tensor:
+        """Over the particles, [N, B] or, of a single one, [B]."""
+        if log_p.dim() == 1:
+            return log_p
+        return torch.logsumexp(log_p, 0) - math.log(self.num_particles)
+
+
+def _kl(q: Any, p: Any) -> Tensor:
+    """KL[q || p] for normal p with independent coordinates and normal q of any covariance."""
+    if not is_independent_normal(p):
+        raise ValueError(
+            "objective='paper' has KL[q(k|x, r) || p(k)] for a normal kernel_prior with "
+            "independent coordinates alone"
+        )
+    if isinstance(q, torch.distributions.MultivariateNormal):
+        scale = p.base_dist.scale
+        p = torch.distributions.MultivariateNormal(p.base_dist.loc, scale_tril=scale.diag_embed())
+    return kl_divergence(q, p)
+
+
+# Rows with weights, through Pyro
+
+#: Bounds that are linear in the log-densities of a row, which `poutine.scale` multiplies.
+_LINEAR = (Trace_ELBO, TraceMeanField_ELBO)
+_ENUMERATING = (TraceEnum_ELBO, PooledELBO)
+
+
+def weighable(bound: Any) -> Any:
+    """The bound, or one of the same value, whose rows can have weights.
+
+    :raises ValueError: for a bound of another kind.
+    """
+    if type(bound) is RenyiELBO:
+        of_particles = bound.vectorize_particles and bound.num_particles > 1
+        return ImportanceWeightedELBO(
+            bound.num_particles,
+            bound.alpha,
+            max_plate_nesting=bound.max_plate_nesting - of_particles,
+            vectorize_particles=bound.vectorize_particles,
+        )
+    if type(bound) in _LINEAR + _ENUMERATING or hasattr(bound, "row_losses"):
+        return bound
+    raise ValueError(
+        f"elbo={type(bound).__name__} cannot be used with sample_weight, since the share of a row "
+        "in its loss is not known: use one of the names of elbo, or give it a method row_losses("
+        "program, guide, *data) that returns the losses of the rows, [B]"
     )
 
 
-def row_losses(bound: Any, reading: Scored, rows: int) -> Tensor:
-    """Minus the bound of every row, [B], with its share of the sites that all rows share.
+def weighted_loss(
+    bound: Any, program: Any, guide: Any, data: list[Tensor], weights: Tensor
+) -> Tensor:
+    """The weighted sum over the rows of minus a bound, as a tensor to differentiate.
 
-    :param rows: of the whole data set, among which that share is divided.
+    :param bound: a `weighable` one.
+    :param data: what program and guide take; `weights`: [B], above 0.
     """
-    return _own_losses(bound, reading) - reading.log_shared / rows
+    if type(bound) in _LINEAR:
+        heavy = poutine.scale(program, scale=weights), poutine.scale(guide, scale=weights)
+        loss: Tensor = bound.differentiable_loss(*heavy, *data)
+        return loss
+    losses = _enumerated_losses if type(bound) in _ENUMERATING else type(bound).row_losses
+    return (weights * losses(bound, program, guide, *data)).sum()
 
 
-def _own_losses(bound: Any, reading: Scored) -> Tensor:
-    if isinstance(bound, PaperLoss):
-        return _paper(bound, reading)
-    p_y, y, total = reading.p_y, reading.y, reading.total
-    is_iwae = isinstance(bound, ImportanceWeightedELBO | RenyiELBO)
-    all_cancel = isinstance(total, float) and reading.finite is None
-    if is_iwae and bound.alpha == 0.0 and all_cancel and isinstance(p_y, OrderEvent):
-        return -p_y.expand(reading.shape).log_mean_prob(y)
-    log_y, averages = reading.log_outcome(), reading.plan.averages
-    log_selected = None if averages else reading.model.response.log_selected(p_y, y)
-    if log_selected is not None:  # given the row is in the data at all, on average over z
-        log_selected = log_selected.to(log_y.dtype)
-        return row_bound(bound, reading, log_selected) - row_bound(
-            bound, reading, log_y + log_selected
-        )
-    return -row_bound(bound, reading, log_y)
+def _enumerated_losses(bound: Any, program: Any, guide: Any, *data: Tensor) -> Tensor:
+    """Minus the bound of every row, [B], where one site is summed out.
 
-
-def row_bound(bound: Any, reading: Scored, log_y: Tensor) -> Tensor:
-    """The bound of every row, [B], from the log-probability of its outcome."""
-    if reading.finite is not None:
-        averaged = 1.0 - reading.plan.averages
-        pooling = bound.pooling if isinstance(bound, PooledELBO) else averaged
-        parts = torch.broadcast_tensors(reading.finite, sum(reading.within, log_y))
-        log_p, log_y = (part.flatten(0, reading.finite_sites - 1) for part in parts)
-        log_y = pooled(log_p, log_y, pooling)
-    log_w = (reading.total + log_y).expand(reading.shape)
-    if not isinstance(bound, ImportanceWeightedELBO | RenyiELBO):
-        return log_w.mean(0)
-    for value in reading.weighed:
-        if value.requires_grad:
-            share = log_w.detach().softmax(0)
-            value.register_hook(share.reshape(share.shape + (1,) * (value.dim() - 2)).mul)
-    return importance_weighted(log_w, bound.alpha)
-
-
-def _paper(bound: PaperLoss, reading: Scored) -> Tensor:
-    """The paper's loss for IGCM, whose parts are not those of one bound."""
-    event, q_k = reading.p_y, reading.q["k"]
-    if isinstance(event, OrderEvent) and reading.model.kernel_enters_as_it_is:
-        costs: Any = event.cost
-        if integrates_over(costs, q_k):
-            event = OrderEvent(costs, q_k)
-    log_y = event.log_prob(reading.y) + reading.terms.get("z", 0.0)
-    p_k = reading.model.k_dist(reading.x)
-    return bound.combined(log_y, reading.terms["r"], q_k, p_k)
+    Pyro's own sum takes no weights but a single number.
+    """
+    losses = []
+    for trace, of_guide in bound._get_traces(program, guide, data, {}):
+        guided = sample_sites(of_guide)
+        log_p: Any = sum(site["log_prob"] for site in sample_sites(trace))
+        log_q: Any = sum(site["log_prob"] for site in guided)
+        values = tuple(range(-log_p.dim(), -int(bound.max_plate_nesting)))
+        if any(site["infer"].get("_enumerate_dim") is not None for site in guided):
+            pooling = bound.pooling if isinstance(bound, PooledELBO) else 0.0
+            mean = (log_q.exp() * (log_p - log_q)).sum(values)
+            rows = (1.0 - pooling) * mean + pooling * torch.logsumexp(log_p, values)
+        else:
+            rows = torch.logsumexp(log_p - log_q, values)
+        losses.append(-rows.reshape(-1, rows.shape[-1]).mean(0))
+    return torch.stack(losses).mean(0)

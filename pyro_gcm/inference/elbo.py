@@ -1,11 +1,25 @@
-"""The importance-weighted bound, per datum."""
+"""The importance-weighted bound, per datum, and its doubly reparametrised gradient.
+
+Tucker et al. (2019), "Doubly Reparameterized Gradient Estimators for Monte Carlo Objectives",
+equation (8). With w~ the normalised weights of the particles of one datum, the usual gradient of
+the guide's parameters phi is
+
+    sum_n w~_n (d log w_n / dz_n dz_n/dphi - d log q(z_n; phi) / dphi).
+
+Its last part, the score, has the expectation of sum_n w~_n (1 - w~_n) d log w_n / dz_n dz_n/dphi,
+so that sum_n w~_n^2 d log w_n / dz_n dz_n/dphi has the same mean. Two changes to the graph of the
+bound give just that: `drop_score` and `weigh_gradients`. Gradients of the model do not change.
+"""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Any
 
+import pyro.distributions as dist
 import torch
+from pyro.distributions.util import scale_and_mask
 from pyro.infer import ELBO
 from pyro.infer.enum import get_importance_trace
 from pyro.poutine import Trace
@@ -15,7 +29,6 @@ from torch import Tensor
 
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.inference.dreg import FreshValues, check_dreg, drop_score, weigh_gradients
 
 _GRADIENTS = ("iwae", "dreg")
 
@@ -26,7 +39,40 @@ def importance_weighted(log_w: Tensor, alpha: float = 0.0) -> Tensor:
     return (torch.logsumexp(power * log_w, 0) - math.log(len(log_w))) / power
 
 
-class ImportanceWeightedELBO(ELBO):
+class RowELBO(ELBO):
+    """An objective whose value is a sum over rows of what it says of each."""
+
+    def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
+        traces: tuple[Trace, Trace] = get_importance_trace(
+            "flat", self.max_plate_nesting, model, guide, args, kwargs
+        )
+        return traces
+
+    @abstractmethod
+    def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the objective of every datum, [B]."""
+
+    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """The sum of `row_losses`, as a tensor to differentiate.
+
+        :raises ValueError: if a site of the guide cannot be reparametrised.
+        """
+        return self.row_losses(model, guide, *args, **kwargs).sum()
+
+    @torch.no_grad()
+    def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """The same without a gradient."""
+        return self.differentiable_loss(model, guide, *args, **kwargs)
+
+    def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """The same; its gradient is added to the parameters (for `pyro.infer.SVI`)."""
+        loss = self.differentiable_loss(model, guide, *args, **kwargs)
+        if loss.requires_grad:
+            loss.backward(retain_graph=self.retain_graph)
+        return loss.detach()
+
+
+class ImportanceWeightedELBO(RowELBO):
     """log mean over particles of the importance weights, for every datum inside the common plates.
 
         L = sum_i 1/(1 - alpha) log 1/N sum_n w_in^(1 - alpha),   w_in = p(y_i, z_in) / q(z_in)
@@ -73,9 +119,7 @@ class ImportanceWeightedELBO(ELBO):
         one_of("gradient", gradient, _GRADIENTS)
         if gradient == "dreg" and alpha != 0.0:
             raise ValueError(f"alpha must be 0 with gradient='dreg', got alpha={alpha}")
-        self.alpha = alpha
-        self.gradient = gradient
-        self._guide_is_checked = False
+        self.alpha, self.gradient, self._guide_is_checked = alpha, gradient, False
         super().__init__(
             num_particles=num_particles,
             max_plate_nesting=max_plate_nesting,
@@ -85,14 +129,11 @@ class ImportanceWeightedELBO(ELBO):
     def _get_trace(self, model: Any, guide: Any, args: Any, kwargs: Any) -> tuple[Trace, Trace]:
         if self._is_dreg:
             guide = FreshValues()(guide)
-        traces: tuple[Trace, Trace] = get_importance_trace(
-            "flat", self.max_plate_nesting, model, guide, args, kwargs
-        )
-        return traces
+        return super()._get_trace(model, guide, args, kwargs)
 
     @property
     def _is_dreg(self) -> bool:
-        return self.gradient == "dreg" and torch.is_grad_enabled()
+        return is_dreg(self) and torch.is_grad_enabled()
 
     def log_weights(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """log w of every particle and datum, [N, B]; [N] if the sites share no plate."""
@@ -140,29 +181,15 @@ class ImportanceWeightedELBO(ELBO):
     def _is_vectorized(self) -> bool:
         return self.vectorize_particles and self.num_particles > 1
 
-    def differentiable_loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Minus the bound, summed over the data, as a tensor to differentiate.
-
-        :raises ValueError: if a site of the guide cannot be reparametrised.
-        """
-        return self.row_losses(model, guide, *args, **kwargs).sum()
-
     def row_losses(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
         log_w, scale = self._log_weights(model, guide, args, kwargs, reparametrized=True)
         return -scale * importance_weighted(log_w, self.alpha)
 
-    @torch.no_grad()
-    def loss(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Minus the bound, without a gradient."""
-        return self.differentiable_loss(model, guide, *args, **kwargs)
 
-    def loss_and_grads(self, model: Any, guide: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Minus the bound; its gradient is added to the parameters (for `pyro.infer.SVI`)."""
-        loss = self.differentiable_loss(model, guide, *args, **kwargs)
-        if loss.requires_grad:
-            loss.backward(retain_graph=self.retain_graph)
-        return loss.detach()
+def is_dreg(bound: Any) -> bool:
+    """Whether a bound has the doubly reparametrised gradient."""
+    return getattr(bound, "gradient", "") == "dreg"
 
 
 def _datum_log_weights(
@@ -171,7 +198,7 @@ def _datum_log_weights(
     """log w of one trace, with the dimensions in `sizes` and no others."""
     log_w: Any = 0.0
     for sign, trace in ((1.0, model_trace), (-1.0, guide_trace)):
-        for site in _sample_sites(trace):
+        for site in sample_sites(trace):
             other = [d for d in range(-site["log_prob"].dim(), 0) if d not in sizes]
             log_p = site["log_prob"] / scale
             log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
@@ -200,24 +227,22 @@ class _OneSubsample(Messenger):
             self._rows[msg["name"]] = msg["value"]
 
 
-def _sample_sites(trace: Trace) -> list[Any]:
+def sample_sites(trace: Trace) -> list[Any]:
+    """The sites of a trace that have a distribution."""
     return [site for site in trace.nodes.values() if site["type"] == "sample"]
 
 
 def _common_scale(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -> float:
     """The factor of all sites: that of the common plates, and of a `poutine.scale` around both."""
-    sites = [*_sample_sites(model_trace), *_sample_sites(guide_trace)]
+    sites = [*sample_sites(model_trace), *sample_sites(guide_trace)]
     scales = [site["scale"] for site in sites]
     if all(isinstance(scale, float | int) and scale == scales[0] for scale in scales):
         return float(scales[0])
-    scale = 1.0
-    for frame in frames.values():
-        scale *= (frame.full_size or frame.size) / frame.size
-    return scale
+    return math.prod((f.full_size or f.size) / f.size for f in frames.values())
 
 
 def _check_reparametrized(guide_trace: Trace) -> None:
-    for site in _sample_sites(guide_trace):
+    for site in sample_sites(guide_trace):
         if not site["is_observed"] and not getattr(site["fn"], "has_rsample", False):
             raise ValueError(
                 f"site '{site['name']}' of the guide has no reparametrised sampler "
@@ -229,7 +254,7 @@ def _common_frames(model_trace: Trace) -> dict[int, Any]:
     """Vectorised plates that all sites of the model share, by dimension, without the particles'."""
     common: dict[int, Any] | None = None
     every: dict[Any, Any] = {}
-    for site in _sample_sites(model_trace):
+    for site in sample_sites(model_trace):
         plates = {}
         for frame in site["cond_indep_stack"]:
             if frame.vectorized and frame.name != "num_particles_vectorized":
@@ -245,3 +270,142 @@ def _common_frames(model_trace: Trace) -> dict[int, Any]:
                 "subsample."
             )
     return common
+
+
+# The doubly reparametrised gradient
+
+
+class FreshValues(Messenger):
+    """Makes every value of the guide a tensor of its own, which all that reads it goes through.
+
+    A transform may remember what it made a value from; log q would then pass by the value.
+    """
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["value"] is None and getattr(msg["fn"], "has_rsample", False):
+            value = msg["fn"](*msg["args"], **msg["kwargs"])
+            msg["value"] = value.view_as(value)
+
+
+def drop_score(guide_trace: Trace) -> None:
+    """Take d log q / dphi at fixed z out of the guide's log-densities, whose values stay."""
+    for site in _random_sites(guide_trace):
+        score = _log_prob_at_fixed_value(site)
+        site["log_prob"] = site["log_prob"] + (score.detach() - score)
+
+
+def weigh_gradients(guide_trace: Trace, weights: Tensor, scale: float) -> None:
+    """Have the gradient that reaches each value of the guide multiplied by its weight once more.
+
+    :param weights: w~, with the dimensions of the particles and common plates in their places.
+    :param scale: of the common plates, which is not part of the weights.
+    """
+    for site in _random_sites(guide_trace):
+        if site["value"].requires_grad:
+            spread = weights.detach().reshape(weights.shape + (1,) * site["fn"].event_dim)
+            # Where log q has been scaled by s, so has its score: w~ - s w~ (1 - w~).
+            factor = 1.0 - _share(site, scale) * (1.0 - spread)
+            site["value"].register_hook(factor.mul)
+
+
+def check_dreg(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -> None:
+    """Refuse a guide for which the gradient would be wrong, or worse than the usual one.
+
+    :param frames: the common plates, by dimension.
+    """
+    sites = _random_sites(guide_trace)
+    for site in sites:
+        inside = {frame.dim for frame in site["cond_indep_stack"]}
+        for dim, frame in frames.items():
+            if dim not in inside:
+                raise ValueError(
+                    f"gradient='dreg': site '{site['name']}' of the guide is outside plate "
+                    f"'{frame.name}', so that it has no weight of its own; use gradient='iwae'"
+                )
+        if _is_prior(site, model_trace.nodes.get(site["name"])):
+            raise ValueError(
+                "gradient='dreg' is for a separate guide, but the guide of site "
+                f"'{site['name']}' is its prior: there it raises the gradient's standard deviation "
+                "(2 to 3 times, as measured); use gradient='iwae'"
+            )
+        log_q = _log_prob_at_fixed_value(site)
+        others = [s for s in sites if s is not site and s["value"].requires_grad]
+        if not (log_q.requires_grad and others):
+            continue
+        values = [other["value"] for other in others]
+        # The graph is still to be differentiated by the caller.
+        gradients = torch.autograd.grad(log_q.sum(), values, retain_graph=True, allow_unused=True)
+        for other, gradient in zip(others, gradients, strict=True):
+            if gradient is not None:
+                raise ValueError(
+                    "gradient='dreg' needs guide sites that are independent given the data, but "
+                    f"the guide of site '{site['name']}' depends on site '{other['name']}'; use "
+                    "gradient='iwae'"
+                )
+
+
+def _random_sites(guide_trace: Trace) -> list[Any]:
+    """Sites with a score. A Delta has none: it is a function of parameters and other sites."""
+    return [
+        site
+        for site in sample_sites(guide_trace)
+        if not site["is_observed"] and not isinstance(_layers(site["fn"])[-1], dist.Delta)
+    ]
+
+
+def _layers(fn: Any) -> list[Any]:
+    """A distribution and what it wraps, outermost first."""
+    layers = [fn]
+    while hasattr(layers[-1], "base_dist"):
+        layers.append(layers[-1].base_dist)
+    return layers
+
+
+def _log_prob_at_fixed_value(site: Any) -> Tensor:
+    """As Pyro computes site["log_prob"], but no function of the value."""
+    log_p = site["fn"].log_prob(site["value"].detach(), *site["args"], **site["kwargs"])
+    scaled: Tensor = scale_and_mask(log_p, site["scale"], site["mask"])
+    return scaled
+
+
+def _masks(site: Any) -> list[tuple[Any, int]]:
+    """Masks on a site and inside its distribution, each with the event dims to its right."""
+    inside = [(getattr(fn, "_mask", None), fn.event_dim) for fn in _layers(site["fn"])]
+    return [(site["mask"], site["fn"].event_dim), *inside]
+
+
+def _share(site: Any, scale: float) -> Any:
+    """What log q of each element of the value is multiplied by in the weight: 1, mostly."""
+    share = site["scale"] / scale
+    if isinstance(share, Tensor):
+        share = share.reshape(share.shape + (1,) * site["fn"].event_dim)
+    for mask, event_dim in _masks(site):
+        if isinstance(mask, Tensor):
+            mask = mask.reshape(mask.shape + (1,) * event_dim)
+        share = share if mask is None or mask is True else share * mask
+    return share
+
+
+def _is_prior(site: Any, model_site: Any) -> bool:
+    """Whether a guide site has the density of the model, from the same parameters.
+
+    A guide that merely starts at the prior has parameters of its own. Densities that cancel may
+    have been masked out.
+    """
+    if any(mask is False for mask, _ in _masks(site)):
+        return True
+    if model_site is None:
+        return False
+    log_p, log_q = _log_prob_at_fixed_value(model_site), _log_prob_at_fixed_value(site)
+    return torch.equal(log_p, log_q) and _leaves(log_q) <= _leaves(log_p)
+
+
+def _leaves(tensor: Tensor) -> set[Any]:
+    """The parameters that a tensor was computed from."""
+    nodes, seen = [tensor.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            nodes += [parent for parent, _ in node.next_functions]
+    return {node.variable for node in seen if hasattr(node, "variable")}

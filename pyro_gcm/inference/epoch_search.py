@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -63,7 +64,7 @@ def search_epochs(
             raise ValueError(f"searches must be 0 with fewer than 4 rows, got {rows}")
     default = model.training_defaults(rows)
     by_default = asked is None and free and options["epochs"] is None
-    by_default &= options["schedule"] == "default"
+    by_default &= options["settings"].schedule == "default"
     saved = Checkpoint(options["checkpoint"])
     with workers.used():
         state = workers.from_first(saved.read)
@@ -80,21 +81,22 @@ def search_epochs(
         return Search()
     if saved.path is not None and workers.rank == 0:
         output_of("checkpoint", saved.path)
-    return Search(count, *_searched(fit, options, count, MOST * default.epochs))
+    results = _searched(fit, options, count, MOST * default.epochs)
+    return Search(count, best_epoch(*results), results)
 
 
 def _searched(
     fit: Callable[..., FitResult], options: dict[str, Any], count: int, most: int
-) -> tuple[int, tuple[FitResult, ...]]:
-    """The best number of epochs, and the results of the searches.
+) -> tuple[FitResult, ...]:
+    """The results of the searches.
 
     :param most: epochs of a search where `options` have none.
     """
-    model = options["model"]
-    own = {**options, "validation": VALIDATION, "patience": PATIENCE, "searches": 0}
+    model, settings = options["model"], replace(options["settings"], patience=PATIENCE)
+    if settings.schedule == "default":
+        settings = replace(settings, schedule=SCHEDULE)
+    own = {**options, "validation": VALIDATION, "settings": settings, "searches": 0}
     own |= {"epochs": options["epochs"] or most, "checkpoint": None, "callback": None}
-    if own["schedule"] == "default":
-        own["schedule"] = SCHEDULE
     with in_training(model):
         before = copy.deepcopy(model.state_dict())
         is_trained, summary = model.is_trained, model.training_summary
@@ -117,7 +119,7 @@ def _searched(
         ) from None
     finally:
         restore()
-    return best_epoch(*results), tuple(results)
+    return tuple(results)
 
 
 def best_epoch(*searches: FitResult) -> int:

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from pyro.infer import ELBO
-from torch.optim import Optimizer
+from torch import Tensor
 
-from pyro_gcm._utils.evaluating import in_training
+from pyro_gcm._utils.evaluating import HasTensors, in_training
 from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.threads import one_thread, torch_threads
-from pyro_gcm._utils.validation import ArrayLike, kind, one_of
+from pyro_gcm._utils.validation import ArrayLike, kind, one_of, shown
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
+from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, weighable
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.epoch_search import SCHEDULE, Search, search_epochs
-from pyro_gcm.inference.fittable import Fittable
-from pyro_gcm.inference.noise import PARTICLES, QuasiRandomNoise
-from pyro_gcm.inference.paper_loss import PaperLoss
-from pyro_gcm.inference.pooled_elbo import PooledELBO
 from pyro_gcm.inference.program_trainer import ProgramTrainer
-from pyro_gcm.inference.row_weights import weighable
-from pyro_gcm.inference.training_data import DataInMemory, StreamedData, TrainingData
-from pyro_gcm.inference.training_pair import is_dreg
-from pyro_gcm.training import FitResult, TrainingOptions, described, workers_of
+from pyro_gcm.inference.scored import QuasiRandomNoise
+from pyro_gcm.inference.training_data import DataInMemory, StreamedData
+from pyro_gcm.inference.training_pair import TrainingPair
+from pyro_gcm.streams.moments import KnownMoments
+from pyro_gcm.training import (
+    FitResult,
+    FitSettings,
+    TrainingDefaults,
+    TrainingOptions,
+    described,
+    gathered,
+    workers_of,
+)
 from pyro_gcm.training.result import constant_loss, warn_if_worse
 
 #: Objectives whose loss is that of y given x and r.
 _OF_Y = ("conditional", "members")
+#: ELBO classes of this package, which are functions of log-densities that the reader gives, too.
+_READ = (ImportanceWeightedELBO, PaperLoss, PooledELBO)
+_OPTIONS = {field.name for field in fields(TrainingOptions)}
 
 
 @one_thread()
@@ -44,32 +53,23 @@ def fit(
     c: ArrayLike | None = None,
     *,
     data: Any = None,
-    memory: int = 1 << 28,
     sample_weight: ArrayLike | None = None,
     objective: str | None = None,
     elbo: str | ELBO | None = None,
     num_particles: int = 32,
-    particles: str = "random",
-    temperature: float = 1.0,
     standardize: bool = True,
     epochs: int | None = None,
     batch_size: int | None = None,
     learning_rate: float | None = None,
-    optimizer: Callable[..., Optimizer] | None = None,
-    schedule: Callable[[Optimizer, int], Any] | str | None = "default",
-    clip_norm: float | str | None = "default",
     validation: float | Sequence[ArrayLike | None] = 0.0,
-    patience: int | None = None,
     searches: int | FitResult | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
     progress: bool = True,
     checkpoint: str | Path | None = None,
-    checkpoint_every: float = 300.0,
-    distributed: bool | None = None,
     callback: Callable[[int], None] | None = None,
-    engine: str = "auto",
-    threads: int = 1,
+    settings: FitSettings | None = None,
+    **deprecated: Any,
 ) -> FitResult:
     """Train a model on rows (x, r, y) in the units of the data.
 
@@ -91,8 +91,6 @@ def fit(
         a `torch.utils.data.DataLoader` or another iterable of (x, r, y), which gives the same ones
         in the same order at each pass. All rows are read once before training, to be checked, and
         for their means and spreads; quantiles come from a random sample of at most 200,000.
-    :param memory: bytes that rows of `data` may take: half of it the window in which they are
-        shuffled, a quarter the rows held out for validation, and a quarter that sample.
     :param sample_weight: how much each row counts, [n], at least 0; only ratios matter. The loss is
         the weighted mean, so that a weight of 2 counts as two equal rows; rows of weight 0 are left
         out before anything else. The units of the data are learned from the other rows, each
@@ -107,60 +105,30 @@ def fit(
         which runs as in `pyro.infer.SVI`; by default the one that suits: "enum" for a categorical
         prior, "elbo" for quantiles, else "iwae".
     :param num_particles: draws of z for each row and step, unless `elbo` is an object.
-    :param particles: "random", independent draws; or "qmc", points of a randomised Sobol sequence,
-        of which fewer do (`inference.noise`).
-    :param temperature: factor on the log-densities of the latent sites (`inference.temper`); below
-        1 the prior weighs less, as in a beta-VAE.
     :param standardize: learn the units of x, r and y from the training rows.
     :param epochs, batch_size: 100 and 256 by default, or what the model asks for
         (`training_defaults`), as it does with members.
+    :param learning_rate: of the optimiser at the start; 0.01, or what the model asks for.
+    :param validation: share of the rows, drawn with `seed`, kept for early stopping, or rows (x, r,
+        y) for it beside the others, with c where c is given; the weights of the epoch with the
+        lowest loss on them are kept.
     :param searches: on how many parts of the rows, one after the other and each without 15 % of
         them, the number of epochs is looked for that is best for the others, at most `epochs`;
         training on all rows follows. By default all of them have a constant learning rate, and they
         keep averages of the weights as with `patience`. Or the result of another fit, whose number
         is taken. By default none, or for members in memory what the model asks for, where neither
         epochs, a schedule nor rows for validation are given.
-    :param learning_rate: of the optimiser at the start; 0.01, or what the model asks for.
-    :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default, or what
-        the model asks for.
-    :param schedule: "cosine" (down to 0), "flat" (constant, then down to 0 over the last 40 % of
-        the steps) and "constant", both after a warm-up of at most 50 steps, None, or a function
-        (optimiser, total steps) -> a scheduler that is stepped after every batch. "cosine" by
-        default, or what the model asks for.
-    :param clip_norm: bound on the norm of the gradient, or None; 10 by default, or what the model
-        asks for.
-    :param validation: share of the rows, drawn with `seed`, kept for early stopping, or rows (x, r,
-        y) for it beside the others, with c where c is given; the weights of the epoch with the
-        lowest loss on them are kept.
-    :param patience: epochs without improvement after which training stops; needs `validation`.
-        The weights that are validated and kept are then averages over the steps of the last epoch,
-        since those of a single step predict too much or too little on the whole while the learning
-        rate is high.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param progress: show a progress bar with the loss.
     :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
         from there to the same numbers as an uninterrupted run, or with a lower `learning_rate`.
         Every bit of it is checked. Removed at the end. Searches for the number of epochs come first
         and write nothing.
-    :param checkpoint_every: seconds after which it is also written in the middle of an epoch.
-    :param distributed: whether the processes of a run share every batch: None, those of torch's
-        process group if it is initialised; True, also initialise it from the environment that
-        `torchrun` sets; False, train in this process alone. Every process is given the same rows,
-        model and options, computes its part of every batch with random numbers of its own, and
-        makes the step of the summed gradients, as with torch's `DistributedDataParallel`: all end
-        with the same weights, which are as good as those of one process, but not the same. Process
-        0 shows progress and writes. One thread at a time can do so.
     :param callback: called with the number of steps done, before the first and after every step of
         the training, those of searches excepted.
-    :param engine: "pyro" runs a named bound through Pyro's handlers; by default the model's story
-        is read directly, with the same numbers at a fraction of the time. The result names the
-        engine that was used.
-    :param threads: of torch in the training, whose numbers differ by rounding. More than one helps
-        on idle cores alone: on two, two took .9 of the time for members of width 16 in batches of
-        256 and .57 for a GCM of width 256 in batches of 1,024, at 1.2 to 1.55 times the CPU time;
-        and members on Adult 83.5 s in place of 4.7 beside other programs. `python -m
-        reproduce.benchmarks.threads --batches` measures it by batch and width. A checkpoint may go
-        on with another number.
+    :param settings: what few runs change, such as the optimiser and the schedule, quasi-random
+        draws, `patience` of early stopping, threads and processes: see `FitSettings`.
+    :param deprecated: what `FitSettings` has, as options of their own; accepted until 0.4.0.
     :raises TypeError: for what is no such model, and options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
@@ -170,6 +138,7 @@ def fit(
     :raises OSError: if the checkpoint cannot be written.
     """
     given = dict(locals())
+    given["settings"] = also = _settings(settings, given.pop("deprecated"))
     if isinstance(model, type) or not hasattr(model, "training_pair"):
         raise TypeError(
             f"model must be a GCM or an IGCM, got {kind(model)}; "
@@ -181,62 +150,48 @@ def fit(
     objective = model.default_objective if objective is None else objective
     pair = model.training_pair(objective)
     bound = pair.bound(elbo, num_particles, model.response.default_elbo)
-    pair = pair.tempered(temperature)
-    one_of("particles", particles, PARTICLES)
+    pair = pair.tempered(also.temperature)
+    one_of("particles", also.particles, ["random", "qmc"])
+    one_of("engine", also.engine, ["auto", "pyro"])
     standardize = flag("standardize", standardize)
-    one_of("engine", engine, ["auto", "pyro"])
     if data is None and isinstance(y, str):
         raise TypeError(
             f"y must be a numeric array or tensor, got str {y!r}; "
             "to name a column, give the table that has it as data"
         )
+    rows: DataInMemory | StreamedData
     if data is None:
-        rows: TrainingData = DataInMemory(
-            model, pair.missing, (x, r, y, c), sample_weight, validation
-        )
+        rows = DataInMemory(model, pair.missing, (x, r, y, c), sample_weight, validation)
     else:
         for name, value in (("c", c), ("sample_weight", sample_weight)):
             if value is not None:
                 raise ValueError(f"{name} must be left out with data, got {kind(value)}")
-        rows = StreamedData(model, pair.missing, data, (x, r, y), validation, memory)
+        rows = StreamedData(model, pair.missing, data, (x, r, y), validation, also.memory)
     if rows.weighted:
         bound = weighable(bound)
 
     def chosen(search: Search) -> TrainingOptions:
-        default = model.training_defaults(rows.rows or 1)
-        usual = default.schedule if search.epochs is None else SCHEDULE
-        return TrainingOptions(
-            epochs=search.epochs or (default.epochs if epochs is None else epochs),
-            averages=search.epochs is not None,
-            batch_size=default.batch_size if batch_size is None else batch_size,
-            learning_rate=default.learning_rate if learning_rate is None else learning_rate,
-            optimizer=default.optimizer if optimizer is None else optimizer,
-            schedule=usual if _is_default(schedule) else schedule,
-            clip_norm=default.clip_norm if _is_default(clip_norm) else clip_norm,  # type: ignore[arg-type]
-            validation=rows.share,
-            held_out=rows.held_out,
-            patience=patience,
-            seed=seed,
-            device=device,
-            progress=progress,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            callback=callback,
-            threads=threads,
-        )
+        usual = model.training_defaults(rows.rows or 1)._asdict()
+        asked = {**given, **vars(also), "validation": rows.share, "held_out": rows.held_out}
+        if search.epochs is not None:
+            asked |= {"epochs": search.epochs, "averages": True}
+            usual["schedule"] = SCHEDULE
+        own = {name: asked[name] for name in _OPTIONS & asked.keys()}
+        own |= {name: usual[name] for name in own if _is_left_out(name, own[name])}
+        return TrainingOptions(**own)
 
-    options, workers = chosen(Search()), workers_of(distributed)
+    options, workers = chosen(Search()), workers_of(also.distributed)
     rows.look(options)
     search = search_epochs(fit, given, rows.rows or 1, workers)
     options = chosen(search)  # now that the number of rows is known
     parameters = model.trained_parameters(objective)
-    if is_dreg(bound) and {"x", "r"} & set(rows.incomplete()):
+    if is_dreg(bound) and {"x", "r"} & rows.incomplete():
         raise ValueError(
             "elbo='dreg' needs guide sites that are independent given the data, and draws of "
             "missing values depend on the others: use 'iwae'"
         )
     literal = not model.reads_x and objective in ("conditional", "response_revenue")
-    if literal and temperature == 1.0:
+    if literal and also.temperature == 1.0:
         warn_user(
             f"prior='standard' under objective={objective!r} is the paper's literal loss: its "
             "optimum ignores x in z, and so in the costs. Use prior='conditional' to learn "
@@ -246,17 +201,12 @@ def fit(
         model.to(options.target)
         model.adapt(rows.rows or 1, epochs=epochs)
         identity = {
-            "objective": objective,
-            "temperature": temperature,
-            "loss": described(bound),
-            "particles": particles,
-            "engine": engine,
-            "standardize": standardize,
-            "epochs": options.epochs,
-            "searches": search.parts,
+            **{name: getattr(also, name) for name in ("temperature", "particles", "engine")},
+            **{"objective": objective, "loss": described(bound), "standardize": standardize},
+            **{"epochs": options.epochs, "searches": search.parts},
         }
-        like, noise = next(iter(parameters.values())), None
-        if particles == "qmc":
+        like, points = next(iter(parameters.values())), None
+        if also.particles == "qmc":
             together = bound.num_particles == 1 or bound.vectorize_particles
             if not together or math.isinf(bound.max_plate_nesting):
                 raise ValueError(
@@ -265,11 +215,16 @@ def fit(
                     f"max_plate_nesting={bound.max_plate_nesting}, "
                     f"vectorize_particles={bound.vectorize_particles}"
                 )
-            noise = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
-        why_pyro = _why_pyro(bound, elbo, engine)
+            points = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
+        why_pyro = ""  # Why steps go through Pyro's handlers; empty where they do not.
+        if also.engine == "pyro":
+            why_pyro = "engine='pyro' was asked for"
+        elif isinstance(elbo, ELBO) and type(bound) not in _READ:
+            what = f"elbo is an object, {type(bound).__name__}"
+            why_pyro = f"{what}, which runs as pyro.infer.SVI runs it"
         is_compared = options.checkpoint is not None or workers.size > 1
         trainer = ProgramTrainer(
-            *(pair, bound, noise, why_pyro, rows.weighted, model, parameters, options),
+            *(pair, bound, points, why_pyro, rows.weighted, model, parameters, options),
             *(rows.of_run(options, like.dtype, is_compared), identity, workers),
         )
         trainer.numbers_rows = sample_weight is None
@@ -279,7 +234,7 @@ def fit(
             model.objective = objective
             model.train()
         result = replace(trainer.run(), searches=search.results)
-    of_y = objective in _OF_Y and temperature == 1.0 and c is None
+    of_y = objective in _OF_Y and also.temperature == 1.0 and c is None
     # Elsewhere the bound may be a loose one, and say little of the prediction.
     if of_y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
         loss = constant_loss(model.response, *rows.outcomes)
@@ -298,18 +253,70 @@ def fit(
     return result
 
 
-#: ELBO classes of this package, which are functions of log-densities that the reader gives, too.
-_READ = (ImportanceWeightedELBO, PaperLoss, PooledELBO)
+def _settings(settings: FitSettings | None, deprecated: dict[str, Any]) -> FitSettings:
+    """The settings of a fit, with those that were given by their old names."""
+    if not isinstance(settings, FitSettings | None):
+        raise TypeError(f"settings must be FitSettings, got {shown(settings)}")
+    found = gathered({**deprecated, "settings": settings or FitSettings()})
+    merged: FitSettings = found.pop("settings")
+    for name in found:
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
+    for name in deprecated:
+        message = f"{name}= of fit goes with 0.4.0: pass settings=FitSettings({name}=...)"
+        warn_user(message, DeprecationWarning)
+    return merged
 
 
-def _why_pyro(bound: Any, elbo: str | ELBO | None, engine: str) -> str:
-    """Why steps go through Pyro's handlers; empty where they do not."""
-    if engine == "pyro":
-        return "engine='pyro' was asked for"
-    if isinstance(elbo, ELBO) and type(bound) not in _READ:
-        return f"elbo is an object, {type(bound).__name__}, which runs as pyro.infer.SVI runs it"
-    return ""
+def _is_left_out(name: str, value: Any) -> bool:
+    """Whether the model is asked for an option; None is no schedule, and no bound of gradients."""
+    if name in ("schedule", "clip_norm"):
+        return isinstance(value, str) and value == "default"
+    return value is None and name in TrainingDefaults._fields
 
 
-def _is_default(option: Any) -> bool:
-    return isinstance(option, str) and option == "default"
+class Fittable(HasTensors, Protocol):
+    """A `GCM`, an `IGCM`, or another torch module with the same parts."""
+
+    x_dim: int
+    r_dim: int
+    reads_x: bool
+    z_guide: Any
+    response: Any
+    objective: Any  # what it was trained for last
+    training_summary: Any  # and how, in plain data
+    is_trained: bool
+
+    @property
+    def latent_dim(self) -> int:
+        """Coordinates that a guide draws for a row."""
+
+    @property
+    def default_objective(self) -> str:
+        """What it is trained for when nothing is named."""
+
+    def check_story(self, *views: str) -> None:
+        """TypeError for a subclass that overrides one of these views of its story."""
+
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
+        """Standardise as these rows ask for."""
+
+    def check_costs(self, c: Any, r: Tensor | None, y: Tensor | None) -> Tensor:
+        """Observed costs, NaN for the others; ValueError where there can be none."""
+
+    def training_defaults(self, rows: int) -> TrainingDefaults:
+        """Options of `fit` where they are left out, for a number of rows."""
+
+    def adapt(self, rows: int, *, epochs: int | None) -> None:
+        """Choose what was left to the number of rows, before training."""
+
+    def train(self, mode: bool = True) -> Any:
+        """As `nn.Module.train`."""
+
+    def training_pair(self, objective: str) -> TrainingPair:
+        """The program and the guide of an objective; ValueError where it has no meaning."""
+
+    def trained_parameters(self, objective: str) -> dict[str, torch.nn.Parameter]:
+        """The parameters that an objective trains."""
+
+    def to(self, device: torch.device) -> Any:
+        """As `nn.Module.to`."""

@@ -12,11 +12,8 @@ from pyro.poutine.messenger import Messenger
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from pyro_gcm.inference.bounds import row_losses, scored
-from pyro_gcm.inference.noise import DrivenSites, Noise
-from pyro_gcm.inference.pooled_elbo import PooledELBO
-from pyro_gcm.inference.row_weights import weighted_loss
-from pyro_gcm.inference.scored import Scored
+from pyro_gcm.inference.bounds import PooledELBO, weighted_loss
+from pyro_gcm.inference.scored import Noise, QuasiRandomNoise, Scored
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import ScaleSites, unannounced
 from pyro_gcm.training import FitResult, Trainer
@@ -26,7 +23,7 @@ class ProgramTrainer(Trainer):
     """One training run of a pair under a bound.
 
     :param bound: an ELBO, whose losses are not in its base class.
-    :param noise: what drives the draws of the guide.
+    :param points: what drives the draws of the guide in the place of torch's generator.
     :param why_pyro: why steps go through Pyro's handlers; empty where the reader makes them.
     :param weighted: whether the last column of the data is a factor on the bound of each row.
     """
@@ -35,114 +32,119 @@ class ProgramTrainer(Trainer):
         self,
         pair: TrainingPair,
         bound: Any,
-        noise: Noise | None,
+        points: QuasiRandomNoise | None,
         why_pyro: str,
         weighted: bool,
         *args: Any,
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
-        self.bound, self.pair, self.noise = bound, pair, noise or Noise()
-        self.weighted = weighted
+        self.bound, self.pair, self.points, self.weighted = bound, pair, points, weighted
+        self.noise = points or Noise()
         self.program, self.guide = pair.program, pair.guide
-        if noise is not None:
-            self.guide = DrivenSites(noise, bound)(self.guide)
+        if points is not None:
+            self.guide = DrivenSites(points, bound)(self.guide)
         if pair.shared:
             cancel = _DensitiesCancel(pair.shared)
             self.program, self.guide = cancel(self.program), cancel(self.guide)
-        self.dtype = next(iter(self.parameters.values())).dtype
         #: What the programs announce to Pyro's store.
         self.announced: Any = {"params": {}, "constraints": {}}
         reason = why_pyro or "the bound is a function of the story's log-densities"
         self.engine, self.engine_reason = "pyro" if why_pyro else "plain", reason
+        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
+        self.differentiates = hasattr(bound, "differentiable_loss")
 
     def run(self) -> FitResult:
         """As `Trainer.run`; parameters are not announced to Pyro where the bound allows it."""
-        # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
-        self.differentiates = hasattr(self.bound, "differentiable_loss")
         with unannounced() if self.differentiates else nullcontext():
             return super().run()
 
     def backward(self, batch: list[Tensor]) -> Tensor:
-        """As `Trainer.backward`."""
-        self.noise.new_batch(len(batch[0]))
-        if self.engine == "pyro":
-            return self._through_pyro(batch, check=self.step == 0)
-        with pyro.validation_enabled(self.step == 0):
-            loss = self._plain_loss(batch)
-        (loss / len(batch[0])).backward()
-        return loss.detach()
-
-    def _plain_loss(self, batch: list[Tensor]) -> Tensor:
-        losses = row_losses(self.bound, self._read(batch), self.training.rows)
-        return self._summed(losses, batch)
-
-    def _read(self, batch: list[Tensor]) -> Scored:
-        reader = scored(self.model, self.pair.plan, self.bound, self.noise, self.pair.temperature)
-        return reader.read(*(batch[:-1] if self.weighted else batch))
-
-    def _summed(self, losses: Tensor, batch: list[Tensor]) -> Tensor:
-        return (batch[-1] * losses).sum() if self.weighted else losses.sum()
-
-    def _through_pyro(self, batch: list[Tensor], check: bool) -> Tensor:
-        """Through the programs, which Pyro checks if asked to."""
-        with self._handled(check, len(batch[0])):
+        """As `Trainer.backward`; Pyro checks the first step."""
+        rows, check = len(batch[0]), self.step == 0
+        if self.points is not None:
+            self.points.new_batch(rows)
+        if self.engine == "plain":
+            with pyro.validation_enabled(check):
+                loss = self._plain_loss(batch)
+            (loss / rows).backward()
+            return loss
+        with self._handled(check, rows):
             if self.weighted:
-                parts = self.bound, self.program, self.guide
-                loss = weighted_loss(*parts, batch[:-1], batch[-1])
-                (loss / len(batch[0])).backward()
+                loss = weighted_loss(self.bound, self.program, self.guide, batch[:-1], batch[-1])
             elif self.differentiates:
                 loss = self.bound.differentiable_loss(self.program, self.guide, *batch)
-                (loss / len(batch[0])).backward()
             else:
                 loss = torch.as_tensor(self.bound.loss_and_grads(self.program, self.guide, *batch))
                 for parameter in self.parameters.values():
                     if parameter.grad is not None:
-                        parameter.grad /= len(batch[0])
-        return loss.detach()
-
-    @contextmanager
-    def _handled(self, check: bool, rows: int) -> Iterator[None]:
-        """Pyro with what it keeps for this run, and nothing left of it afterwards."""
-        share = rows / self.training.rows
-        with (
-            ScaleSites(share, self.model.shared_sites()),
-            pyro.validation_enabled(check),
-            pyro.get_param_store().scope(self.announced),
-            _OneType(self.dtype) if self.pair.enumerated else nullcontext(),
-        ):
-            yield
+                        parameter.grad /= rows
+                return loss
+            (loss / rows).backward()
+        return loss
 
     def loss(self, batch: list[Tensor]) -> float:
-        """As `Trainer.loss`."""
-        return self._without_gradients(self.bound, batch)
-
-    def held_out_loss(self, batch: list[Tensor]) -> float:
-        """As `Trainer.held_out_loss`; of the averaged prediction where z is a member.
+        """As `Trainer.loss`; of the averaged prediction where z is a member.
 
         A member is trained on its own likelihood, but it is the average that is used, and that is
         best much later. Pyro's handlers know no prediction: there it is always the log score.
         """
-        if not self.pair.averaged:
-            return self.loss(batch)
-        if self.engine == "pyro":
-            return self._without_gradients(PooledELBO(1.0), batch)
-        self.noise.new_batch(len(batch[0]))
-        with pyro.validation_enabled(False):
-            read = self._read(batch)
-            assert read.finite is not None
-            losses = self.model.response.averaged_loss(read.p_y, read.finite, read.y)
-        return float(self._summed(losses, batch))
-
-    def _without_gradients(self, bound: Any, batch: list[Tensor]) -> float:
-        self.noise.new_batch(len(batch[0]))
+        averaged, rows = bool(self.pair.averaged), len(batch[0])
+        if self.points is not None:
+            self.points.new_batch(rows)
         if self.engine == "plain":
             with pyro.validation_enabled(False):
-                return float(self._plain_loss(batch))
-        with self._handled(check=False, rows=len(batch[0])), unannounced():
+                return float(self._plain_loss(batch, averaged))
+        bound = PooledELBO(1.0) if averaged else self.bound
+        with self._handled(False, rows), unannounced():
             if self.weighted:
                 return float(weighted_loss(bound, self.program, self.guide, batch[:-1], batch[-1]))
             return float(bound.loss(self.program, self.guide, *batch))
+
+    def _plain_loss(self, batch: list[Tensor], averaged: bool = False) -> Tensor:
+        """The sum over the rows of the loss that the reader finds, or that of their prediction."""
+        read = Scored(self.model, self.pair.plan, self.bound, self.noise, self.pair.temperature)
+        read.read(*(batch[:-1] if self.weighted else batch))
+        if averaged:
+            losses = self.model.response.averaged_loss(read.p_y, read.finite, read.y)
+        else:
+            losses = read.row_losses(self.training.rows)
+        return (batch[-1] * losses).sum() if self.weighted else losses.sum()
+
+    @contextmanager
+    def _handled(self, check: bool, rows: int) -> Iterator[None]:
+        """Pyro with what it keeps for this run, and nothing left of it afterwards."""
+        dtype = next(iter(self.parameters.values())).dtype
+        with (
+            ScaleSites(rows / self.training.rows, self.model.shared_sites()),
+            pyro.validation_enabled(check),
+            pyro.get_param_store().scope(self.announced),
+            _OneType(dtype) if self.pair.enumerated else nullcontext(),
+        ):
+            yield
+
+
+class DrivenSites(Messenger):
+    """Draws the sites of a guide from a noise, inside Pyro.
+
+    :param bound: one whose particles are drawn together, in the outermost of its dimensions.
+    """
+
+    def __init__(self, noise: Noise, bound: Any) -> None:
+        super().__init__()
+        self.noise, self.particles = noise, bound.num_particles
+        self.plates = bound.max_plate_nesting - (self.particles > 1)
+
+    def _pyro_sample(self, msg: Any) -> None:
+        q = msg["fn"]
+        if msg["value"] is not None or not getattr(q, "has_rsample", False):
+            return
+        if self.particles > 1 and len(q.batch_shape) > self.plates:  # it depends on other draws
+            msg["value"] = self.noise.draw(q, tuple(q.batch_shape))
+        else:
+            value = self.noise.draw(q, (self.particles, *q.batch_shape))
+            unused = (1,) * (self.plates - len(q.batch_shape))
+            msg["value"] = value.unflatten(0, (-1, *unused)) if self.particles > 1 else value[0]
 
 
 class _OneType(TorchFunctionMode):

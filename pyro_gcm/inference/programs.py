@@ -1,17 +1,23 @@
-"""A story as a Pyro program and its guide, inside the plate of the rows."""
+"""A story as a Pyro program and its guide: the rows' plate, and the sites that all rows share."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyro
 import pyro.distributions as dist
 import pyro.poutine as poutine
-from torch import Tensor
+import torch
+from torch import Tensor, nn
+from torch.distributions import biject_to
 
-from pyro_gcm.distributions.left import Left
+from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.inference.reading import Plan, Reached, Reader, of
+from pyro_gcm.nets.conditional import positive
+
+#: Spread of the guide of a site that all rows share, at the start.
+_SCALE = 0.1
 
 
 class Programmed(Reader):
@@ -61,9 +67,7 @@ class Programmed(Reader):
         with poutine.mask(mask=~obs.isnan()):
             return pyro.sample("y", fn, obs=obs.nan_to_num())
 
-    def note(self, name: str, value: Any) -> Tensor:
-        """As `Reader.note`."""
-        return super().deterministic(name, value)
+    note = Reader.deterministic
 
     def deterministic(self, name: str, value: Any) -> Tensor:
         """A deterministic site."""
@@ -92,7 +96,8 @@ class Guided(Reader):
         """
         self.x, self.r = x, r
         self.model.guide_story(self.guided, x, r, y)
-        gaps = {f"{n}_missing" for n, v in (("x", x), ("r", r)) if _has_gaps(v)}
+        given = ((n, v) for n, v in (("x", x), ("r", r)) if v is not None)
+        gaps = {f"{name}_missing" for name, value in given if value.isnan().any()}
         self.open = (set(sites) | gaps) - set(self.values)
         if self.open:
             with suppress(Reached):
@@ -130,5 +135,35 @@ class Guided(Reader):
         """Nothing."""
 
 
-def _has_gaps(values: Tensor | None) -> bool:
-    return values is not None and bool(values.isnan().any())
+class SharedSite(NamedTuple):
+    """A site that all rows share, such as the effects of groups, in a model's `shared`.
+
+    :param support: of its distribution.
+    """
+
+    name: str
+    event_shape: torch.Size
+    support: Any
+
+    @property
+    def latent(self) -> Any:
+        """What predictions need to know of it (`prediction.predicted.Latent`)."""
+        return self.event_shape.numel(), self.event_shape
+
+    def add_parameters(self, into: nn.ParameterDict, like: Tensor) -> None:
+        """Location and spread of its guide, if they are not there yet."""
+        for part in ("loc", "spread"):
+            if f"{self.name}_{part}" not in into:
+                into[f"{self.name}_{part}"] = nn.Parameter(like.new_zeros(self.event_shape))
+
+    def guide(self, parameters: nn.ParameterDict) -> Any:
+        """Independent normals, mapped to the support."""
+        if self.support.is_discrete:
+            raise ValueError(f"site '{self.name}' is discrete: override guide_shared")
+        loc, spread = (parameters[f"{self.name}_{part}"] for part in ("loc", "spread"))
+        normal = dist.Normal(loc, positive(spread, _SCALE))
+        transform = biject_to(self.support)
+        transform = getattr(transform, "base_transform", transform)  # of one coordinate
+        if not (isinstance(transform, dist.transforms.ComposeTransform) and not transform.parts):
+            normal = dist.TransformedDistribution(normal, [transform])
+        return normal.to_event(len(self.event_shape))

@@ -8,8 +8,8 @@ A model tells its story once::
         return sample("y", lambda: self.y_dist(c, e, r), obs=y)
 
 and whoever reads it hands in `sample`, which says what a line does: `inference.programs` runs it as
-a Pyro program, `inference.scored` scores it for training, `prediction.predicted` draws latent sites
-from fixed noise, and `prediction.replayed` goes through it once more with known values.
+a Pyro program, `inference.scored` scores it for training, and `prediction.predicted` draws latent
+sites from fixed noise, or goes through it once more with known values.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import pyro.distributions as dist
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions import ObservedCost, given_observed
-from pyro_gcm.distributions.left import Left
-from pyro_gcm.inference.columns import columns_in_units
+from pyro_gcm.distributions import LazyDistribution, ObservedCost, given_observed
+from pyro_gcm.distributions.event_sides import Left
+from pyro_gcm.distributions.revenue_posterior import coordinates
+from pyro_gcm.nets import Standardizer
 
 #: A site's distribution as a function of the reader, which knows the values read so far.
 OfReader = Callable[["Reader"], Any]
@@ -112,7 +114,9 @@ class Reader:
         if name in self.plan.left:
             return self.leave(name, p, obs)
         if name in self.plan.given:
-            value = given(name, obs)
+            if obs is None:
+                raise RuntimeError(f"'{name}' is an input of this objective and must be given")
+            value = obs
         elif obs is None:
             value = self.latent(name, p)
         elif obs.isnan().any():
@@ -197,20 +201,52 @@ def of(p: Any) -> Any:
     return p if isinstance(p, torch.distributions.Distribution) else p()
 
 
-def given(name: str, value: Any) -> Tensor:
-    """An input, which must be known.
-
-    :raises RuntimeError: without it, or where values of it are missing.
-    """
-    if value is None:
-        raise RuntimeError(f"'{name}' is an input of this objective and must be given")
-    found: Tensor = value
-    return found
-
-
 def on_its_side(c: Tensor, r: Tensor, revenue: Tensor, units: Any) -> Tensor:
     """Standardised c on the side of `revenue` on which c is of r: rounding must not cross it."""
     standard, revenue = torch.broadcast_tensors(units(c).to(revenue.dtype), revenue)
     below = torch.minimum(standard, torch.nextafter(revenue, revenue.new_tensor(-torch.inf)))
     sided = torch.where(c < r, below, torch.maximum(standard, revenue))
     return torch.where(r.isnan(), standard, sided)
+
+
+# Columns of x and r in the units of the data
+
+
+def in_units(
+    standard: Callable[[], Any], batch_shape: torch.Size, units: Standardizer
+) -> LazyDistribution:
+    """The distribution of standardised columns `standard()` in the units of the data."""
+
+    def build() -> Any:
+        affine = dist.transforms.AffineTransform(units.loc, units.scale, event_dim=1)
+        return dist.TransformedDistribution(standard(), [affine])
+
+    return LazyDistribution(build, batch_shape, units.loc.shape, units.dtype)
+
+
+def columns_in_units(lazy: Any) -> Any:
+    """What `in_units` made, with the columns as a batch dimension, so that each can be masked.
+
+    :raises ValueError: for another distribution, or columns that depend on each other.
+    """
+    if not isinstance(lazy, LazyDistribution):
+        raise ValueError(
+            "x and r may have missing values only where the model draws them, not from a "
+            f"{type(lazy).__name__}"
+        )
+    built: Any = lazy.built
+    columns, to_units = coordinates(built.base_dist), built.transforms[0]
+    if columns.event_shape:
+        raise ValueError(
+            f"missing values need a decoder with independent columns, got {type(columns).__name__}"
+        )
+    affine = dist.transforms.AffineTransform(to_units.loc, to_units.scale)
+    return dist.TransformedDistribution(columns, [affine])
+
+
+def by_columns(fn: Any) -> Any:
+    """A distribution as a product over its columns, where `in_units` made it and it is one."""
+    try:
+        return columns_in_units(fn).to_event(1)
+    except ValueError:
+        return fn

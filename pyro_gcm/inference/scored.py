@@ -1,4 +1,4 @@
-"""The reader of training: latent sites drawn from the guide, log p / q, the outcome's distribution.
+"""The reader of training: latent sites drawn from the guide, log p / q, and the bound of each row.
 
 It calls the story as Pyro's handlers do, without their milliseconds of Python a step, and evaluates
 nothing twice: a site that the guide draws from the story's own distribution has p / q = 1.
@@ -9,39 +9,43 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from pyro.infer import RenyiELBO, TraceMeanField_ELBO
 from torch import Tensor
-from torch.distributions import kl_divergence
+from torch.distributions import Independent, MultivariateNormal, Normal, kl_divergence
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.inference.noise import Noise
+from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.distributions import OrderEvent, integrates_over
+from pyro_gcm.distributions.revenue_posterior import coordinates
+from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, pooled
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
 from pyro_gcm.inference.reading import Plan, Reader, of
+from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 
 
 class Scored(Reader):
     """log p / q of the sites of a batch, by name, [..., N, B], as the story is read.
 
     :param plan: of the objective.
+    :param bound: what is computed from them, of `num_particles` draws of a row.
     :param noise: what drives draws.
-    :param particles: number N of draws of a row.
     :param temperature: factor on the log-densities of the latent sites.
-    :param analytic: whether log p - log q is replaced by minus a KL divergence where that is known.
-    :param dreg: whether draws of the guide are prepared for the doubly reparametrised gradient.
     """
 
     def __init__(
         self,
         model: Any,
         plan: Plan,
+        bound: Any,
         noise: Noise,
-        particles: int,
-        *,
         temperature: float = 1.0,
-        analytic: bool = False,
-        dreg: bool = False,
     ) -> None:
         super().__init__(model, plan)
-        self.noise, self.particles, self.temperature = noise, particles, temperature
-        self.analytic, self.dreg = analytic, dreg
+        self.bound, self.noise, self.temperature = bound, noise, temperature
+        #: Whether log p - log q is replaced by minus a KL divergence where that is known.
+        self.analytic = isinstance(bound, TraceMeanField_ELBO)
+        #: Whether draws of the guide are prepared for the doubly reparametrised gradient.
+        self.dreg = getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled()
         #: log p - log q of latent sites, and log p of observed ones.
         self.terms: dict[str, Tensor] = {}
         #: log-probabilities of the values of finite sites, along leading dimensions.
@@ -53,7 +57,6 @@ class Scored(Reader):
         self.weighed: list[Tensor] = []
         #: log p - log q of the sites that all rows share, of a single number.
         self.log_shared: Tensor | float = 0.0
-        self.p_y: Any = None
         self._drawn: dict[str, Tensor] = {}
 
     def read(self, x: Tensor, r: Tensor, y: Tensor, c: Tensor | None = None) -> Scored:
@@ -61,11 +64,13 @@ class Scored(Reader):
         if self.model.shared_sites():
             self.model.guide_shared(self._share_guided)
             self.shared = self.model.shared(self.share)
-        self.x, self.r, self.shape = x, r, (self.particles, len(x))
+        self.x, self.r, self.shape = x, r, (self.bound.num_particles, len(x))
         self.may_miss = c is not None  # then y may be NaN
         self.model.guide_story(self.guided, x, r, y)
         self.model.story(self, x, r, y, c)
         return self
+
+    # What becomes of a site
 
     def _share_guided(self, name: str, q: Any) -> Tensor:
         """One line of the guide of the sites that all rows share: one draw for all particles."""
@@ -87,9 +92,8 @@ class Scored(Reader):
         """
         if name in self.plan.hidden or name in self.plan.left:
             return None
-        q, own = of(q), own or (exact and name in self.plan.exact)
-        value = self._draw(name, q)
-        if not own:
+        value = self._draw(name, q := of(q))
+        if not own and not (exact and name in self.plan.exact):
             if self.dreg:
                 value = value.view_as(value)
                 self.weighed.append(value)
@@ -113,27 +117,12 @@ class Scored(Reader):
         self.terms[name] = of(p).log_prob(value)
         return value
 
-    def outcome(self, p: Any, obs: Tensor) -> Any:
+    def outcome(self, p: Any, obs: Tensor) -> None:
         """p(y | the sites), and the outcome."""
         self.p_y, self.y = of(p), obs
-        return self.p_y
 
-    @property
-    def within(self) -> list[Tensor]:
-        """log p / q of the sites before y that depend on the values of finite ones."""
-        return [term for term in self.terms.values() if term.dim() > 2]
-
-    @property
-    def total(self) -> Tensor | float:
-        """The sum of log p / q over all other sites before y, 0.0 where they cancel."""
-        return sum((term for term in self.terms.values() if term.dim() <= 2), 0.0)
-
-    def log_outcome(self) -> Tensor:
-        """log p(y | the sites); an outcome that was not observed counts for nothing."""
-        if not self.may_miss:
-            log_p: Tensor = self.p_y.log_prob(self.y)
-            return log_p
-        return torch.where(self.y.isnan(), 0.0, self.p_y.log_prob(self.y.nan_to_num()))
+    #: What is no site in Pyro is one function less to call.
+    note = Reader.deterministic
 
     def _draw(self, name: str, q: Any) -> Tensor:
         if not q.has_rsample:
@@ -141,7 +130,10 @@ class Scored(Reader):
                 f"site '{name}' has no reparametrised sampler ({type(q).__name__}): the bound "
                 "cannot be differentiated through it"
             )
-        return self.noise.draw(q, tuple(broadcast_shapes(q.batch_shape, self.shape)))
+        shape: tuple[int, ...] = self.shape
+        if len(q.batch_shape) > 1:  # it depends on other draws
+            shape = broadcast_shapes(q.batch_shape, shape)
+        return self.noise.draw(q, shape)
 
     def _every(self, p: Any) -> Tensor:
         """The values [D, 1, .., 1, *event] of a site with a finite support."""
@@ -166,3 +158,137 @@ class Scored(Reader):
             log_q = log_q + (score.detach() - score)
         ratio: Tensor = p.log_prob(value) - log_q
         return ratio
+
+    # The bound, a function of what was found
+
+    def row_losses(self, rows: int) -> Tensor:
+        """Minus the bound of every row, [B], with its share of the sites that all rows share.
+
+        :param rows: of the whole data set, among which that share is divided.
+        """
+        bound, p_y, y = self.bound, self.p_y, self.y
+        cancel = not self.terms and self.finite is None
+        if isinstance(bound, PaperLoss):
+            losses = self._paper_losses()
+        elif cancel and isinstance(p_y, OrderEvent) and getattr(bound, "alpha", None) == 0.0:
+            losses = -p_y.expand(self.shape).log_mean_prob(y)
+        else:
+            log_y, averages = self._log_outcome(), self.plan.averages
+            log_selected = None if averages else self.model.response.log_selected(p_y, y)
+            if log_selected is None:
+                losses = -self._bound(log_y)
+            else:  # given the row is in the data at all, on average over z
+                log_selected = log_selected.to(log_y.dtype)
+                losses = self._bound(log_selected) - self._bound(log_y + log_selected)
+        return losses - self.log_shared / rows if self.known_shared else losses
+
+    def _log_outcome(self) -> Tensor:
+        """log p(y | the sites); an outcome that was not observed counts for nothing."""
+        if not self.may_miss:
+            log_p: Tensor = self.p_y.log_prob(self.y)
+            return log_p
+        return torch.where(self.y.isnan(), 0.0, self.p_y.log_prob(self.y.nan_to_num()))
+
+    def _bound(self, log_y: Tensor) -> Tensor:
+        """The bound of every row, [B], from the log-probability of its outcome."""
+        within = [term for term in self.terms.values() if term.dim() > 2]  # depend on finite sites
+        total: Any = sum((term for term in self.terms.values() if term.dim() <= 2), 0.0)
+        if self.finite is not None:
+            averaged = 1.0 - self.plan.averages
+            pooling = self.bound.pooling if isinstance(self.bound, PooledELBO) else averaged
+            parts = torch.broadcast_tensors(self.finite, sum(within, log_y))
+            log_p, log_y = (part.flatten(0, self.finite_sites - 1) for part in parts)
+            log_y = pooled(log_p, log_y, pooling)
+        log_w: Tensor = (total + log_y).expand(self.shape)
+        if not isinstance(self.bound, ImportanceWeightedELBO | RenyiELBO):
+            return log_w.mean(0)
+        for value in self.weighed:
+            if value.requires_grad:
+                share = log_w.detach().softmax(0)
+                value.register_hook(share.reshape(share.shape + (1,) * (value.dim() - 2)).mul)
+        return importance_weighted(log_w, self.bound.alpha)
+
+    def _paper_losses(self) -> Tensor:
+        """The paper's loss for IGCM, whose parts are not those of one bound."""
+        event, q_k = self.p_y, self.q["k"]
+        if isinstance(event, OrderEvent) and self.model.kernel_enters_as_it_is:
+            costs: Any = event.cost
+            if integrates_over(costs, q_k):
+                event = OrderEvent(costs, q_k)
+        log_y = event.log_prob(self.y) + self.terms.get("z", 0.0)
+        losses: Tensor = self.bound.combined(log_y, self.terms["r"], q_k, self.model.k_dist(self.x))
+        return losses
+
+
+class Noise:
+    """Independent draws from torch's generator."""
+
+    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
+        """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
+        if isinstance(q, Independent) and q.batch_shape == shape[1:]:
+            return q.rsample(shape[:1])
+        draws: Tensor = q.expand(shape).rsample()
+        return draws
+
+
+class QuasiRandomNoise(Noise):
+    """Randomised quasi-Monte Carlo: N points of a Sobol sequence, shifted anew for a row and step.
+
+    The shifts come from a fixed pool, so that no quantile function runs in a step. The draws of a
+    row are standard normal and marginally uniform over the shifts, so that the mean of a gradient
+    over them is unbiased (up to the size of the pool), and its variance is that of more random
+    draws. A site whose distribution nothing can drive, such as a mixture, is drawn at random.
+
+    Source: scrambling and shifts, Owen (1997) and Cranley & Patterson (1976).
+
+    :param particles: N.
+    :param dim: coordinates of all latent sites together.
+    :param seed: of the sequence and of the shifts.
+    :param like: a tensor of the device and dtype of the draws.
+    """
+
+    SHIFTS = 4096
+
+    def __init__(self, particles: int, dim: int, seed: int, like: Tensor) -> None:
+        #: Kinds of distributions that are drawn at random, because nothing drives them.
+        self.at_random: set[str] = set()
+        engine = torch.quasirandom.SobolEngine(dim, scramble=True, seed=seed)
+        points = engine.draw(particles, dtype=torch.float64)
+        shifts = torch.rand(
+            self.SHIFTS, 1, dim, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+        )
+        uniform = ((points + shifts) % 1.0).clamp(2.0**-54, 1.0 - 2.0**-53)
+        self.pool = torch.special.ndtri(uniform).to(like)  # [shifts, N, dim]
+
+    def new_batch(self, rows: int) -> None:
+        """Choose a shift for every row."""
+        chosen = torch.randint(len(self.pool), (rows,), device=self.pool.device)
+        self.base, self.used = self.pool[chosen].transpose(0, 1), 0  # [N, B, dim]
+
+    def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
+        """As `Noise.draw`, from the next coordinates of the points."""
+        first, end = self.used, self.used + q.event_shape.numel()
+        draws = _driven(q, self.base[..., first:end])
+        if draws is None:
+            if type(q).__name__ not in self.at_random:
+                self.at_random.add(type(q).__name__)
+                warn_user(
+                    f"particles='qmc': nothing drives draws of {type(q).__name__}, which are random"
+                )
+            return super().draw(q, shape)
+        self.used = end
+        return draws
+
+
+def _driven(q: Any, base: Tensor) -> Tensor | None:
+    """Differentiable draws of a distribution driven by base samples; None where nothing does it."""
+    coordinate = coordinates(q)
+    if hasattr(q, "rsample_from") or isinstance(coordinate, Normal | MultivariateNormal):
+        return driven_draws(q, base, seed=0)
+    if coordinate.event_shape:
+        return None
+    try:  # in float64, in which no probability is rounded to 0 or 1
+        base = base if q.event_shape else base[..., 0]
+        return column_draws(coordinate, base.double()).to(base.dtype)
+    except NotImplementedError:
+        return None

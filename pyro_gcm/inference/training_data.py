@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any
@@ -20,13 +19,13 @@ from pyro_gcm._utils.validation import (
     positive_int,
     refuse_empty,
     row_blocks,
+    vector,
 )
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.row_weights import in_parts, weighed
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block
 from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
-from pyro_gcm.training.checkpoint import checksum
+from pyro_gcm.training.batches import checksum
 
 _CPU = torch.device("cpu")
 #: Most rows from which quantiles are taken, of data that are read in every epoch.
@@ -35,8 +34,8 @@ SAMPLE_ROWS = 200_000
 _ALL = "xry"
 
 
-class TrainingData(ABC):
-    """The rows of one run.
+class TrainingData:
+    """The rows of one run; a subclass says where they are.
 
     Attributes: `weighted`, whether the last column of a batch is a factor on the loss of each row;
     `names`, those of the columns of x and r where they are known; `given`, the rows that were given
@@ -47,11 +46,7 @@ class TrainingData(ABC):
 
     weighted = False
     held_out = 0
-    rows: int | None
-    outcomes: tuple[Tensor, Tensor | None]
-    names: dict[str, list[str] | None]
     given: dict[str, Tensor] | None = None
-    share: Any
 
     def __init__(self, model: Any, missing: tuple[str, ...], validation: Any) -> None:
         self.model, self.missing, self.share = model, missing, validation
@@ -71,33 +66,9 @@ class TrainingData(ABC):
     def _checked(self, *columns: ArrayLike) -> dict[str, Tensor]:
         return checked_data(self.model, *columns, required=_ALL, missing=self.missing, device=_CPU)
 
-    @abstractmethod
-    def look(self, options: TrainingOptions) -> None:
-        """Read what has to be known before training; raise ValueError for wrong values."""
-
-    @abstractmethod
-    def incomplete(self) -> list[str]:
-        """Which of x, r and y have missing values."""
-
-    @abstractmethod
-    def learn_units(self) -> None:
-        """Give the model the units of the training rows."""
-
-    @abstractmethod
-    def of_run(
-        self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
-    ) -> TrainingRows:
-        """The batches.
-
-        :param dtype: of the weights of rows.
-        :param is_compared: whether a file or another process is to have the same rows.
-        """
-
 
 class DataInMemory(TrainingData):
     """Tensors, arrays or data frames."""
-
-    rows: int
 
     def __init__(
         self,
@@ -108,19 +79,25 @@ class DataInMemory(TrainingData):
         validation: Any,
     ) -> None:
         super().__init__(model, missing, validation)
-        checked = self._checked(*columns)
-        model.response.check_latent(model, checked["y"])
-        self.columns, self.weights = weighed(checked, sample_weight)
-        self.weighted = self.weights is not None
+        self.columns, self.weights = self._checked(*columns), None
+        model.response.check_latent(model, self.columns["y"])
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, len(self.columns["x"]))
+            kept = weights.nonzero()[:, 0]
+            rows = selected([*self.columns.values(), weights], kept)
+            self.columns = dict(zip(self.columns, rows, strict=False))
+            self.weighted = bool((rows[-1] != rows[-1][0]).any())
+            self.weights = rows[-1] if self.weighted else None
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         for name in ("x", "r"):
             no_empty_column(name, self.columns[name], self.names[name])
-        observed = self.columns.get("c", self.columns["y"])
-        if self.columns["y"].isnan().all() and observed.isnan().all():
-            raise ValueError("y and c have no value at all, only NaN")
-        if observed.isnan().all() and not self.columns["y"].isnan().any():
-            self.columns.pop("c", None)  # no cost was seen
-        self.rows = len(self.columns["y"])
+        y = self.columns["y"]
+        if self.columns.get("c", y).isnan().all():
+            if y.isnan().all():
+                raise ValueError("y and c have no value at all, only NaN")
+            if not y.isnan().any():
+                self.columns.pop("c", None)  # no cost was seen
+        self.rows = len(y)
         if self.given is not None:
             if self.given.keys() != self.columns.keys():
                 raise ValueError(
@@ -130,39 +107,75 @@ class DataInMemory(TrainingData):
             self.columns = {n: torch.cat([self.columns[n], self.given[n]]) for n in self.columns}
 
     def look(self, options: TrainingOptions) -> None:
-        """The order of the rows, and those that are held out."""
+        """Choose the order of the rows, and those that are held out."""
         self.order = torch.Generator().manual_seed(options.seed)
         self.parts = options.parts(self.rows + self.held_out, self.order)
         _warn_if_alike(self.columns["y"][: self.rows], self.model.response)
         at, weights = self.parts[0], self.weights
         self.outcomes = self.columns["y"][at], None if weights is None else weights[at]
 
-    def incomplete(self) -> list[str]:
-        """As `TrainingData.incomplete`."""
-        return [
-            name
-            for name in _ALL
-            if any(rows.isnan().any() for rows in row_blocks(self.columns[name]))
-        ]
+    def incomplete(self) -> set[str]:
+        """Which of x, r and y have missing values."""
+        blocks = {name: row_blocks(self.columns[name]) for name in _ALL}
+        return {name for name in _ALL if any(rows.isnan().any() for rows in blocks[name])}
 
     def learn_units(self) -> None:
-        """As `TrainingData.learn_units`."""
+        """Give the model the units of the training rows."""
         columns = [self.columns[name] for name in _ALL]
         self.model.learn_units(*selected(columns, self.parts[0]))
 
     def of_run(
         self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
     ) -> TrainingRows:
-        """As `TrainingData.of_run`."""
+        """The batches.
+
+        :param dtype: of the weights of rows.
+        :param is_compared: whether a file or another process is to have the same rows.
+        """
         data, weights = list(self.columns.values()), {}
         if self.weights is not None:
-            data.append(in_parts(self.weights, self.parts, dtype))
+            data.append(_in_parts(self.weights, self.parts, dtype))
             weights["checksum of sample_weight"] = checksum(data[-1:]) if is_compared else None
         rows = rows_in_memory(
             *(data, self.parts, options.batch_size, self.order, options.target),
             is_compared=is_compared,
         )
         return rows._replace(identity={**rows.identity, **weights})
+
+
+def checked_weights(sample_weight: ArrayLike, rows: int) -> Tensor:
+    """Weights of the rows in float64, the largest of them 1, on the CPU.
+
+    :raises ValueError: unless there is a finite weight of at least 0 for every row, not all 0.
+    """
+    weights = vector("sample_weight", sample_weight, _CPU).double()
+    if len(weights) != rows:
+        raise ValueError(
+            f"sample_weight must have a weight for each of the {rows} rows, got {len(weights)}"
+        )
+    if (weights < 0.0).any():
+        first = int((weights < 0.0).nonzero()[0])
+        raise ValueError(
+            f"sample_weight must be at least 0, got {float(weights[first]):g} in row {first}"
+        )
+    if not weights.any():
+        raise ValueError("sample_weight must have a weight above 0, got only 0")
+    return weights / weights.amax()
+
+
+def _in_parts(weights: Tensor, parts: tuple[Tensor, Tensor], dtype: torch.dtype) -> Tensor:
+    """Weights with a mean of 1 over the rows of each part, [n].
+
+    :param weights: above 0, of the first rows; further rows count equally.
+    :param parts: row indices of the training part and of the validation part.
+    :param dtype: of the result, in which no weight becomes 0.
+    """
+    whole = weights.new_ones(sum(map(len, parts)))
+    whole[: len(weights)] = weights
+    for part in parts:
+        if len(part):
+            whole[part] /= whole[part].mean()
+    return whole.to(dtype).clamp(min=torch.finfo(dtype).tiny)
 
 
 class StreamedData(TrainingData):
@@ -172,6 +185,8 @@ class StreamedData(TrainingData):
     :param memory: bytes that rows may take: half of it the window in which they are shuffled, a
         quarter those that are held out, and a quarter a sample for quantiles.
     """
+
+    found: Survey
 
     def __init__(
         self,
@@ -187,7 +202,6 @@ class StreamedData(TrainingData):
         self.source = open_source(data, *names)
         self.given_names = dict(zip(_ALL, names, strict=True))
         self.names = {name: n and list(n) for name, n in zip("xr", names, strict=False)}
-        self.found: Survey | None = None
         self.rows = self.source.rows
         self._with_missing: set[str] = set()
         self._ends: list[Tensor] = []  # the lowest and the highest outcome so far
@@ -232,30 +246,26 @@ class StreamedData(TrainingData):
     @property
     def window_rows(self) -> int:
         """Rows that are shuffled together."""
-        assert self.found is not None
         return max(1, self.memory // 2 // self._row_bytes)
 
     @property
     def _row_bytes(self) -> int:
-        assert self.found is not None
         return sum(c[:1].nbytes for c in self.found.sample.values())
 
-    def incomplete(self) -> list[str]:
-        """As `TrainingData.incomplete`."""
-        return [name for name in _ALL if name in self._with_missing]
+    def incomplete(self) -> set[str]:
+        """As of `DataInMemory`."""
+        return self._with_missing
 
     def learn_units(self) -> None:
         """Mean and spread of all rows; quantiles from a sample of them."""
-        assert self.found is not None
         sample = [self.found.sample[name] for name in _ALL]
         self.model.learn_units(*sample, moments={"x": self.found.x, "r": self.found.r})
 
     def of_run(
         self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
     ) -> TrainingRows:
-        """As `TrainingData.of_run`."""
-        assert self.found is not None
-        training = ShuffledRows(
+        """As of `DataInMemory`."""
+        training = _OnDevice(
             self.source,
             self.found.rows,
             seed=options.seed,
@@ -264,6 +274,7 @@ class StreamedData(TrainingData):
             share=self.share,
             checksums=self.found.checksums,
         )
+        training.device = options.target
         held_out = self.found.validation if self.given is None else self.given
         validation = rows_in_memory(
             [held_out[name] for name in _ALL],
@@ -275,21 +286,19 @@ class StreamedData(TrainingData):
         identity["memory"] = identity.pop("buffer_rows of data") * self._row_bytes
         identity["checksum of data"] = self.found.checksum
         identity["checksum of validation"] = validation.identity["checksum of the rows"]
-        return TrainingRows(_OnDevice(training, options.target), validation.validation, identity)
+        return TrainingRows(training, validation.validation, identity)
 
 
-class _OnDevice:
+class _OnDevice(ShuffledRows):
     """Batches moved to a device; every epoch depends on its number alone."""
 
-    def __init__(self, rows: ShuffledRows, device: torch.device) -> None:
-        self.of, self.device = rows, device
-        self.rows, self.steps, self.origin = rows.rows, rows.steps, rows.origin
+    device: torch.device
 
     def epoch(self, number: int, first: int = 0) -> Iterator[list[Tensor]]:
-        for batch in self.of.epoch(number, first):
+        for batch in super().epoch(number, first):
             yield [column.to(self.device) for column in batch]
 
-    def state(self) -> None:
+    def state(self, begun: bool) -> None:
         return None
 
     def load(self, state: Any) -> None:

@@ -12,9 +12,8 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive, positive_int
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO
-from pyro_gcm.inference.paper_loss import PaperLoss
-from pyro_gcm.inference.pooled_elbo import PooledELBO
+from pyro_gcm.inference.bounds import PaperLoss, PooledELBO
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.reading import Plan, Reader, of
 from pyro_gcm.inference.views import Program, collapse, conditional, given_covariates, temper
 from pyro_gcm.prediction.predicted import Dry
@@ -156,39 +155,37 @@ def _guide_sites(model: Any, plan: Plan) -> dict[str, bool]:
 
     :raises ValueError: for a site that is told to have it, and has another one.
     """
-    found, own_q = {}, {}
-
-    class Names(Reader):
-        def __call__(  # type: ignore[override]
-            self, name: str, q: Any, *, own: bool = False, exact: bool = False
-        ) -> Any:
-            if name in plan.hidden or name in plan.left:
-                return None
-            found[name], q = own or (exact and name in plan.exact), of(q)
-            if found[name]:
-                own_q[name] = q
-            return q.sample()
-
     like: Any = {"device": model.device, "dtype": model.dtype}
     with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):
         x, r = torch.randn(3, model.x_dim, **like), torch.rand(3, model.r_dim, **like)
         x = model.x_standardizer.inverse(x).to(x)
         width = model.response.outcome_width
         y = torch.ones((3,) if width == 1 else (3, width), **like)
-        model.guide_story(Names(model, plan, x, r), x, r, y)
+        guided = _Guided(model, plan, x, r)
+        model.guide_story(guided, x, r, y)
         told = Dry(model, plan, x, r)
         told.shared = model.shared(told.share)
         model.story(told, x, r, None)
-        for name, q in own_q.items():
-            value = q.sample()
-            if not torch.equal(q.log_prob(value), told.told[name].log_prob(value)):
+        for name, q in guided.values.items():
+            value = None if q is None else q.sample()
+            if value is not None and not torch.equal(
+                q.log_prob(value), told.told[name].log_prob(value)
+            ):
                 raise ValueError(
                     f"site '{name}' has another distribution in the story than in guide_story, "
                     "which draws it with own=True: override guide_story, or leave it out there"
                 )
-    return found
+    return {name: q is not None for name, q in guided.values.items()}
 
 
-def is_dreg(bound: ELBO) -> bool:
-    """Whether a bound has the doubly reparametrised gradient."""
-    return isinstance(bound, ImportanceWeightedELBO) and bound.gradient == "dreg"
+class _Guided(Reader):
+    """Draws the sites of a guide's story; notes the distribution where it is the story's own."""
+
+    def __call__(  # type: ignore[override]
+        self, name: str, q: Any, *, own: bool = False, exact: bool = False
+    ) -> Any:
+        if name in self.plan.hidden or name in self.plan.left:
+            return None
+        q, own = of(q), own or (exact and name in self.plan.exact)
+        self.values[name] = q if own else None
+        return q.sample()

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import rounded_up
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.numerics import rounded_up
 from pyro_gcm.inference.reading import Plan, of
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
@@ -104,7 +104,7 @@ class StoryTarget(Target):
     def complete(self, draws: Draws, rows: Rows) -> dict[str, Tensor]:
         """All sites of draws that agree with y, the costs in these units."""
         sites, revenue = self._standard_sites(draws, rows)
-        if self.units == "data":
+        if self.units == "data" and "c" in sites:
             r, c = sites.get("r", rows.r), sites["c"]
             units = self.model.r_standardizer
             sites["c"] = costs_in_units(c, c < revenue, r, rows.c, units)

@@ -16,10 +16,10 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import no_nan, one_of, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.left import sides
-from pyro_gcm.distributions.numerics import checks, coarse, is_rounding, on_grid
-from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import Objective, Plan, Reader
+from pyro_gcm.distributions.base import checks, is_rounding
+from pyro_gcm.distributions.event_planes import coarse, on_grid
+from pyro_gcm.distributions.event_sides import sides
+from pyro_gcm.inference.reading import Objective, Plan, Reader, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
@@ -196,13 +196,14 @@ class GCM(build.NamesMembers, StrictPredictions):
     def make_prediction_plan(self) -> Plan:
         """z from p(z|x), or from q(z|x) with prior N(0, I); weighed after objective "joint"."""
         plan = self.plan(self.objective)
+        if "r" not in plan.given:  # it may not weigh the draws, or predictions could fall in it
+            plan = replace(plan, informed=("w", "r_missing", "r"))
         if self.reads_x:
             return plan
         proposals: Any = {"z": lambda read: self.z_guide_dist(read.x, None, None)}
         if self.objective != "joint":  # the literal loss of the paper
             return replace(plan, proposals=proposals, unweighted=("z",))
-        proposals["w"] = self._w_given
-        return replace(plan, proposals=proposals, informed=("w", "r_missing", "r"))
+        return replace(plan, proposals=proposals | {"w": self._w_given})
 
     def _w_given(self, read: Reader) -> Any:
         """q(w|x, r) for the completed x of the draws."""

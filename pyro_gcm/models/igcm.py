@@ -15,10 +15,10 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import LatentMixture, OrderEvent
-from pyro_gcm.distributions.left import sides
-from pyro_gcm.distributions.numerics import checks, coarse, on_grid
-from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import Objective, Plan
+from pyro_gcm.distributions.base import checks
+from pyro_gcm.distributions.event_planes import coarse, on_grid
+from pyro_gcm.distributions.event_sides import sides
+from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.kernel import Kernel
 from pyro_gcm.models.predictions import Count, prediction

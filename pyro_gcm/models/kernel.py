@@ -18,10 +18,9 @@ from pyro_gcm.distributions import (
     is_independent_normal,
     linear_gaussian_posterior,
 )
-from pyro_gcm.inference.columns import in_units
-from pyro_gcm.inference.reading import OfReader, Plan, Reader
+from pyro_gcm.inference.reading import OfReader, Plan, Reader, in_units
 from pyro_gcm.models import build
-from pyro_gcm.models.distribution_predictions import DistributionPredictions
+from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import prediction
 from pyro_gcm.nets import PositiveLinear, PosteriorGuide, RevenueGuide, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
@@ -31,7 +30,7 @@ from pyro_gcm.prediction.predicted import Dry
 KERNEL_GUIDES = ("exact", "amortised", "amortised_full", "posterior", "posterior_full")
 
 
-class Kernel(DistributionPredictions):
+class Kernel(Posteriors):
     """A model with a latent kernel k, of which the revenues are a linear function with noise."""
 
     k_dim: int

@@ -18,7 +18,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.inference.pooled_elbo import PooledELBO
+from pyro_gcm.inference.bounds import PooledELBO
 from pyro_gcm.training import AdamW, TrainingDefaults
 
 __all__ = ["MemberSettings"]

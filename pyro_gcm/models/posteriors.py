@@ -52,9 +52,11 @@ class Posteriors(Predictions):
             raise ValueError("simulate needs size alone with prior='standard', which draws x and r")
         if self.reads_x and (x is None or size is not None):
             raise ValueError("simulate needs x in place of size: the prior p(z|x) reads it")
-        generates = all(kind.generates_revenue for kind in self.objective_records.values())
+        generates = self.objective_records[self.objective].generates_revenue
         if self.reads_x and r is None and not generates:
-            raise ValueError("simulate needs r: p(r|w, x) is learned by objective='joint' alone")
+            raise ValueError(
+                f"simulate needs r: objective={self.objective!r} does not learn p(r|w, x)"
+            )
         seed = seed_of(seed)
         given: Any = {"size": size}
         if x is not None:
@@ -160,6 +162,11 @@ class Posteriors(Predictions):
         """
         draws, informed = self.posterior(x, r, y, c, **options), self.prediction_plan.informed
         names = [name for name in self.latent_shapes() if name not in informed]
+        if "c" not in draws:
+            raise ValueError(
+                f"cost_posterior needs a response that keeps its order event as `event`, got "
+                f"{self.response.named!r}: `posterior` draws the other sites"
+            )
         return draws.only(*names, "c")
 
     @random_prediction

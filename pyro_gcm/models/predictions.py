@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
@@ -22,8 +23,8 @@ from pyro_gcm._utils.validation import (
     positive_int,
 )
 from pyro_gcm.distributions import LatentMixture
+from pyro_gcm.distributions.base import rounding
 from pyro_gcm.distributions.event_planes import elementwise
-from pyro_gcm.distributions.numerics import rounding
 from pyro_gcm.models.story import OrderEventModel, given_or
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
 from pyro_gcm.prediction.base_samples import (
@@ -226,6 +227,39 @@ class Predictions(OrderEventModel):
         return self.by_blocks(log_p_y, num_samples, self.rows(x, r, y, c))
 
     @prediction
+    def predictive(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
+    ) -> Any:  # the class that the response names
+        """p(y | x, r) of every row: densities, draws, and what else outcomes of this kind have.
+
+        That is a mean for events and numbers, `cdf`, `quantile`, `interval` and `crps` for numbers
+        and levels, `probabilities` for levels, `survival` and `hazard` for times.
+
+        :param x: [B, x_dim] in data units; `r`: [B, r_dim].
+
+        >>> import torch
+        >>> from pyro_gcm import GCM
+        >>> p_y = GCM(2, 1, response="continuous").predictive(torch.zeros(5, 2), torch.ones(5, 1))
+        >>> p_y.quantile([0.1, 0.5, 0.9]).shape
+        torch.Size([5, 3])
+        """
+        home = x.device if isinstance(x, Tensor) else torch.device("cpu")
+        return self.response.predictive(self, self.rows(x, r), num_samples, home)
+
+    @prediction
+    def averaged(
+        self,
+        x: Tensor,
+        rows: Rows,
+        of: Callable[[Draws, Rows], Tensor],
+        *,
+        num_samples: Count = None,
+        dtype: torch.dtype | None = None,
+    ) -> Tensor:
+        """What a function of draws and rows returns, [B, ...], block by block of checked rows."""
+        return self.by_blocks(of, num_samples, rows, dtype)
+
+    @prediction
     def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
         """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
 
@@ -322,3 +356,25 @@ class Predictions(OrderEventModel):
 
         found = in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
         return found.to(dtype or self.dtype)
+
+
+def moved(old: str, new: str) -> Callable[..., Tensor]:
+    """A method of 0.2.0 that is one of `predictive` now."""
+
+    def method(self: Any, x: ArrayLike, r: ArrayLike, *args: Any, **options: Any) -> Tensor:
+        message = f"{old}(x, r, ...) has moved: use predictive(x, r).{new}(...) by 0.4.0"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        count = {} if old == "sample" else {"num_samples": options.pop("num_samples", None)}
+        found: Tensor = getattr(self.predictive(x, r, **count), new)(*args, **options)
+        return found
+
+    method.__name__, method.__doc__ = old, f"Deprecated: `predictive(x, r).{new}`."
+    return method
+
+
+_MOVED = {"class_probabilities": "probabilities", "predict_survival": "survival"}
+for _name in (
+    *("quantile", "median", "interval", "cdf", "sample", "crps", "class_probabilities"),
+    *("predict_survival", "hazard", "cured_fraction", "restricted_mean"),
+):
+    setattr(Predictions, _name, moved(_name, _MOVED.get(_name, _name)))

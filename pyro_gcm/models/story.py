@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import checked_data, one_of, positive_int
-from pyro_gcm.inference.programs import Guided, Programmed
+from pyro_gcm.inference.guards import SiteGuard
+from pyro_gcm.inference.programs import Guided, Programmed, SharedSite
 from pyro_gcm.inference.reading import Plan, of
-from pyro_gcm.inference.shared_sites import SharedSite
 from pyro_gcm.inference.training_pair import TrainingPair, training_pair
-from pyro_gcm.inference.views import SiteGuard, announce, is_announcing
+from pyro_gcm.inference.views import announce, is_announcing
 from pyro_gcm.models.base import Parts
 from pyro_gcm.prediction.predicted import Dry, Latent
 

@@ -41,8 +41,9 @@ def plot_survival(
     tells rows apart as far as it says.
 
     :param times: rising times, [T].
-    :param survival: predicted Pr(T > t) of n rows, [n, T], such as `model.predict_survival(x, r,
-        times)` or `estimator.predict_survival_function(X, return_array=True, times=times)`.
+    :param survival: predicted Pr(T > t) of n rows, [n, T], such as
+        `model.predictive(x, r).survival(times)`, or
+        `estimator.predict_survival_function(X, return_array=True, times=times)`.
     :param y: exact and right-censored times of the rows.
     :param groups: a label for each row, [n], of at most 7; all rows are one group by default.
     :param level: of the bands of the estimates, for each time by itself.

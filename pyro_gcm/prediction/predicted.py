@@ -13,8 +13,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm.inference.columns import by_columns
-from pyro_gcm.inference.reading import Plan, Reached, Reader, of
+from pyro_gcm.inference.reading import Plan, Reached, Reader, by_columns, of
 from pyro_gcm.prediction.base_samples import driven_draws
 from pyro_gcm.prediction.draws import Draws
 

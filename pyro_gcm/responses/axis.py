@@ -19,13 +19,13 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.along_axis import AlongAxis
-from pyro_gcm.distributions.curve_outcome import AxisUnits
+from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
 from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import Probit
+from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.real import check_size
 from pyro_gcm.responses.response import Response
 
@@ -42,7 +42,6 @@ class AxisResponse(Response):
         [..., 1] to [..., (members,) (G,) K] that is unbounded on both sides.
     """
 
-    has_cdf = True
     moves_revenue = True
     #: What y is standardised after, and whether its position rises with it (1.0) or falls (-1.0).
     transform: Transform = identity_transform
@@ -186,6 +185,7 @@ class WholeDistribution(AxisResponse, name="distribution"):
     """
 
     predicts = "mean"
+    predictive = DistributionPredictive
     sign = -1.0
     ends: Tensor
     thresholds: Tensor

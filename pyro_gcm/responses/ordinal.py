@@ -10,9 +10,10 @@ from torch import Tensor
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.ordered_level import OrderedLevel
+from pyro_gcm.distributions.curve_outcome import OrderedLevel
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import PositiveLinear
+from pyro_gcm.prediction.predictive import LevelPredictive
 from pyro_gcm.responses.response import Response
 
 __all__ = ["Ordinal"]
@@ -33,7 +34,7 @@ class Ordinal(Response, name="ordinal"):
     """
 
     predicts = "mean level"
-    has_cdf = True
+    predictive = LevelPredictive
     not_for_igcm = "its thresholds are revenues, and those of an IGCM are generated"
 
     def __init__(self, x_dim: int = 0, hidden: Any = 16, *, levels: int = 3) -> None:

@@ -19,8 +19,9 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
-from pyro_gcm.distributions.numerics import checks
+from pyro_gcm.distributions.base import checks
 from pyro_gcm.nets.conditional import mlp, positive
+from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
 from pyro_gcm.responses.response import Response
 
 __all__ = ["Binary", "Continuous", "Quantile"]
@@ -36,6 +37,7 @@ class Binary(Response, name="binary"):
     predicts = "probability"
     is_probability = True
     is_event = True
+    predictive = MeanPredictive
     log_likelihood_bound = 0.0
 
     def __init__(self, x_dim: int = 0, hidden: int | Sequence[int] = 16) -> None:
@@ -125,7 +127,7 @@ class Continuous(_RealResponse, name="continuous"):
     """
 
     predicts = "mean"
-    has_cdf = True
+    predictive = DistributionPredictive
 
     def __init__(
         self,

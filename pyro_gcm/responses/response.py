@@ -17,6 +17,7 @@ from pyro_gcm.distributions.event_planes import (
     is_separable,
     planes_of,
 )
+from pyro_gcm.prediction.predictive import Predictive
 
 __all__ = ["Response"]
 
@@ -46,8 +47,8 @@ class Response(nn.Module):
     is_probability = False
     #: Whether y is the order event itself, so that costs may be observed beside y.
     is_event = False
-    #: Whether `distribution` has a method `cdf`.
-    has_cdf = False
+    #: What `model.predictive` offers.
+    predictive: type[Predictive] = Predictive
     #: Upper bound of log p(y | z, x, r), which exact posterior draws by rejection need; or None.
     log_likelihood_bound: float | None = None
     #: Whether revenues are standardised before they enter the event.
@@ -114,7 +115,7 @@ class Response(nn.Module):
         return vector("y", y, device, missing=missing)
 
     def from_standard(self, standard: Tensor) -> Tensor:
-        """y at a number without a unit, with which it rises, where `has_cdf` and without levels."""
+        """y at a number without a unit, with which it rises, where `predictive` has quantiles."""
         raise NotImplementedError
 
     def in_program(self, p_y: Any, *, separate: bool) -> Any:

@@ -33,7 +33,7 @@ class Several(Response):
         )
         model = MemberGCM(x_dim, 2, response=several)
         fit(model, x, r, {"default": late, "months": SurvivalTimes(...)})
-        model.response_model("months").predict_survival(x, r, times)
+        model.response_model("months").predictive(x, r).survival(times)
 
     :param parts: responses by the names that they have here, two or more.
     :param directions: for every name +1 for a revenue in which the event of that response gets more

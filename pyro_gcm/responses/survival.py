@@ -14,6 +14,7 @@ from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
+from pyro_gcm.prediction.predictive import TimePredictive
 from pyro_gcm.responses.axis import AxisResponse
 
 __all__ = ["Survival"]
@@ -44,6 +45,7 @@ class Survival(AxisResponse, name="survival"):
     predicts = "probability by the horizon"
     is_probability = True
     is_censored = True
+    predictive = TimePredictive
     outcome_width = 3
     reference: Tensor
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from pyro_gcm.training.checkpoint import checksum
-
+#: Rows of which bytes are read at once.
+_ROWS = 1 << 16
 #: Bytes that are gathered at once: many small batches, which are then views, or one large one.
 GATHERED = 1 << 22
 
@@ -29,8 +31,8 @@ class Batches(Protocol):
     def origin(self, number: int, batch: int) -> list[int]:
         """The rows of a batch, as the user numbers them; of the epoch that was asked for last."""
 
-    def state(self) -> Any:
-        """What an epoch that has begun, or else the next one, starts from."""
+    def state(self, begun: bool) -> Any:
+        """What the epoch that has begun, or else the next one, starts from."""
 
     def load(self, state: Any) -> None:
         """Start from a state again."""
@@ -60,8 +62,7 @@ class RowsInMemory:
         self.columns, self.index, self.size = columns, index, size
         self.order, self.prepare = order, prepare
         self.rows, self.steps = len(index), math.ceil(len(index) / size)
-        self._before = None if order is None else order.get_state()
-        self._visited = index
+        self._before, self._visited = None if order is None else order.get_state(), index
 
     def epoch(self, number: int, first: int = 0) -> Iterator[Columns]:
         """As `Batches.epoch`; the number plays no part."""
@@ -69,32 +70,29 @@ class RowsInMemory:
             self._before = self.order.get_state()
             shuffled = torch.randperm(self.rows, generator=self.order)
             self._visited = self.index[shuffled.to(self.index.device)]
-        if first < self.steps:
-            yield from self._batches(first)
-        if self.order is not None:
-            self._before = self.order.get_state()
-
-    def _batches(self, first: int) -> Iterator[Columns]:
         row_bytes = sum(c[:1].numel() * c.element_size() for c in self.columns)
         gathered = self.size * max(1, GATHERED // (row_bytes * self.size))
-        for part in self._visited[first * self.size :].split(gathered):
-            rows = self.prepare([column[part] for column in self.columns])
-            yield from map(list, zip(*(column.split(self.size) for column in rows), strict=True))
+        left = self._visited[first * self.size :]
+        # No generator, whose frame every step would enter.
+        return chain.from_iterable(map(self._batches, left.split(gathered) if len(left) else ()))
+
+    def _batches(self, part: Tensor) -> Iterator[Columns]:
+        rows = self.prepare([column[part] for column in self.columns])
+        return map(list, zip(*(column.split(self.size) for column in rows), strict=True))
 
     def origin(self, number: int, batch: int) -> list[int]:
         """As `Batches.origin`."""
         rows: list[int] = self._visited[batch * self.size : (batch + 1) * self.size].tolist()
         return rows
 
-    def state(self) -> Tensor | None:
+    def state(self, begun: bool) -> Tensor | None:
         """As `Batches.state`."""
-        return self._before
+        return self._before if begun or self.order is None else self.order.get_state()
 
     def load(self, state: Tensor) -> None:
         """As `Batches.load`."""
         if self.order is not None:
             self.order.set_state(state.cpu())
-            self._before = self.order.get_state()
 
 
 class TrainingRows(NamedTuple):
@@ -141,3 +139,12 @@ def rows_in_memory(
 def selected(columns: Columns, index: Tensor) -> Columns:
     """The rows `index`, in any order: the columns themselves, not copies, if these are all rows."""
     return [column if len(index) == len(column) else column[index] for column in columns]
+
+
+def checksum(columns: list[Tensor]) -> int:
+    """A number that tells the data of one run from those of another."""
+    total = 0
+    for column in columns:
+        for rows in column.split(_ROWS):
+            total = zlib.crc32(rows.cpu().contiguous().view(torch.uint8).numpy(), total)
+    return total

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,74 @@ from torch.optim import Optimizer
 from pyro_gcm._utils.options import file_of, flag, function, seed_of
 from pyro_gcm._utils.validation import one_of, positive, positive_int, shown
 from pyro_gcm.training.updates import SCHEDULES, Adam
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What few runs of `pyro_gcm.fit` change: of its steps, its draws, and the machine.
+
+    >>> import torch
+    >>> from pyro_gcm import GCM, FitSettings, fit
+    >>> x, r, y = torch.randn(60, 3), torch.rand(60, 2), torch.arange(60) % 2
+    >>> settings = FitSettings(schedule="flat", particles="qmc")
+    >>> result = fit(GCM(3, 2), x, r, y, epochs=2, settings=settings, progress=False)
+
+    :param optimizer: function (parameters, lr=...) -> optimiser; torch's Adam by default, or what
+        the model asks for.
+    :param schedule: "cosine" (down to 0), "flat" (constant, then down to 0 over the last 40 % of
+        the steps) and "constant", both after a warm-up of at most 50 steps, None, or a function
+        (optimiser, total steps) -> a scheduler that is stepped after every batch. "cosine" by
+        default, or what the model asks for.
+    :param clip_norm: bound on the norm of the gradient, or None; 10 by default, or what the model
+        asks for.
+    :param patience: epochs without improvement after which training stops; needs `validation`.
+        The weights that are validated and kept are then averages over the steps of the last epoch,
+        since those of a single step predict too much or too little on the whole while the learning
+        rate is high.
+    :param particles: "random", independent draws; or "qmc", points of a randomised Sobol sequence,
+        of which fewer do (`inference.scored.QuasiRandomNoise`).
+    :param temperature: factor on the log-densities of the latent sites (`inference.temper`); below
+        1 the prior weighs less, as in a beta-VAE.
+    :param engine: "pyro" runs a named bound through Pyro's handlers; by default the model's story
+        is read directly, with the same numbers at a fraction of the time. The result names the
+        engine that was used.
+    :param memory: bytes that rows of `data` may take: half of it the window in which they are
+        shuffled, a quarter the rows held out for validation, and a quarter a sample for quantiles.
+    :param checkpoint_every: seconds after which a checkpoint is also written in the middle of an
+        epoch.
+    :param threads: of torch in the training, whose numbers differ by rounding. More than one helps
+        on idle cores alone: on two, two took .9 of the time for members of width 16 in batches of
+        256 and .57 for a GCM of width 256 in batches of 1,024, at 1.2 to 1.55 times the CPU time;
+        and members on Adult 83.5 s in place of 4.7 beside other programs. `python -m
+        reproduce.benchmarks.threads --batches` measures it by batch and width. A checkpoint may go
+        on with another number.
+    :param distributed: whether the processes of a run share every batch: None, those of torch's
+        process group if it is initialised; True, also initialise it from the environment that
+        `torchrun` sets; False, train in this process alone. Every process is given the same rows,
+        model and options, computes its part of every batch with random numbers of its own, and
+        makes the step of the summed gradients, as with torch's `DistributedDataParallel`: all end
+        with the same weights, which are as good as those of one process, but not the same. Process
+        0 shows progress and writes. One thread at a time can do so.
+    """
+
+    optimizer: Callable[..., Optimizer] | None = None
+    schedule: Callable[[Optimizer, int], Any] | str | None = "default"
+    clip_norm: float | str | None = "default"
+    patience: int | None = None
+    particles: str = "random"
+    temperature: float = 1.0
+    engine: str = "auto"
+    memory: int = 1 << 28
+    checkpoint_every: float = 300.0
+    threads: int = 1
+    distributed: bool | None = None
+
+
+def gathered(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `pyro_gcm.fit`, those that `FitSettings` has in one of it, as `settings`."""
+    own = {field.name for field in fields(FitSettings)} & options.keys()
+    settings = replace(options.get("settings", FitSettings()), **{n: options[n] for n in own})
+    return {**{n: v for n, v in options.items() if n not in own}, "settings": settings}
 
 
 class TrainingDefaults(NamedTuple):
@@ -34,7 +102,7 @@ class TrainingDefaults(NamedTuple):
 
 @dataclass
 class TrainingOptions:
-    """The options that `pyro_gcm.fit` documents and `pyro_gcm.baselines.fit` shares.
+    """The options that `pyro_gcm.fit` and `FitSettings` document and `baselines.fit` shares.
 
     :param averages: whether to keep averages of the weights also without patience.
     :param held_out: rows at the end of the data that are the validation part, in place of a share.
@@ -77,16 +145,11 @@ class TrainingOptions:
         if self.checkpoint is not None:
             file_of("checkpoint", self.checkpoint)
         positive("checkpoint_every", self.checkpoint_every)
-        if self.optimizer is not None and not callable(self.optimizer):
-            raise TypeError(
-                f"optimizer must be a function (parameters, lr=...), got {self.optimizer!r}"
-            )
+        function("optimizer", self.optimizer)
         if self.patience is not None:
             positive_int("patience", self.patience)
             if self.validation == 0.0 and not self.held_out:
-                raise ValueError(
-                    "patience needs a validation part: pass validation=0.1, for example"
-                )
+                raise ValueError("patience needs a validation part: pass validation=0.1, say")
         if self.schedule is not None and not callable(self.schedule):
             one_of("schedule", self.schedule, list(SCHEDULES))
         self.target = _device(self.device)
@@ -114,8 +177,8 @@ class TrainingOptions:
 
     def make_optimizer(self, parameters: list[torch.nn.Parameter]) -> Optimizer:
         """The optimiser at the initial learning rate; Adam by default."""
-        with _telling("optimizer", "(parameters, lr=...)"):
-            made = (self.optimizer or Adam)(parameters, lr=self.learning_rate)
+        make = partial(self.optimizer or Adam, parameters, lr=self.learning_rate)
+        made = _called(make, "optimizer", "(parameters, lr=...)")
         if not isinstance(made, Optimizer):
             raise TypeError(f"optimizer must return a torch optimiser, got {made!r}")
         return made
@@ -125,15 +188,13 @@ class TrainingOptions:
         if self.schedule is None:
             return None
         make = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
-        with _telling("schedule", "(optimizer, steps)"):
-            return make(optimizer, steps)
+        return _called(partial(make, optimizer, steps), "schedule", "(optimizer, steps)")
 
 
-@contextmanager
-def _telling(name: str, arguments: str) -> Iterator[None]:
-    """Inside, a function that takes other arguments is named."""
+def _called(make: Callable[[], Any], name: str, arguments: str) -> Any:
+    """What a function of the user makes; one that takes other arguments is named."""
     try:
-        yield
+        return make()
     except TypeError as error:
         raise TypeError(f"{name} must be a function {arguments}; called so: {error}") from error
 

@@ -95,7 +95,7 @@ def constant_loss(response: Any, y: Tensor, weight: Tensor | None = None) -> flo
         return -log_p if math.isfinite(log_p) else None
     if response.levels or response.is_probability:
         return entropy(y, share)
-    if response.has_cdf and response.predicts == "mean":
+    if response.predicts == "mean":
         variance = float(share @ (y - share @ y).square())
         return 0.5 * math.log(2.0 * math.pi * math.e * variance)
     return None

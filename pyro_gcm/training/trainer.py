@@ -6,7 +6,9 @@ import copy
 import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,13 +18,31 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.interrupts import interruption_point, unshielded
 from pyro_gcm._utils.process_state import Randomness, exclusively
 from pyro_gcm.training.batches import TrainingRows
-from pyro_gcm.training.checkpoint import Checkpoint, EpochPart
-from pyro_gcm.training.finite import Diverged, FiniteSteps, NotFinite
-from pyro_gcm.training.identity import same_run, told
+from pyro_gcm.training.checkpoint import Checkpoint, same_run, told
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
-from pyro_gcm.training.updates import AveragedWeights, clip_gradients, scale_rates
+from pyro_gcm.training.updates import AveragedWeights, scale_rates
 from pyro_gcm.training.workers import ALONE, Workers
+
+#: Steps of which the numbers are read together where reading waits for a device.
+_TOGETHER = 50
+
+
+@dataclass
+class EpochPart:
+    """The part of an epoch that is done.
+
+    :param rate: the learning rate at its start.
+    :param start: the state of the run at its start, or only that of the model where no file is
+        written. If the epoch fails, the model gets its weights back, and the file this state.
+    :param total: of the losses of the rows.
+    """
+
+    rate: float
+    start: dict[str, Any]
+    batches: int = 0
+    seconds: float = 0.0
+    total: Tensor | float = 0.0
 
 
 class Trainer(ABC):
@@ -72,7 +92,7 @@ class Trainer(ABC):
         self.part: EpochPart | None = None  # of the epoch that is under way
         self.rows: list[dict[str, float]] = []
         self.best_loss, self.best_epoch = math.inf, 0
-        self.best_weights: dict[str, Tensor] | None = None
+        self.best_weights: dict[str, Any] | None = None
         #: What is validated and kept in the place of the weights of one step, if it is.
         self.average: AveragedWeights | None = None
         if options.keeps_averages:
@@ -89,11 +109,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def loss(self, batch: list[Tensor]) -> float:
-        """The loss that is trained, of a batch, summed over its rows."""
-
-    def held_out_loss(self, batch: list[Tensor]) -> float:
-        """What is validated, of a batch, summed over its rows: the loss in evaluation mode."""
-        return self.loss(batch)
+        """What is validated, of a batch, summed over its rows, in evaluation mode."""
 
     def run(self) -> FitResult:
         """Train all epochs, or until patience is exceeded, and keep the weights of the best epoch.
@@ -147,8 +163,8 @@ class Trainer(ABC):
         part, is_saved = self.part, self.saved.path is not None
         if part is None:
             rate = self.optimizer.param_groups[0]["lr"]
-            state = self.state() if is_saved else {"model": self.model.state_dict()}
-            part = EpochPart(rate, copy.deepcopy(state))
+            state = copy.deepcopy(self.state()) if is_saved else {"model": self._weights()}
+            part = EpochPart(rate, state)
         self.part, start = part, time.perf_counter() - part.seconds
         n, before = self.training.rows, self.step - part.batches
         try:
@@ -203,23 +219,44 @@ class Trainer(ABC):
             advice += f"; with a lower learning_rate, training goes on from {self.saved.path}"
         return f"{found} in {place}. The model has the weights {kept}: {advice}"
 
+    @torch.no_grad()
     def _validate(self) -> float:
-        """The loss on the validation part, whose best weights are kept."""
-        # Whoever predicts meanwhile in another thread does not meet the averages.
+        """Mean loss over the validation rows, with the same draws in every epoch; the best is kept.
+
+        Whoever predicts meanwhile in another thread does not meet averages in place of weights.
+        """
+        total, device = 0.0, self.options.target
+        drawn = Randomness(self.workers.seed(self.seed, 0), device)
         with exclusively(), nullcontext() if self.average is None else self.average.in_place():
-            loss = self._validation_loss()
+            with drawn.in_use(), evaluating(self.model):
+                for batch in self.validation.epoch(self.epoch):
+                    own = self.workers.part(batch)
+                    if len(own[0]):
+                        total += self.loss(own)
+            if self.workers.size > 1:
+                of_all = torch.tensor(total, dtype=torch.float64, device=device)
+                self.workers.add(of_all)
+                total = float(of_all)
+            loss = total / self.validation.rows
             if math.isnan(loss):
                 raise Diverged(f"the loss of the validation rows is nan in epoch {self.epoch}")
             if loss < self.best_loss:
                 self.best_loss, self.best_epoch = loss, self.epoch
-                self.best_weights = {k: v.clone() for k, v in self.model.state_dict().items()}
+                self.best_weights = self._weights()
         return loss
+
+    def _weights(self) -> dict[str, Any]:
+        """A copy of the state of the model."""
+        state = self.model.state_dict()
+        return {
+            k: v.clone() if isinstance(v, Tensor) else copy.deepcopy(v) for k, v in state.items()
+        }
 
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
-        own, are_several = self.workers.part(batch), self.workers.size > 1
+        own, are_several = batch, self.workers.size > 1
         if are_several:  # so that a run that goes on needs nothing of the other processes
-            seed = self.workers.seed(self.seed, self.step)
+            own, seed = self.workers.part(batch), self.workers.seed(self.seed, self.step)
             self.randomness = Randomness(seed, self.options.target)
         with self.randomness.in_use():
             for parameter in self.parameters.values():
@@ -252,8 +289,8 @@ class Trainer(ABC):
         self.workers.add(*gradients, loss)
 
     def _check_gradients(self) -> None:
-        found = torch.tensor([p.grad is not None for p in self.parameters.values()]).float()
-        found = found.to(self.options.target)
+        there = [p.grad is not None for p in self.parameters.values()]
+        found = torch.tensor(there, dtype=torch.float32, device=self.options.target)
         self.workers.add(found)
         missing = [name for name, n in zip(self.parameters, found.tolist(), strict=True) if not n]
         if missing:
@@ -261,22 +298,6 @@ class Trainer(ABC):
                 f"no gradient reached {missing} in the first step, although the objective should "
                 "train them. Set requires_grad=False for parameters that are not used."
             )
-
-    @torch.no_grad()
-    def _validation_loss(self) -> float:
-        """Mean loss over the validation rows, with the same random numbers in every epoch."""
-        total = 0.0
-        drawn = Randomness(self.workers.seed(self.seed, 0), self.options.target)
-        with drawn.in_use(), evaluating(self.model):
-            for batch in self.validation.epoch(self.epoch):
-                own = self.workers.part(batch)
-                if len(own[0]):
-                    total += self.held_out_loss(own)
-        if self.workers.size > 1:
-            of_all = torch.tensor(total, dtype=torch.float64, device=self.options.target)
-            self.workers.add(of_all)
-            total = float(of_all)
-        return total / self.validation.rows
 
     def state(self) -> dict[str, Any]:
         """The state on which the next epoch, or the rest of this one, depends."""
@@ -289,7 +310,7 @@ class Trainer(ABC):
             "rows": self.rows,
             "best": (self.best_loss, self.best_epoch, self.best_weights),
             "average": self.average and self.average.mean,
-            "order": self.training.state(),
+            "order": self.training.state(self.part is not None),
             "rng": self.randomness.cpu,
             "cuda_rng": self.randomness.cuda,
         }
@@ -315,3 +336,92 @@ class Trainer(ABC):
         self.training.load(state["order"])
         self.randomness.cpu, self.randomness.cuda = state["rng"], state["cuda_rng"]
         self.saved_at = time.monotonic()
+
+
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
+    """As `torch.nn.utils.clip_grad_norm_`, to the last bit, at a third of its overhead.
+
+    :param max_norm: the bound, or None to leave the gradients as they are.
+    :returns: the norm before; inf or NaN if a gradient is, or where its square overflows.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    # On a CPU the norm can be read at no cost; a smaller one would be multiplied by exactly 1.
+    on_cpu = norm.device.type == "cpu"
+    if max_norm is not None and not (on_cpu and float(norm) < 0.99 * max_norm - 1e-6):
+        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
+    return norm
+
+
+# Whether the numbers of a run are finite
+
+
+class Diverged(RuntimeError):
+    """Loss, gradient or weights of a training run are infinite or NaN.
+
+    The model has the weights of the last epoch that was finished, which are in the checkpoint, too.
+    """
+
+
+class NotFinite(ArithmeticError):
+    """A number of a step is infinite or NaN.
+
+    :param step: number of the step, from 0.
+    :param what: which one.
+    """
+
+    def __init__(self, step: int, what: str) -> None:
+        super().__init__(what)
+        self.step = step
+
+
+class FiniteSteps:
+    """Loss and gradient of the steps, read at once on a CPU and for many steps together elsewhere.
+
+    :param parameters: the weights by name.
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor]) -> None:
+        self.parameters = parameters
+        self.unread: list[tuple[int, Tensor, Tensor]] = []
+
+    def add(self, step: int, loss: Tensor, norm: Tensor) -> None:
+        """Take the loss of a step and the norm of its gradient, before the weights change.
+
+        :raises NotFinite: for this step, or where reading waits for one of the last ones.
+        """
+        at_once = loss.device.type == "cpu"
+        if at_once and math.isfinite(loss) and math.isfinite(norm):
+            return
+        self.unread.append((step, loss, norm))
+        if at_once:
+            self.check_weights(step, "before")
+        if at_once or len(self.unread) == _TOGETHER:
+            self.read()
+
+    def read(self) -> None:
+        """Read what has not been read yet.
+
+        :raises NotFinite: for the first step with such a number.
+        """
+        unread, self.unread = self.unread, []
+        if not unread:
+            return
+        numbers = torch.stack([torch.stack([loss, norm]) for _, loss, norm in unread]).cpu()
+        bad = (~numbers.isfinite()).any(1).nonzero()
+        if len(bad):
+            first = int(bad[0])
+            raise NotFinite(unread[first][0], not_finite(*numbers[first].tolist()))
+
+    def check_weights(self, step: int, when: str = "after") -> None:
+        """Raise NotFinite if a weight is not finite before or after a step."""
+        for name, weight in self.parameters.items():
+            if not weight.isfinite().all():
+                raise NotFinite(step, f"a weight of {name} is not finite {when} the step")
+
+
+def not_finite(loss: float, norm: float) -> str:
+    """What to say of a step whose loss or norm of the gradient is not finite."""
+    if math.isfinite(loss):
+        return f"the norm of the gradient is {norm}"
+    return f"the loss is {loss}"

@@ -1,4 +1,4 @@
-"""Updates of the weights: optimisers, learning rates, the bound on gradients, and averages.
+"""Updates of the weights: optimisers, learning rates, and averages.
 
 Some methods of torch's optimisers are decorated so that their first call imports `torch._dynamo`,
 compiled or not, which takes a second. Here the same methods are called without their decorators.
@@ -85,22 +85,6 @@ def scale_rates(optimizer: Optimizer, scheduler: Any, factor: float) -> None:
         for name in ("base_lrs", "_last_lr"):
             if hasattr(part, name):
                 setattr(part, name, [factor * rate for rate in getattr(part, name)])
-
-
-def clip_gradients(parameters: Iterable[Tensor], max_norm: float | None) -> Tensor:
-    """As `torch.nn.utils.clip_grad_norm_`, to the last bit, at a third of its overhead.
-
-    :param max_norm: the bound, or None to leave the gradients as they are.
-    :returns: the norm before; inf or NaN if a gradient is, or where its square overflows.
-    """
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-    # On a CPU the norm can be read at no cost; a smaller one would be multiplied by exactly 1.
-    if max_norm is not None and (
-        norm.device.type != "cpu" or not float(norm) < 0.99 * max_norm - 1e-6
-    ):
-        torch._foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp(max=1.0))
-    return norm
 
 
 class AveragedWeights:

@@ -64,10 +64,8 @@ class Workers:
 
         :raises RuntimeError: in another thread, whose messages would be taken for those of this.
         """
-        if self.size == 1:
-            yield
-            return
-        if not _in_use.acquire(blocking=False):
+        alone = self.size == 1
+        if not alone and not _in_use.acquire(blocking=False):
             raise RuntimeError(
                 "another thread trains a model with these processes: train one after the other, or "
                 "pass distributed=False to train in this process alone"
@@ -75,7 +73,8 @@ class Workers:
         try:
             yield
         finally:
-            _in_use.release()
+            if not alone:
+                _in_use.release()
 
     def part(self, batch: list[Tensor]) -> list[Tensor]:
         """The rows of a batch that this process computes; none where others have all of them.
@@ -88,9 +87,7 @@ class Workers:
 
     def seed(self, seed: int, step: int) -> int:
         """Of what this process draws in a step; the same seed in one process."""
-        if self.size == 1:
-            return seed
-        return seed_for(seed, f"process {self.rank}, step {step}")
+        return seed if self.size == 1 else seed_for(seed, f"process {self.rank}, step {step}")
 
     def add(self, *values: Tensor) -> None:
         """Replace tensors of one dtype and device by their sums over the processes."""
@@ -116,12 +113,12 @@ class Workers:
             dist.all_gather_object(everyone, described)
         for rank, theirs in enumerate(everyone):
             for name in described.keys() | theirs.keys():
-                if described.get(name) != theirs.get(name):
+                here, there = described.get(name), theirs.get(name)
+                if here != there:
                     raise ValueError(
                         "every process must be given the same rows, model and options, of which "
-                        f"each computes its part: the {name} is {theirs.get(name)} in process "
-                        f"{rank}, {described.get(name)} in process {self.rank}. With "
-                        "distributed=False each trains for itself"
+                        f"each computes its part: the {name} is {there} in process {rank}, {here} "
+                        f"in process {self.rank}. With distributed=False each trains for itself"
                     )
         own = [value for value in state.values() if isinstance(value, Tensor)]
         for value, first in zip(own, self.from_first(lambda: [v.cpu() for v in own]), strict=True):

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from pyro_gcm import GCM, fit, load, save
+from pyro_gcm.training import FitSettings
 from reproduce.arguments import a_path, positive_count
 
 X_DIM, R_DIM, FILE_ROWS = 17, 2, 1_000_000
@@ -35,9 +36,8 @@ NAMES: dict[str, Any] = {
 OPTIONS: dict[str, Any] = {
     "epochs": 1,
     "batch_size": 4096,
-    "particles": "qmc",
     "num_particles": 4,
-    "checkpoint_every": 10.0,
+    "settings": FitSettings(particles="qmc", checkpoint_every=10.0),
 }
 
 

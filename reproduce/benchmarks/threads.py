@@ -139,6 +139,7 @@ def by_batch(batches: list[int], widths: list[int], repeats: int, steps: int) ->
     """Print fits with two threads beside those with one: CPU and wall time by batch and width."""
     from pyro_gcm import GCM, fit, fit_members
     from pyro_gcm.members import MemberSettings
+    from pyro_gcm.training import FitSettings
 
     print("batch | width | what | CPU, 2 threads / 1 | wall, 2 threads / 1")
     for batch in batches:
@@ -146,10 +147,15 @@ def by_batch(batches: list[int], widths: list[int], repeats: int, steps: int) ->
         options: Any = {"progress": False, "device": "cpu"}
         for width in widths:
             settings = MemberSettings(epochs=1, width=width, batch_size=batch)
-            gcm = partial(fit, GCM(X_DIM, R_DIM, hidden=width), *data, epochs=1, batch_size=batch)
-            members = partial(fit_members, *data, settings=settings, early_stopping=False)
-            for name, run in (("GCM", gcm), ("members", members)):
-                sides = {str(n): partial(run, threads=n, **options) for n in (1, 2)}
+            gcm = GCM(X_DIM, R_DIM, hidden=width)
+            of_gcm = partial(fit, gcm, *data, epochs=1, batch_size=batch, **options)
+            members = partial(fit_members, *data, settings=settings, **options)
+            runs: dict[str, list[Any]] = {
+                "GCM": [partial(of_gcm, settings=FitSettings(threads=n)) for n in (1, 2)],
+                "members": [partial(members, early_stopping=False, threads=n) for n in (1, 2)],
+            }
+            for name, both in runs.items():
+                sides = dict(zip("12", both, strict=True))
                 cells = [f"{batch:6d}", f"{width:4d}", f"{name:7s}"]
                 for clock in (time.process_time, time.perf_counter):
                     times = paired(sides, repeats, warm_up=1, clock=clock)

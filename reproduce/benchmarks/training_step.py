@@ -25,8 +25,7 @@ from torch import Tensor
 from pyro_gcm import GCM
 from pyro_gcm.files.writing import one_line
 from pyro_gcm.inference import ImportanceWeightedELBO, unannounced
-from pyro_gcm.inference.bounds import row_losses, scored
-from pyro_gcm.inference.noise import Noise
+from pyro_gcm.inference.scored import Noise, Scored
 from reproduce.arguments import a_path, check_output, positive_count
 from reproduce.benchmarks.paired import paired, ratio, show
 from reproduce.results import versions, write_csv
@@ -93,7 +92,7 @@ def steps(
     optimizer = torch.optim.Adam(parameters, fused=True)
 
     def read() -> Tensor:
-        return row_losses(bound, scored(model, pair.plan, bound, Noise()).read(x, r, y), rows).sum()
+        return Scored(model, pair.plan, bound, Noise()).read(x, r, y).row_losses(rows).sum()
 
     losses: dict[str, Callable[[], Tensor]] = {
         "by hand, log form": partial(log_form, model, particles, x, r, y),

@@ -14,15 +14,16 @@ from functools import partial
 from typing import Any
 
 from pyro_gcm import GCM, FitResult, data, fit
+from pyro_gcm.training import FitSettings
 from reproduce.arguments import positive_count
 from reproduce.benchmarks.paired import paired, show
 
 #: Data set -> epochs, for a fit of seconds.
 EPOCHS = {"compas": 10, "adult": 2, "auto_mpg": 60}
 SIDES: dict[str, dict[str, Any]] = {
-    "engine pyro": {"engine": "pyro"},
+    "engine pyro": {"settings": FitSettings(engine="pyro")},
     "engine plain": {},
-    "plain, 16 points": {"particles": "qmc", "num_particles": 16},
+    "plain, 16 points": {"settings": FitSettings(particles="qmc"), "num_particles": 16},
 }
 
 

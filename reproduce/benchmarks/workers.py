@@ -32,6 +32,7 @@ from torch import Tensor
 from pyro_gcm import fit
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.training import gathered
 from reproduce.arguments import positive_count
 
 #: Rows of the simulated table, of its held-out part, and columns of x and r.
@@ -59,8 +60,9 @@ def worker(job: dict[str, Any]) -> None:
         (folder / f"training {rank}").write_text("." * steps)
 
     options = {**settings.training(model)._asdict(), **job["options"], "callback": noted}
+    options |= {"seed": job["seed"], "device": "cpu", "progress": False}
     began = time.perf_counter()
-    result = fit(model, *table(ROWS, 0), **options, seed=job["seed"], device="cpu", progress=False)
+    result = fit(model, *table(ROWS, 0), **gathered(options))
     seconds = time.perf_counter() - began
     if rank == 0:
         x, r, y = table(HELD_OUT, 1)

@@ -33,6 +33,7 @@ import pyro_gcm
 from pyro_gcm import (
     GCM,
     IGCM,
+    FitSettings,
     baselines,
     data,
     diagnostics,
@@ -133,9 +134,14 @@ OF_ROWS: dict[str, Callable[[], Call]] = {
 CALLS: dict[str, Callable[[], Call]] = {
     **OF_ROWS,
     "learn_units": method(lambda: zoo.build("plain"), "learn_units", **DATA),
-    "cdf": method(lambda: model("continuous"), "cdf", **DATA),
+    "predictive": method(lambda: model("continuous"), "predictive", **FEW),
+    "cdf": method(lambda: model("continuous").predictive(**FEW), "cdf", y=DATA["y"]),
     "GCM": function(GCM, **SIZES),
     "IGCM": function(IGCM, **SIZES),
+    "settings of fit": lambda: (
+        lambda **own: pyro_gcm.fit(zoo.build("plain"), X, R, Y, settings=FitSettings(**own)),
+        dict(vars(FitSettings())),
+    ),
     "fit_members": function(pyro_gcm.fit_members, **DATA),
     "responsibilities": method(lambda: model("members"), "responsibilities", **DATA),
     "simulate": method(lambda: model("joint"), "simulate", size=3),

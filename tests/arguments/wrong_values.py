@@ -88,7 +88,7 @@ ACCEPTED: dict[str, Any] = {
     "compare_assumptions.epochs": ("None",),
     "export.batch": ("None",),
     # Read beside `data` alone; or handed on as they are.
-    "fit.memory": "all",
+    "settings of fit.memory": "all",
     "learn_units.moments": "all",
     "max_plate_nesting": "all",
     "vectorize_particles": "all",

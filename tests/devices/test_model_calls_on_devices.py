@@ -50,7 +50,9 @@ CALLS: dict[str, Call] = {
         lambda m, d, put: m.surface_draws(d.x[:1], d.r[:1]),
         ["plain", "categorical prior", "joint", "implicit"],
     ),
-    "cdf": Call(lambda m, d, put: m.cdf(d.x, d.r, d.y), ["continuous", "implicit, continuous"]),
+    "cdf": Call(
+        lambda m, d, put: m.predictive(d.x, d.r).cdf(d.y), ["continuous", "implicit, continuous"]
+    ),
     "log_prob": Call(lambda m, d, put: m.log_prob(d.x, d.r, d.y, d.c), LIKELIHOODS),
     "effective_sample_size": Call(
         lambda m, d, put: m.effective_sample_size(d.x, d.r),

@@ -14,6 +14,7 @@ from pyro.infer import SVI, Predictive, Trace_ELBO
 
 from pyro_gcm import compare_assumptions, fit, render_model
 from pyro_gcm.inference import conditional, uncollapse
+from pyro_gcm.training import FitSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore:prior='standard'", "ignore:.*seeded Monte Carlo")
 ROWS = few_rows("plain", 12)[:3]
@@ -52,7 +53,8 @@ def same(model: Any, on_cpu: Any, device: torch.device) -> None:
 def test_a_run_on_the_device_goes_on_from_its_checkpoint(
     tmp_path: Path, device: torch.device
 ) -> None:
-    options = {**TRAINING, "epochs": 3, "validation": 0.25, "patience": 3, "device": device}
+    options = {**TRAINING, "epochs": 3, "validation": 0.25, "device": device}
+    options["settings"] = FitSettings(patience=3)
     whole = untrained("plain")
     result = fit(whole, *ROWS, **options)
 

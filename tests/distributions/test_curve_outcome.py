@@ -16,10 +16,8 @@ from scipy.integrate import quad
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
-from pyro_gcm.distributions.along_axis import AlongAxis
-from pyro_gcm.distributions.curve_outcome import AxisUnits
+from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits, OrderedLevel
 from pyro_gcm.distributions.event_time import EventTime
-from pyro_gcm.distributions.ordered_level import OrderedLevel
 from pyro_gcm.nets.axis_map import AxisMap
 
 INF = math.inf

@@ -20,8 +20,8 @@ from order_event_cases import (
 from torch import Tensor
 
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
 from pyro_gcm.distributions.event_planes import planes_of
-from pyro_gcm.distributions.event_probability import SMALLEST_PRODUCT
 from pyro_gcm.distributions.families import cost_family
 from pyro_gcm.distributions.numerics import ndtr, probit
 

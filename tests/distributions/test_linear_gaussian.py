@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.linear_gaussian import (
+from pyro_gcm.distributions.revenue_posterior import (
     is_independent_normal,
     linear_gaussian_posterior,
 )

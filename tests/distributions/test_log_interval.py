@@ -8,7 +8,7 @@ from mpmath import mp, mpf
 from mpmath_reference import DIGITS, standardized, tails
 from order_event_cases import families
 
-from pyro_gcm.distributions.intervals import log_interval
+from pyro_gcm.distributions.event_curve import log_interval
 
 LOWER = (-60.0, -30.0, -7.0, -1.0, -1e-3, 0.0, 0.4, 3.0, 12.0, 40.0)
 WIDTHS = (1e-12, 1e-6, 1e-3, 0.03, 0.5, 1.0, 4.0, 30.0)

@@ -14,10 +14,16 @@ from torch import Tensor
 
 from pyro_gcm import GCM
 from pyro_gcm.distributions import OrderedLevel, OrderEvent, families, register_cost_family
-from pyro_gcm.distributions.families import cost_family, of_same_family, parameters_of
-from pyro_gcm.distributions.intervals import log_interval
+from pyro_gcm.distributions.event_curve import log_interval
+from pyro_gcm.distributions.families import (
+    BUILT_IN,
+    StandardFamily,
+    _symmetric,
+    cost_family,
+    of_same_family,
+    parameters_of,
+)
 from pyro_gcm.distributions.several_outcomes import costs_between
-from pyro_gcm.distributions.standard_families import BUILT_IN, StandardFamily, _symmetric
 from pyro_gcm.io.export import export
 
 #: Around the centre, around where the probabilities of each family underflow, and beyond.

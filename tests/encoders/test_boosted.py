@@ -52,7 +52,7 @@ def test_a_continuous_model_has_a_distribution(of_role):
     model = of_role["continuous"]
     x, r, y = rows(20, seed=1, response="continuous")
     wide = model.score.columns(x, r)
-    assert torch.equal(model.cdf(x, r, y), model.model.cdf(*wide, y))
+    assert torch.equal(model.predictive(x, r).cdf(y), model.model.predictive(*wide).cdf(y))
     assert torch.corrcoef(torch.stack([model.predict(x, r).double(), y]))[0, 1] > 0.7
 
 

@@ -147,7 +147,7 @@ def test_intervals_of_a_regressor_hold_the_outcomes(regressor, table):
     for level in (0.5, 0.9):
         low, high = regressor.predict_interval(X, level).T
         assert ((low <= outcome) & (outcome <= high)).mean() == pytest.approx(level, abs=0.08)
-    cdf = regressor.model_.cdf(*regressor.encoding_(regressor._columns(X)), low)
+    cdf = regressor.model_.predictive(*regressor.encoding_(regressor._columns(X))).cdf(low)
     assert np.allclose(cdf, 0.05, atol=1e-5)
 
 

@@ -28,14 +28,19 @@ def model(request, table):
 def test_answers_are_those_of_the_model(model, table):
     """Whose numbers are compared with draws in the tests of models."""
     X, y = table[0][:9], table[1][:9]
+    at = torch.tensor(y.to_numpy())
     rows, of = model._rows(X), model.model_
+    p_y = of.predictive(*rows)
     for found, wanted in (
-        (model.predict_quantiles(X, [0.05, 0.5]), of.quantile(*rows, [0.05, 0.5])),
+        (model.predict_quantiles(X, [0.05, 0.5]), p_y.quantile([0.05, 0.5])),
         (model.predict_interval(X, 0.9), model.predict_quantiles(X, [0.05, 0.95])),
-        (model.cdf(X, [1.0, 5.0])[:, 1], of.cdf(*rows, torch.full((9,), 5.0))),
-        (model.cdf(X, y.to_numpy()[:, None])[:, 0], of.cdf(*rows, torch.tensor(y.to_numpy()))),
-        (model.crps(X, y), of.crps(*rows, torch.tensor(y.to_numpy()))),
-        (model.log_prob(X, y), of.log_prob(*rows, torch.tensor(y.to_numpy()))),
+        (model.cdf(X, [1.0, 5.0])[:, 1], p_y.cdf(torch.full((9,), 5.0))),
+        (
+            model.cdf(X, y.to_numpy()[:, None])[:, 0],
+            p_y.cdf(at),
+        ),
+        (model.crps(X, y), p_y.crps(at)),
+        (model.log_prob(X, y), of.log_prob(*rows, at)),
     ):
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
     draws = model.sample(X, 200, random_state=1)

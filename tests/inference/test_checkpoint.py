@@ -22,9 +22,8 @@ from training_runs import goes_on, same, stop_at, weights
 from pyro_gcm import GCM, FitResult, fit
 from pyro_gcm.files import archive, strict_json
 from pyro_gcm.files.damaged import DamagedFile
-from pyro_gcm.training import Adam
-from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.identity import digest
+from pyro_gcm.training import Adam, gathered
+from pyro_gcm.training.checkpoint import Checkpoint, digest
 
 OPTIONS = {"epochs": 5, "batch_size": 64, "num_particles": 8, "progress": False}
 
@@ -59,7 +58,7 @@ def test_resumed_run_gives_the_numbers_of_an_uninterrupted_one(
         model, shift = GCM(3, 2), next(shifts)
         for parameter in model.parameters():  # the weights of the resumed one are replaced
             parameter.data.add_(shift)
-        return model, fit(model, *toy, **OPTIONS, **options, **more)
+        return model, fit(model, *toy, **gathered({**OPTIONS, **options, **more}))
 
     goes_on(run, tmp_path / "deep" / "run.pt", step, first)
 
@@ -122,7 +121,7 @@ def test_checkpoint_of_another_run_is_refused(case: str, toy: Rows, interrupted:
     model, before = GCM(3, 2, **parts), interrupted.read_bytes()
     of_model = weights(model)
     with pytest.raises(ValueError, match=f"checkpoint is of another run: .*{message}"):
-        fit(model, **rows, **{**OPTIONS, **options}, checkpoint=interrupted)
+        fit(model, **rows, **gathered({**OPTIONS, **options, "checkpoint": interrupted}))
     assert interrupted.read_bytes() == before
     assert same(of_model, weights(model))
 
@@ -215,7 +214,7 @@ def test_a_state_that_cannot_be_saved_is_refused_before_the_first_step(
     steps: list[int] = []
     options: Any = {"optimizer": Strange, "callback": steps.append, "checkpoint": tmp_path / "run"}
     with pytest.raises(TypeError, match=r"^state.optimizer.history is a set"):
-        fit(GCM(3, 2), *toy, **OPTIONS, **options)
+        fit(GCM(3, 2), *toy, **gathered({**OPTIONS, **options}))
     assert not steps
     assert not list(tmp_path.iterdir())
 

@@ -16,7 +16,7 @@ from pyro_gcm.inference import epoch_search
 from pyro_gcm.inference.epoch_search import best_epoch
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.responses import Ordinal
-from pyro_gcm.training import Diverged
+from pyro_gcm.training import Diverged, FitSettings
 
 SEED, QUICK = 3, {"progress": False, "device": "cpu"}
 
@@ -86,7 +86,8 @@ def test_every_model_is_validated_in_evaluation_mode(make: Any, engine: str) -> 
     spy = Mode(getattr(model, name))
     setattr(model, name, spy)
     train: Any = baselines.fit if make is baselines.MLP else fit
-    options: Any = {} if make is baselines.MLP else {"engine": engine, "num_particles": 2}
+    own: Any = {"settings": FitSettings(engine=engine), "num_particles": 2}
+    options = {} if make is baselines.MLP else own
     columns = [column.float() for column in rows(60)]
     train(model, *columns, epochs=2, validation=0.3, **options, **QUICK)
     assert {training for gradients, training in spy.modes if gradients} >= {True}
@@ -175,7 +176,7 @@ def test_what_cannot_be_done_is_told_before_a_search_and_of_one(
     spoilt = GCM(3, 2)
     model, places = GCM(3, 2), [tmp_path / "run", tmp_path / "run" / "none"]
     with pytest.raises(Diverged, match="in a search for the number of epochs"):
-        fit(spoilt, *columns, searches=1, optimizer=Spoiling, **QUICK)
+        fit(spoilt, *columns, searches=1, settings=FitSettings(optimizer=Spoiling), **QUICK)
     assert not spoilt.is_trained
     monkeypatch.setattr(epoch_search, "_searched", None)
     for place in places:
@@ -189,9 +190,10 @@ def test_a_schedule_that_is_given_is_used() -> None:
     def schedule(optimizer: Any, steps: int) -> None:
         seen.append(steps)
 
-    result = fit(MemberGCM(3, 2, hidden=4), *columns, schedule=schedule, **QUICK)
+    own: Any = {"settings": FitSettings(schedule=schedule), **QUICK}
+    result = fit(MemberGCM(3, 2, hidden=4), *columns, **own)
     assert (len(result.searches), len(seen)) == (0, 1)
-    result = fit(GCM(3, 2, hidden=4), *columns, schedule=schedule, searches=1, epochs=3, **QUICK)
+    result = fit(GCM(3, 2, hidden=4), *columns, searches=1, epochs=3, **own)
     assert (len(result.searches), len(seen)) == (1, 3)
 
 

@@ -20,7 +20,7 @@ from training_runs import goes_on, same, stop_at, weights
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import training_data
 from pyro_gcm.io import DamagedFile
-from pyro_gcm.training import Diverged, FitResult
+from pyro_gcm.training import Diverged, FitResult, gathered
 
 ROWS = 300
 NAMES: dict[str, Any] = {"x": ["a", "b"], "r": ["price"], "y": "sold"}
@@ -52,7 +52,7 @@ def batches(size: int = 50) -> list[tuple[Tensor, ...]]:
 def trained(**options: Any) -> tuple[GCM, FitResult]:
     model = GCM(2, 1, hidden=4, seed=0)
     common = {"epochs": 3, "batch_size": 32, "num_particles": 4, "progress": False, "seed": 1}
-    return model, fit(model, **{**common, **options})
+    return model, fit(model, **gathered({**common, **options}))
 
 
 def test_what_the_rows_come_in_makes_no_difference() -> None:

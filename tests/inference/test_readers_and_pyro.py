@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,14 @@ from training_cases import CASES, case_of
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import ImportanceWeightedELBO
-from pyro_gcm.inference.bounds import row_losses, scored
-from pyro_gcm.inference.noise import DrivenSites, Noise, QuasiRandomNoise
-from pyro_gcm.inference.row_weights import weighted_loss
+from pyro_gcm.inference.bounds import weighted_loss
+from pyro_gcm.inference.program_trainer import DrivenSites
+from pyro_gcm.inference.scored import Noise, QuasiRandomNoise, Scored
 from pyro_gcm.nets import Conditional
+from pyro_gcm.training import FitSettings, gathered
 
 STEPS = {"epochs": 2, "batch_size": 16, "num_particles": 4, "progress": False, "seed": 2}
+QMC = FitSettings(particles="qmc")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +59,7 @@ def test_the_reader_trains_as_pyro_does(case: str, particles: str) -> None:
         is_weighted = particles == "qmc"
         weight = torch.linspace(0.0, 3.0, len(rows.y)) if is_weighted else None
         options = {**STEPS, "validation": 0.25, "particles": particles, "engine": engine}
-        result = fit(model, *rows, sample_weight=weight, **{**options, **training})
+        result = fit(model, *rows, sample_weight=weight, **gathered({**options, **training}))
         found.append((model, result))
     (plain, result), (through_pyro, reference) = found
     assert (result.engine, reference.engine) == ("plain", "pyro")
@@ -82,7 +85,7 @@ def test_missing_values_and_observed_costs_are_scored_as_pyro_does(
     for engine in ("plain", "pyro"):
         noise.drawn.clear()
         if engine == "plain":
-            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns), 1)
+            losses = Scored(model, pair.plan, bound, noise).read(*columns).row_losses(1)
             loss = (weight * losses).sum()
         else:
             guide = DrivenSites(noise, bound)(pair.guide)
@@ -141,9 +144,9 @@ def test_the_first_step_updates_the_statistics_of_batch_norm_once(few: Rows) -> 
 
 def test_unknown_engines_and_particles_are_refused(few: Rows) -> None:
     with pytest.raises(ValueError, match=r"engine must be one of .*got 'fast'"):
-        fit(GCM(3, 2), *few, engine="fast")
+        fit(GCM(3, 2), *few, settings=FitSettings(engine="fast"))
     with pytest.raises(ValueError, match=r"particles must be one of .*got 'sobol'"):
-        fit(GCM(3, 2), *few, particles="sobol")
+        fit(GCM(3, 2), *few, settings=FitSettings(particles="sobol"))
 
 
 def test_quasi_random_draws_are_standard_normal_and_fill_the_space() -> None:
@@ -177,7 +180,7 @@ class Heavy(nn.Module):
 def test_what_nothing_can_drive_is_drawn_at_random_and_says_so(few: Rows) -> None:
     model = GCM(3, 2, prior=Heavy(), z_dim=2)
     with pytest.warns(UserWarning, match="nothing drives draws of Independent, which are random"):
-        fit(model, *few, **STEPS, particles="qmc")
+        fit(model, *few, **STEPS, settings=QMC)
     noise = QuasiRandomNoise(4, 2, seed=0, like=torch.zeros(()))
     q = model.z_dist(few.x[:5])
     noise.new_batch(5)
@@ -202,7 +205,7 @@ def test_one_set_of_points_needs_a_bound_that_draws_all_particles_at_once(
     bound: Any, few: Rows
 ) -> None:
     with pytest.raises(ValueError, match="elbo must have max_plate_nesting=1"):
-        fit(GCM(3, 2), *few, **STEPS, elbo=bound, particles="qmc")
+        fit(GCM(3, 2), *few, **STEPS, elbo=bound, settings=QMC)
 
 
 class Fixed(nn.Module):
@@ -228,8 +231,8 @@ def test_points_and_weights_give_the_same_loss_whatever_nesting_a_bound_allows(
     for nesting in (1, 2, 4):
         bound = make(num_particles=4, max_plate_nesting=nesting, vectorize_particles=True)
         for weight in (None, torch.ones(32), torch.linspace(0.5, 2.0, 32)):
-            options = {**STEPS, "engine": engine, "sample_weight": weight}
-            result = fit(GCM(3, 2), *few, **options, elbo=bound, particles="qmc")
+            options: Any = {**STEPS, "settings": replace(QMC, engine=engine), "elbo": bound}
+            result = fit(GCM(3, 2), *few, sample_weight=weight, **options)
             losses.append(result.history["loss"].to_numpy())
     for plain, equal, weighted in zip(*[iter(losses)] * 3, strict=True):
         np.testing.assert_allclose(plain, losses[0], rtol=1e-5)

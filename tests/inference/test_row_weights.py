@@ -14,9 +14,9 @@ from training_cases import CASES, RENYI, case_of
 from training_runs import same, weights
 
 from pyro_gcm import GCM, fit, fit_members
-from pyro_gcm.inference.bounds import row_losses, scored
-from pyro_gcm.inference.noise import DrivenSites, Noise
-from pyro_gcm.inference.row_weights import weighable, weighted_loss
+from pyro_gcm.inference.bounds import weighable, weighted_loss
+from pyro_gcm.inference.program_trainer import DrivenSites
+from pyro_gcm.inference.scored import Noise, Scored
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.prediction.base_samples import driven_draws
 
@@ -52,7 +52,7 @@ def test_weights_are_repetitions(case: str, engine: str) -> None:
     def loss(rows: Tensor, row_weights: Tensor | None) -> Tensor:
         columns, noise = [column[rows] for column in data], OfRows(base, rows)
         if engine == "plain":
-            losses = row_losses(bound, scored(model, pair.plan, bound, noise).read(*columns), 1)
+            losses = Scored(model, pair.plan, bound, noise).read(*columns).row_losses(1)
             return losses.sum() if row_weights is None else (row_weights * losses).sum()
         parts = pair.program, DrivenSites(noise, weighable(bound))(pair.guide)
         if row_weights is not None:

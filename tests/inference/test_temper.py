@@ -16,6 +16,7 @@ from training_runs import same, weights
 
 from pyro_gcm import GCM, fit
 from pyro_gcm.inference import temper
+from pyro_gcm.training import FitSettings
 
 
 def program() -> Tensor:
@@ -45,7 +46,7 @@ def test_scales_multiply() -> None:
 
 def test_temperature_of_fit_is_temper_around_both_sides(toy: Rows) -> None:
     models = [GCM(3, 2, guide="posterior") for _ in range(3)]
-    fit(models[0], *toy, **QUICK, temperature=0.2, engine="pyro")
+    fit(models[0], *toy, **QUICK, settings=FitSettings(temperature=0.2, engine="pyro"))
     fit(models[1], *toy, **QUICK)
     plain = models[2].training_pair
 
@@ -55,14 +56,14 @@ def test_temperature_of_fit_is_temper_around_both_sides(toy: Rows) -> None:
         return pair._replace(**sides)
 
     models[2].training_pair = tempered  # type: ignore[method-assign, assignment]
-    fit(models[2], *toy, **QUICK, engine="pyro")
+    fit(models[2], *toy, **QUICK, settings=FitSettings(engine="pyro"))
     assert same(weights(models[0]), weights(models[2]))
     assert not same(weights(models[0]), weights(models[1]))
 
 
 def test_temperature_is_refused_where_it_would_cancel(toy: Rows) -> None:
     with pytest.raises(ValueError, match="temperature has no effect where the guide draws z from"):
-        fit(GCM(3, 2), *toy, **QUICK, temperature=0.2)
+        fit(GCM(3, 2), *toy, **QUICK, settings=FitSettings(temperature=0.2))
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), "half"])
@@ -70,12 +71,12 @@ def test_factor_that_is_not_positive_is_refused(scale: object, toy: Rows) -> Non
     with pytest.raises(ValueError, match="scale must be a number above 0"):
         temper(program, scale)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="temperature must be a number above 0"):
-        fit(GCM(3, 2), *toy, temperature=scale)  # type: ignore[arg-type]
+        fit(GCM(3, 2), *toy, settings=FitSettings(temperature=scale))  # type: ignore[arg-type]
 
 
 def test_exact_sums_are_not_tempered(toy: Rows) -> None:
     with pytest.raises(ValueError, match="temperature must be 1 for this objective and prior"):
-        fit(GCM(3, 2, prior="categorical"), *toy, **QUICK, temperature=0.5)
+        fit(GCM(3, 2, prior="categorical"), *toy, **QUICK, settings=FitSettings(temperature=0.5))
 
 
 # The literal loss cannot learn from x (a toy), and the default prior can
@@ -121,5 +122,5 @@ def test_conditional_prior_learns_what_the_literal_loss_cannot(
 
 
 def test_tempered_prior_cures_the_literal_loss(follows_x: tuple[Rows, Rows]) -> None:
-    accuracy = trained_accuracy("standard", follows_x, temperature=0.1)
+    accuracy = trained_accuracy("standard", follows_x, settings=FitSettings(temperature=0.1))
     assert accuracy > 0.92  # without it 0.52

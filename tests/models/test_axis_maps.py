@@ -49,11 +49,11 @@ def test_distributions_are_proper_for_every_map(own: bool, kind: type, revenue_m
     assert result.engine == "plain", result.engine_reason
     model.double()
     if kind is Survival:
-        ends = model.predict_survival(x, r, [0.0, 1e-300, 1e300])
+        ends = model.predictive(x, r).survival([0.0, 1e-300, 1e300])
         assert ((ends - torch.tensor([1.0, 1.0, 0.0])).abs() <= 1e-12).all()
     else:
         for far, limit in ((-1e9, 0.0), (1e9, 1.0)):
-            found = model.cdf(x, r, torch.full((200,), far))
+            found = model.predictive(x, r).cdf(torch.full((200,), far))
             assert ((found - limit).abs() <= 1e-12).all()
 
 
@@ -114,7 +114,7 @@ def test_a_map_of_time_of_the_user_gives_the_same_density() -> None:
     t, step = torch.tensor([0.5, 3.0, 20.0]).double(), 1e-5
     exact = SurvivalTimes(t, t)
     x, r = x[:1].expand(3, -1), r[:1].expand(3, -1)
-    s = model.predict_survival(x[:1], r[:1], torch.cat([t - step, t + step]))[0]
+    s = model.predictive(x[:1], r[:1]).survival(torch.cat([t - step, t + step]))[0]
     torch.testing.assert_close(
         model.log_prob(x, r, exact).exp(), (s[:3] - s[3:]) / (2.0 * step), rtol=1e-5, atol=1e-9
     )

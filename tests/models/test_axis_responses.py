@@ -32,7 +32,7 @@ def test_plain_steps_are_those_of_pyro(case: str) -> None:
 def test_quantiles_do_not_cross_and_are_ordered_in_r(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 40, seed=3)
     levels = torch.linspace(0.02, 0.98, 25)
-    low, high = model.quantile(x, r, levels), model.quantile(x, r + 0.03, levels)
+    low, high = (model.predictive(x, v).quantile(levels) for v in (r, r + 0.03))
     assert (low.diff(dim=1).nan_to_num() >= 0.0).all()  # inf - inf is NaN
     assert ((high - low).nan_to_num() * FALLS[kind_of(case)] >= 0.0).all()
     assert (model.predict(x, r + 0.03) >= model.predict(x, r)).all()
@@ -43,7 +43,7 @@ def test_quantiles_do_not_cross_and_are_ordered_in_r(case: str) -> None:
 def test_quantiles_invert_the_distribution_function(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 12, seed=3)
     for level in (1e-6, 0.3, 0.999):
-        at = model.quantile(x, r, [level])[:, 0]
+        at = model.predictive(x, r).quantile([level])[:, 0]
         reached = at.isfinite()
         cdf = cdf_of(model, x, r, at.nan_to_num(posinf=1.0))[reached]
         if kind_of(case) == "ordinal":
@@ -52,15 +52,15 @@ def test_quantiles_invert_the_distribution_function(case: str) -> None:
             assert ((below < level) | (at == 0.0)).all()
         else:
             torch.testing.assert_close(cdf, torch.full_like(cdf, level), rtol=1e-7, atol=1e-12)
-    both = model.interval(x, r, 0.5), model.quantile(x, r, [0.25, 0.75])
-    assert torch.equal(*both)
-    assert torch.equal(model.median(x, r), model.quantile(x, r, [0.5])[:, 0])
+    p_y = model.predictive(x, r)
+    assert torch.equal(p_y.interval(0.5), p_y.quantile([0.25, 0.75]))
+    assert torch.equal(p_y.median(), p_y.quantile([0.5])[:, 0])
 
 
 def cdf_of(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
     if not model.response.is_censored:
-        return model.cdf(x, r, y)
-    return 1.0 - model.predict_survival(x, r, y).diagonal()
+        return model.predictive(x, r).cdf(y)
+    return 1.0 - model.predictive(x, r).survival(y).diagonal()
 
 
 @pytest.mark.long(keep=1)
@@ -68,17 +68,17 @@ def cdf_of(model: GCM, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
 def test_draws_are_of_the_distribution_function(case: str) -> None:
     model, (x, r, _) = model_of(case), rows(case, 3, seed=4)
     # z is drawn here, and quasi-random in the distribution function.
-    draws = model.sample(x, r, num_samples=2_000, seed=1)
+    draws = model.predictive(x, r).sample(num_samples=2_000, seed=1)
     for k in range(3):
         finite = draws[:, k].clamp(max=1e290)
         row = [v[k : k + 1] for v in (x, r)]
         if model.response.is_censored:
-            expected = 1.0 - model.predict_survival(*row, finite)[0]
+            expected = 1.0 - model.predictive(*row).survival(finite)[0]
         else:
-            expected = model.cdf(*(v.expand(2_000, -1) for v in row), finite)
+            expected = model.predictive(*(v.expand(2_000, -1) for v in row)).cdf(finite)
         if kind_of(case) == "ordinal":
             shares = torch.stack([(draws[:, k] == level).double().mean() for level in range(4)])
-            assert (shares - model.class_probabilities(x, r)[k]).abs().max() < 0.045
+            assert (shares - model.predictive(x, r).probabilities()[k]).abs().max() < 0.045
         elif "cured" not in case:
             assert stats.kstest(expected.numpy(), "uniform").statistic < 0.05
 
@@ -89,24 +89,24 @@ def test_log_prob_is_the_difference_of_the_distribution_function(case: str) -> N
     model, (x, r, y) = model_of(case), rows(case, 32, seed=6)
     log_p = model.log_prob(x, r, y)
     if kind_of(case) == "ordinal":
-        of_levels = model.class_probabilities(x, r)
+        of_levels = model.predictive(x, r).probabilities()
         torch.testing.assert_close(of_levels.sum(1), torch.ones(32).double())
         found = of_levels.gather(1, y.long()[:, None])[:, 0]
         torch.testing.assert_close(log_p.exp(), found)
         return
     if kind_of(case) == "distribution":
-        step = 1e-3
-        slope = (model.cdf(x, r, y + step) - model.cdf(x, r, y - step)) / (2.0 * step)
+        step, cdf = 1e-3, model.predictive(x, r).cdf
+        slope = (cdf(y + step) - cdf(y - step)) / (2.0 * step)
         torch.testing.assert_close(log_p.exp(), slope, rtol=1e-5, atol=1e-7)
         return
     lower, upper, _ = y.columns().T
     exact, end = y.is_exact, upper.clamp(max=1e9)
-    survived = [model.predict_survival(x, r, t).diagonal() for t in (lower, end)]
+    survived = [model.predictive(x, r).survival(t).diagonal() for t in (lower, end)]
     between = survived[0] - torch.where(upper.isinf(), 0.0, survived[1])
     close: Any = {"rtol": 1e-9, "atol": 1e-11}
     torch.testing.assert_close(log_p.exp()[~exact], between[~exact], **close)
     x, r, lower = x[exact], r[exact], lower[exact]
-    density = model.hazard(x, r, lower).diagonal() * survived[0][exact]
+    density = model.predictive(x, r).hazard(lower).diagonal() * survived[0][exact]
     torch.testing.assert_close(log_p.exp()[exact], density, **close)
 
 
@@ -114,22 +114,21 @@ def test_log_prob_is_the_difference_of_the_distribution_function(case: str) -> N
 @cases
 def test_crps_is_that_of_draws(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 4, seed=7)
-    if model.response.is_censored:
-        for of_y in (model.crps, model.cdf):
-            with pytest.raises(ValueError, match=f"{of_y.__name__} needs y itself, and times may"):
-                of_y(x, r, y)
+    p_y = model.predictive(x, r)
+    if model.response.is_censored:  # what is known of y is no number
+        assert not {"crps", "cdf"} & set(dir(p_y))
         return
-    draws = model.sample(x, r, num_samples=8_000).double()
+    draws = p_y.sample(8_000).double()
     brute = (draws - y).abs().mean(0) - 0.5 * (draws[:4_000] - draws[4_000:]).abs().mean(0)
-    torch.testing.assert_close(model.crps(x, r, y), brute, rtol=0.08, atol=0.02)
+    torch.testing.assert_close(p_y.crps(y), brute, rtol=0.08, atol=0.02)
 
 
 def test_restricted_mean_is_that_of_draws() -> None:
     for case in ("survival, members", "survival, cured"):
         model, (x, r, _) = model_of(case), rows(case, 3, seed=7)
-        draws = model.sample(x, r, num_samples=4_000).double()
+        draws = model.predictive(x, r).sample(num_samples=4_000).double()
         for horizon in (0.5, 8.0):
-            found = model.restricted_mean(x, r, horizon)
+            found = model.predictive(x, r).restricted_mean(horizon)
             torch.testing.assert_close(
                 found, draws.clamp(max=horizon).mean(0), rtol=0.08, atol=0.02
             )
@@ -146,7 +145,7 @@ def test_the_mean_of_a_heavy_tailed_outcome_is_that_of_its_draws() -> None:
     x, r = x[1:25], r[1:25]
     levels = (torch.arange(1_000) + 0.5) / 1_000
     ends = model.response.from_standard(-model.response.ends.flip(0)).tolist()
-    wanted = model.quantile(x, r, levels).double().clamp(*ends).mean(1)
+    wanted = model.predictive(x, r).quantile(levels).double().clamp(*ends).mean(1)
     # The levels themselves leave out 1 in 2,000, which is up to 1e5 here.
     torch.testing.assert_close(model.predict(x, r).double(), wanted, rtol=0.05, atol=6.0)
 
@@ -167,22 +166,20 @@ def test_two_levels_are_a_binary_response() -> None:
 
 
 def test_methods_for_other_responses_are_refused() -> None:
-    model, (x, r, y) = GCM(3, 2), rows("distribution", 5)
-    for call in (
-        lambda: model.quantile(x, r, [0.5]),
-        lambda: model.crps(x, r, y),
-        lambda: model.predict_survival(x, r, [1.0]),
-        lambda: model.class_probabilities(x, r),
-        lambda: model.restricted_mean(x, r, 1.0),
-    ):
-        with pytest.raises(ValueError, match="'binary'"):
-            call()
+    model, (x, r, _) = GCM(3, 2), rows("distribution", 5)
+    p_y = model.predictive(x, r)
+    torch.testing.assert_close(p_y.mean, model.predict(x, r), rtol=0.0, atol=0.0)
+    for name in ("quantile", "crps", "survival", "probabilities", "restricted_mean"):
+        with pytest.raises(
+            AttributeError, match=r"response='binary' has no .*; it has log_prob, m"
+        ):
+            getattr(p_y, name)
     survival = model_of("survival")
     for times, error in (([-1.0], "at least 0"), ([0.0], "above 0 for a hazard")):
         with pytest.raises(ValueError, match=error):
-            survival.hazard(x, r, times)
+            survival.predictive(x, r).hazard(times)
     with pytest.raises(ValueError, match="levels must lie strictly between 0 and 1"):
-        survival.quantile(x, r, [0.0, 0.5])
+        survival.predictive(x, r).quantile([0.0, 0.5])
 
 
 @pytest.mark.long(keep=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from axis_toys import model_of, rows
 from torch import Tensor
 from torch.distributions import Normal
 
-from pyro_gcm.models.distribution_predictions import crps_of
+from pyro_gcm.prediction.predictive import DistributionPredictive
 
 CASES = [name for name, kind in zoo.KINDS.items() if kind.response in ("distribution", "ordinal")]
 cases = pytest.mark.parametrize("case", [*CASES, "continuous"])
@@ -22,21 +23,29 @@ cases = pytest.mark.parametrize("case", [*CASES, "continuous"])
 def test_cdf_at_several_values_is_that_at_each_and_of_rows_alone(case: str) -> None:
     model, (x, r, y) = model_of(case), rows(case, 40, seed=3)
     at = torch.stack([y.double(), y.double().flip(0), y.double().roll(1)], 1)
-    together = model.cdf(x, r, at)
+    p_y, alone = model.predictive(x, r), model.predictive(x[7:8], r[7:8])
+    together = p_y.cdf(at)
     for column, values in zip(together.T, at.T, strict=True):
-        assert torch.equal(model.cdf(x, r, values), column)
-    assert torch.equal(model.cdf(x[7:8], r[7:8], at[7:8]), together[7:8])
-    assert torch.equal(model.crps(x[7:8], r[7:8], y[7:8]), model.crps(x, r, y)[7:8])
-    low, high = model.cdf(x, r + 0.01, at), model.cdf(x, r, at)
-    assert (low <= high).all()
+        assert torch.equal(p_y.cdf(values), column)
+    assert torch.equal(alone.cdf(at[7:8]), together[7:8])
+    assert torch.equal(alone.crps(y[7:8]), p_y.crps(y)[7:8])
+    assert (model.predictive(x, r + 0.01).cdf(at) <= together).all()
     for wrong in (at[:5], at[:, :, None]):
         with pytest.raises(ValueError, match="y "):
-            model.cdf(x, r, wrong)
+            p_y.cdf(wrong)
 
 
-def test_cdf_of_times_names_what_to_use() -> None:
-    with pytest.raises(ValueError, match="use predict_survival"):
-        model_of("survival, members").cdf(*rows("survival, members", 5))
+def test_a_method_that_moved_warns_and_says_where_to() -> None:
+    model, (x, r, y) = model_of("distribution, members"), rows("distribution, members", 5)
+    p_y = model.predictive(x, r, num_samples=8)
+    for old, args, new in (
+        ("quantile", ([0.5],), p_y.quantile([0.5])),
+        ("crps", (y,), p_y.crps(y)),
+        ("sample", (), model.predictive(x, r).sample(8)),
+    ):
+        with pytest.warns(DeprecationWarning, match=rf"use predictive\(x, r\).{old}"):
+            found = getattr(model, old)(x, r, *args, num_samples=8)
+        torch.testing.assert_close(found, new, rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("loc", [0.0, 37.3])
@@ -52,6 +61,7 @@ def test_crps_takes_few_values_of_the_distribution_function(loc: float, scale: f
     y = loc + scale * torch.tensor([0.0, 0.4, -3.0, 30.0]).double()
     u, unit = (y - loc) / scale, Normal(torch.zeros(()).double(), 1.0)
     wanted = u * (2.0 * unit.cdf(u) - 1.0) + 2.0 * unit.log_prob(u).exp() - 1.0 / math.sqrt(math.pi)
-    response = SimpleNamespace(from_standard=lambda standard: standard)
-    torch.testing.assert_close(crps_of(response, cdf, y), scale * wanted, rtol=1e-6, atol=0.0)
+    of: Any = SimpleNamespace(response=SimpleNamespace(from_standard=lambda standard: standard))
+    found = DistributionPredictive._crps(of, cdf, y)
+    torch.testing.assert_close(found, scale * wanted, rtol=1e-6, atol=0.0)
     assert sum(count) < 300

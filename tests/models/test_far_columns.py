@@ -75,8 +75,8 @@ def answers(kind: str, model: Any, rows: Rows) -> dict[str, Tensor]:
         "double": rows.of_y(copy.deepcopy(model).double().predict(x, r)),
         "there and back": rows.of_y(copy.deepcopy(model).double().float().predict(x, r)),
     }
-    if model.response.has_cdf:
-        found["cdf"] = model.cdf(x, r, y).double()
+    if hasattr(model.predictive(x, r), "cdf"):
+        found["cdf"] = model.predictive(x, r).cdf(y).double()
     if model.costs_have_units:
         draws = model.cost_posterior(x, r, y, num_samples=50, progress=False)
         if model.response.is_event:

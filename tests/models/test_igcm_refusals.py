@@ -12,6 +12,7 @@ import zoo
 from igcm_toys import data
 
 from pyro_gcm import IGCM, fit
+from pyro_gcm.training import FitSettings
 
 NAN = math.nan
 BUILD: dict[str, tuple[dict[str, Any], str]] = {
@@ -46,7 +47,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     ),
     "temperature": (
         {"kernel_guide": "amortised"},
-        {"objective": "paper", "temperature": 0.5},
+        {"objective": "paper", "settings": FitSettings(temperature=0.5)},
         "temperature must be",
     ),
 }

@@ -13,7 +13,7 @@ from posterior_toys import informative, model_of, rows
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM
-from pyro_gcm.distributions.bisection import REACH
+from pyro_gcm._utils.bisection import REACH
 
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 MODELS: dict[str, dict[str, Any]] = {

@@ -13,6 +13,7 @@ from torch import Tensor
 from training_runs import goes_on, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
+from pyro_gcm.training import FitSettings
 
 NAN = math.nan
 QUICK: dict[str, Any] = {"epochs": 6, "batch_size": 64, "num_particles": 8, "progress": False}
@@ -57,7 +58,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "renyi": ({}, {"elbo": "renyi"}),
     "dreg": ({"guide": "posterior"}, {"elbo": "dreg"}),
     "posterior guide": ({"guide": "posterior"}, {}),
-    "amortised guide": ({"guide": "amortised"}, {"temperature": 0.5}),
+    "amortised guide": ({"guide": "amortised"}, {"settings": FitSettings(temperature=0.5)}),
     "categorical": ({"prior": "categorical"}, {}),
     "mixture": ({"prior": "mixture"}, {}),
     "constant p0": ({"p0": "constant"}, {}),

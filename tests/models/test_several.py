@@ -84,8 +84,8 @@ def test_each_response_has_directions_of_its_own(prior: str) -> None:
             assert (moved * sign >= 0.0).all()
             assert ((moved != 0.0).any()) == (sign != 0)
     months = model.response_model("months")
-    assert (months.predict_survival(x, r, [0.5, 1.0]).diff(dim=1) <= 0.0).all()
-    assert model.response_model("grade").class_probabilities(x, r).shape == (60, 4)
+    assert (months.predictive(x, r).survival([0.5, 1.0]).diff(dim=1) <= 0.0).all()
+    assert model.response_model("grade").predictive(x, r).probabilities().shape == (60, 4)
     with pytest.raises(ValueError, match="revenue 0 must be one in which the prediction rises"):
         model.response_model("grade").required_revenue(x, 1.0, revenue=0)
     assert months.required_revenue(x, 0.5, revenue=0).shape == (60,)
@@ -135,7 +135,7 @@ MEANINGLESS: list[tuple[Callable[[], Any], str]] = [
 
 @pytest.mark.parametrize(("make", "message"), MEANINGLESS)
 def test_what_does_not_belong_together_is_refused(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
+    with pytest.raises((AttributeError, TypeError, ValueError), match=message):
         make()
 
 
@@ -150,16 +150,16 @@ def test_calls_that_need_one_response_or_all_are_refused() -> None:
         (lambda: model.response_model("weeks"), "name must be one of"),
         (lambda: distribution.response_model("late"), "needs a model of"),
         (lambda: part.posterior(x, r, months), "all responses"),
-        (lambda: part.sample(x, r), "all responses"),
+        (lambda: part.predictive(x, r).sample(), "all responses"),
         (lambda: fit(part, x, r, months), "all responses"),
         (lambda: save(part, "a folder"), "all responses"),
         (
-            lambda: model.response_model("late").predict_survival(x, r, [1.0]),
-            r"predict_survival needs .*'binary'",
+            lambda: model.response_model("late").predictive(x, r).survival([1.0]),
+            "response='binary' has no 'survival'",
         ),
         (lambda: model.log_prob(x, r, {**y, "months": late}), "no entries above 0"),
     ):
-        with pytest.raises((TypeError, ValueError), match=message):
+        with pytest.raises((AttributeError, TypeError, ValueError), match=message):
             call()
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from pyro_gcm import GCM, IGCM, export, load, save, to_arviz
 from pyro_gcm.distributions import InfiniteCost
 from pyro_gcm.inference import ImportanceWeightedELBO, of_rows
-from pyro_gcm.inference.reading import of
+from pyro_gcm.inference.reading import Objective, of
 from pyro_gcm.io import recorded
 from pyro_gcm.prediction.predicted import Predicted
 
@@ -380,3 +380,24 @@ def test_a_site_that_is_told_to_be_the_storys_own_has_to_be_it() -> None:
 
     with pytest.raises(ValueError, match="'z' has another distribution in the story than in guide"):
         zoo.quickly(zoo.make(Hiding), zoo.rows(count=8))
+
+
+class WithRevenues(GCM):
+    objective_records = {
+        **GCM.objective_records,
+        "with revenues": Objective("with revenues", given=("x",), generates_revenue=True),
+    }
+    objectives = tuple(objective_records)
+
+
+def test_an_objective_is_one_record() -> None:
+    """log p(y, r | x): revenues that are scored in training do not weigh predictions in them."""
+    data, model = zoo.rows(count=300), zoo.make(WithRevenues)
+    zoo.quickly(model, data, objective="with revenues", epochs=3)
+    assert model.simulate(x=data.x)["r"].shape == data.r.shape
+    with torch.no_grad():
+        model.r_decoder.net[-1].weight.mul_(8.0)
+    x, r = data.x.repeat(40, 1), data.r.repeat(40, 1)
+    higher = r + 0.3 * torch.rand(r.shape, generator=torch.Generator().manual_seed(0))
+    assert (model.predict(x, higher) >= model.predict(x, r)).all()
+    assert "c" in model.cost_posterior(data.x[:2], data.r[:2], data.y[:2], num_samples=9)

@@ -68,7 +68,7 @@ def test_rows_that_were_drawn_as_cured_leave_the_units_as_they_are() -> None:
     again = model_of("survival, cured")
     again.learn_units(x, r, y)
     assert 0.1 < float(again.response.standardizer.scale) < 10.0
-    assert again.predict_survival(x, r, [1.0]).isfinite().all()
+    assert again.predictive(x, r).survival([1.0]).isfinite().all()
 
 
 def test_timestamps_keep_their_digits() -> None:
@@ -80,7 +80,7 @@ def test_timestamps_keep_their_digits() -> None:
     exact = stamps.is_exact[:8]
     seen = stamps.lower[:8][exact].expand(5, -1)
     torch.testing.assert_close(draws["t"][:, exact], seen, rtol=1e-9, atol=0.0)
-    assert model.median(x[:8], r[:8]).dtype == torch.float64
+    assert model.predictive(x[:8], r[:8]).median().dtype == torch.float64
     nothing = torch.tensor([[0.0, math.inf, 0.0]])
     with torch.no_grad():
         zero = torch.zeros(1, 4)

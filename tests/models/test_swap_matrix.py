@@ -28,6 +28,7 @@ from torch import Tensor
 
 from pyro_gcm import fit
 from pyro_gcm.inference.training_pair import ELBOS
+from pyro_gcm.training import FitSettings
 
 COMBINATIONS = [combination for row in ROWS for _, combination in row.combinations()]
 
@@ -144,7 +145,7 @@ def train(combination: Combination, model: Any, watch: Any = None) -> None:
         epochs=STEPS,
         batch_size=COUNT,
         learning_rate=0.005,
-        schedule=None,
+        settings=FitSettings(schedule=None),
         progress=False,
         callback=watch,
     )

@@ -116,10 +116,11 @@ def answers(model: Any, x: Tensor, r: Tensor, y: Tensor) -> dict[str, Tensor]:
     }
     if isinstance(model, GCM) or model.objective != "joint":
         found["cost"] = model.cost(x).mean
-    if model.response.has_cdf:
-        found["quantile"] = model.quantile(x, r, [0.3, 0.6])
-    if model.response.has_cdf and not model.response.is_censored:
-        found |= {"cdf": model.cdf(x, r, y), "crps": model.crps(x, r, y)}
+    p_y = model.predictive(x, r)
+    if hasattr(p_y, "quantile"):
+        found["quantile"] = p_y.quantile([0.3, 0.6])
+    if hasattr(p_y, "cdf"):
+        found |= {"cdf": p_y.cdf(y), "crps": p_y.crps(y)}
     if isinstance(model, GCM) and model.response.standardizes_revenue:
         level = 0.6 if model.response.is_probability else 300.0
         found["required"] = model.required_revenue(x, level, r=r[:, 1:])

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.numerics import coarse
+from pyro_gcm.distributions.event_planes import coarse
 from pyro_gcm.prediction.base_samples import (
     BLOCK_ROWS,
     PASS,

@@ -92,10 +92,11 @@ def test_the_settings_of_the_training_reach_it(method, optimizer, kind, schedule
     chosen = {k: v for k, v in settings(method).items() if k != "schedule"}
     chosen |= {"optimizer": optimizer, "weight_decay": 0.3}
     train(method, toy(), chosen if schedule is None else {**chosen, "schedule": schedule}, 7)
-    made = given.pop("optimizer")([torch.nn.Parameter(torch.zeros(1))], lr=0.02)
+    own = vars(given["settings"]) if "settings" in given else given
+    made = own["optimizer"]([torch.nn.Parameter(torch.zeros(1))], lr=0.02)
     assert type(made) is kind
     assert (made.defaults["weight_decay"], made.defaults["lr"]) == (0.3, 0.02)
-    assert (given["seed"], given["schedule"], given["progress"]) == (7, schedule, False)
+    assert (given["seed"], own["schedule"], given["progress"]) == (7, schedule, False)
     shared = ("epochs", "batch_size", "learning_rate", "validation")
     assert all(given[name] == SETTINGS[name] for name in shared)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, data, fit, fit_members
+from pyro_gcm.training import FitSettings
 from pyro_gcm.training.updates import AveragedWeights
 
 
@@ -71,8 +72,9 @@ def test_mean_prediction_after_early_stopping_is_the_rate() -> None:
     """With the weights of single steps it is off by 5.6 standard errors."""
     x, r, y = simulated(3000)
     model = GCM(6, 3, alternatives=3, costs=3, seed=4)
-    options: Any = {"num_particles": 4, "learning_rate": 0.03, "epochs": 60, "schedule": None}
-    result = fit(model, x, r, y, validation=0.15, patience=5, seed=4, progress=False, **options)
+    options: Any = {"num_particles": 4, "learning_rate": 0.03, "epochs": 60}
+    options |= {"validation": 0.15, "settings": FitSettings(patience=5, schedule=None)}
+    result = fit(model, x, r, y, seed=4, progress=False, **options)
     assert result.stopped_early
     train = torch.randperm(3000, generator=torch.Generator().manual_seed(4))[450:]
     assert abs(off_in_standard_errors(model, x[train], r[train], y[train])) < 2.0

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from training_runs import same, weights
 
 from pyro_gcm import GCM, baselines, fit
-from pyro_gcm.training import Diverged
+from pyro_gcm.training import Diverged, gathered
 from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.finite import FiniteSteps, NotFinite
+from pyro_gcm.training.trainer import FiniteSteps, NotFinite
 
 G = torch.Generator().manual_seed(0)
 X, R = torch.randn(200, 3, generator=G), torch.randn(200, 2, generator=G)
@@ -115,15 +115,15 @@ def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Pa
             next(iter(model.cost_net.parameters())).data[0] = math.nan
 
     with pytest.raises(Diverged, match=r"with a lower learning_rate, training goes on from .*run"):
-        fit(model, X, R, Y, **options, learning_rate=0.5, callback=spoil)
+        fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.5, "callback": spoil}))
     with pytest.raises(ValueError, match=r"learning_rate is 0.5 there, 0.6 here"):
-        fit(model, X, R, Y, **options, learning_rate=0.6)
+        fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.6}))
     rates: list[float] = []
     again = GCM(3, 2, hidden=4)
-    result = fit(again, X, R, Y, **options, learning_rate=0.25)
+    result = fit(again, X, R, Y, **gathered({**options, "learning_rate": 0.25}))
     assert all(value.isfinite().all() for value in weights(again).values())
     # The rates are those of a run at the lower rate from where it went on.
-    whole = fit(GCM(3, 2, hidden=4), X, R, Y, **{**options, "learning_rate": 0.25})
+    whole = fit(GCM(3, 2, hidden=4), X, R, Y, **gathered({**options, "learning_rate": 0.25}))
     rates = result.history["learning_rate"].tolist()
     assert rates[1:] == pytest.approx(whole.history["learning_rate"].tolist()[1:])
     assert rates[0] == pytest.approx(2.0 * whole.history["learning_rate"][0])
@@ -134,10 +134,10 @@ def test_an_epoch_that_failed_starts_again_with_a_lower_rate(tmp_path: Path) -> 
     options = {**OPTIONS, "num_particles": 2, "clip_norm": None, "schedule": None}
     saved = {"checkpoint": tmp_path / "run", "checkpoint_every": 1e-9}  # every step is written
     with pytest.raises(Diverged, match=r"batch [23] of 4 in epoch 1"):
-        fit(GCM(3, 2, hidden=4), X, R, Y, **options, **saved, learning_rate=1e38)
+        fit(GCM(3, 2, hidden=4), X, R, Y, **gathered({**options, **saved, "learning_rate": 1e38}))
     again, unbroken = GCM(3, 2, hidden=4), GCM(3, 2, hidden=4)
-    fit(again, X, R, Y, **options, **saved, learning_rate=0.01)
-    fit(unbroken, X, R, Y, **options, learning_rate=0.01)
+    fit(again, X, R, Y, **gathered({**options, **saved}), learning_rate=0.01)
+    fit(unbroken, X, R, Y, **gathered(options), learning_rate=0.01)
     assert same(weights(again), weights(unbroken))
 
 
@@ -147,7 +147,7 @@ def test_validation_rows_without_a_finite_loss_are_an_error(
     from pyro_gcm.baselines.fit import _BaselineTrainer
 
     for value in (math.nan, math.inf):
-        monkeypatch.setattr(_BaselineTrainer, "held_out_loss", lambda *_, v=value: v)
+        monkeypatch.setattr(_BaselineTrainer, "loss", lambda *_, v=value: v)
         with pytest.raises(Diverged, match=f"loss of the validation rows is {value}"):
             baselines.fit(baselines.MLP(3, 2), X, R, Y, **OPTIONS, validation=0.2)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from pyro_gcm import GCM, fit
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.training import Trainer, WorkerLost
+from pyro_gcm.training import FitSettings, Trainer, WorkerLost, gathered
 from pyro_gcm.training.workers import ALONE, Workers, workers_of
 
 pytestmark = pytest.mark.skipif(
@@ -56,7 +56,7 @@ def trained(model: GCM, **options: Any) -> tuple[Any, Tensor, dict[str, Tensor]]
         rows = () if "data" in options else table()
         # One row is left for the last batch of an epoch, which is fewer than there are processes.
         options = {"epochs": 3, "batch_size": 13, "seed": 3, **options}
-        result = fit(model, *rows, **options, device="cpu", progress=False)
+        result = fit(model, *rows, **gathered(options), device="cpu", progress=False)
     finally:
         Trainer._step = step  # type: ignore[method-assign]
     return result, torch.stack(steps), model.state_dict()
@@ -175,10 +175,27 @@ def _refusals() -> list[str]:
     def inner(step: int) -> None:
         if step == 1:
             with pytest.raises(RuntimeError) as refused:
-                fit(members(), x, r, y, epochs=1, distributed=True, progress=False)
+                fit(
+                    members(),
+                    x,
+                    r,
+                    y,
+                    epochs=1,
+                    settings=FitSettings(distributed=True),
+                    progress=False,
+                )
             said.append(str(refused.value))
 
-    fit(members(), x, r, y, epochs=1, distributed=True, progress=False, callback=inner)
+    fit(
+        members(),
+        x,
+        r,
+        y,
+        epochs=1,
+        settings=FitSettings(distributed=True),
+        progress=False,
+        callback=inner,
+    )
     for model, rows, size in ((members(), other, 13), (members(), x, 1), (normed, x, 13)):
         with pytest.raises(ValueError, match="process") as refused:
             fit(model, rows, r, y, epochs=1, batch_size=size, progress=False)
@@ -232,4 +249,4 @@ def test_without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="there is no RANK, WORLD_SIZE, MASTER_ADDR in the env"):
         workers_of(True)
     with pytest.raises((TypeError, ValueError), match="distributed must be True or False"):
-        fit(GCM(3, 2).double(), *table(), distributed="yes")
+        fit(GCM(3, 2).double(), *table(), settings=FitSettings(distributed="yes"))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+import sys
+from typing import Any, NoReturn
 
 import torch
 from pyro.distributions import TorchDistribution
+from pyro.infer import TraceTMC_ELBO
 from pyro.ops.provenance import get_provenance
+from pyro.poutine import runtime
+from pyro.poutine.block_messenger import BlockMessenger
+from pyro.poutine.messenger import Messenger
+from pyro.poutine.replay_messenger import ReplayMessenger
 from torch import Tensor
 
 from pyro_gcm._utils.warn import warn_user
@@ -18,6 +24,79 @@ CURE = (
     "Integrate the cost out with inference.collapse(model) (or inference.conditional), and make an "
     "autoguide of that program; or give the guide a site 'c' from the exact CostPosterior."
 )
+
+
+class SiteGuard(Messenger):
+    """Raises an error where a program would be trained on another bound than it looks.
+
+    A cost drawn from p(c|z), or by an autoguide, contradicts an observed y most of the time, so
+    that the density of y is 0. Drawing is harmless (it shows the program's graph); asking for that
+    density raises, and for the draws of a guide asking for its gradient.
+
+    A finite site that the guide leaves out is to be summed out; a bound that does not do so would
+    draw it from its prior, and be a bound on something else.
+    """
+
+    _infer: Any = None
+    _from_prior = False
+    _guided: Any = None
+
+    def _pyro_sample(self, msg: Any) -> None:
+        if msg["name"] == "c":
+            self._infer = msg["infer"]
+        elif msg["name"] == "y" and msg["is_observed"] and self._from_prior:
+            msg["fn"] = ContradictedCost(msg["fn"])
+        elif msg["name"] == "y" and getattr(msg["fn"], "cost", None) is self._guided is not None:
+            msg["fn"] = OutcomeOfGuidedCost(msg["fn"])
+
+    def _pyro_post_sample(self, msg: Any) -> None:
+        if msg["infer"].get("enumerate") and not msg["is_observed"]:
+            _check_summed_out(msg)
+        if msg["name"] == "c":
+            if "prior" in msg["infer"] and not msg["is_observed"]:  # of an AutoMessenger
+                raise RuntimeError(
+                    f"the guide, such as AutoNormalMessenger, draws site 'c', without y. {CURE}"
+                )
+            # A guide's replay and `collapse` each bring an `infer` of their own.
+            drawn = not msg["is_observed"]
+            self._from_prior = drawn and msg["infer"] is self._infer
+            value = msg["value"]
+            guided = drawn and isinstance(value, Tensor) and value.requires_grad
+            self._guided = value if guided else None
+        elif isinstance(msg["fn"], GuardedSite):
+            msg["fn"].site_mask = msg["mask"]
+
+
+def _check_summed_out(msg: Any) -> None:
+    """Refuse a finite site that a bound draws from its prior, since its guide has no such site."""
+    if msg["infer"].get("_enumerate_dim") is not None:
+        if _called_by(TraceTMC_ELBO):  # for which its values are draws from the prior
+            _refuse_finite(msg["name"])
+        return
+    stack: Any = runtime._PYRO_STACK
+    if any(isinstance(handler, BlockMessenger) for handler in stack):
+        return  # a run that looks for the nesting of plates
+    replays = [handler for handler in stack if isinstance(handler, ReplayMessenger)]
+    if any(handler.trace is not None and msg["name"] not in handler.trace for handler in replays):
+        _refuse_finite(msg["name"])
+
+
+def _refuse_finite(name: str) -> NoReturn:
+    raise RuntimeError(
+        f"site '{name}' has finitely many values, which this bound does not sum out: it would draw "
+        "one from its prior, and be no bound on log p(y | x, r). Use pyro.infer.TraceEnum_ELBO, or "
+        "inference.PooledELBO"
+    )
+
+
+def _called_by(kind: type) -> bool:
+    """Whether a method of an object of this class is under way; no handler tells of it."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if "self" in frame.f_code.co_varnames[:1] and isinstance(frame.f_locals.get("self"), kind):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class GuardedSite(TorchDistribution):

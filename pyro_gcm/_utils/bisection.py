@@ -8,11 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from pyro_gcm.distributions.numerics import rounded_up
-
-#: How far from its starting point a value is searched for, in units of `scale`.
+#: How far from its starting point a value is searched for by default, in units of `scale`.
 REACH = 2.0**20
-_DOUBLINGS = 20
 #: Steps that may interpolate; later ones halve the bracket, so that it gets small in any case.
 _INTERPOLATIONS = 40
 _FINEST = 2.0**-59
@@ -24,6 +21,7 @@ def smallest_reaching(
     loc: Tensor,
     scale: Tensor,
     dtype: torch.dtype = torch.float64,
+    doublings: int = 20,
 ) -> Tensor:
     """The smallest value [B] at which `function` [B] is at least `target`.
 
@@ -33,13 +31,14 @@ def smallest_reaching(
     :param function: non-decreasing function of float64 values [B].
     :param loc: where to start, [B]; steps are `scale` times powers of 2.
     :param dtype: the type of the result, among whose numbers the smallest is meant.
-    :returns: [B]; -inf where the target is reached everywhere in loc -+ REACH * scale, and inf
+    :param doublings: the search reaches as far as 2**doublings scales, `REACH` by default.
+    :returns: [B]; -inf where the target is reached everywhere in that reach, and inf
         where it is reached nowhere. Values closer to each other than 2^-59 scales count as equal.
     """
     loc, scale = loc.double(), scale.double()
     low, high = loc - scale, loc + scale
     at_low, at_high = function(low) - target, function(high) - target
-    for power in range(1, _DOUBLINGS + 1):
+    for power in range(1, doublings + 1):
         above, below = at_low >= 0.0, at_high < 0.0
         if above.any():
             low = torch.where(above, loc - 2.0**power * scale, low)
@@ -98,3 +97,11 @@ def _share(a: Tensor, at_a: Tensor, b: Tensor, at_b: Tensor, c: Tensor, at_c: Te
     quadratic = at_a / (at_b - at_a) * at_c / (at_b - at_c)
     quadratic = quadratic + (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
     return torch.where(smooth, quadratic, 0.5)
+
+
+def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """The smallest number of a floating-point type that is at least the value."""
+    nearest = values.to(dtype)
+    return torch.where(
+        nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
+    )

@@ -1,0 +1,168 @@
+"""What the distributions share: checks of their parameters, and how they are expanded."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import torch
+from pyro.distributions import TorchDistribution
+from torch import Tensor
+
+from pyro_gcm._utils.tensors import broadcast_shapes, check_dense
+from pyro_gcm._utils.validation import kind
+
+Own = TypeVar("Own", bound="Expandable")
+Outcome = TypeVar("Outcome", bound="EventOutcome")
+
+
+def tensors(**parameters: Any) -> None:
+    """Check that each is a tensor, and dense; TypeError by name otherwise."""
+    for name, value in parameters.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name} must be a tensor, got {kind(value)}")
+        check_dense(name, value)
+
+
+def distributions(**parameters: Any) -> None:
+    """Check that each is a distribution; TypeError by name otherwise."""
+    for name, value in parameters.items():
+        if not isinstance(value, torch.distributions.Distribution):
+            raise TypeError(f"{name} must be a distribution, got {kind(value)}")
+
+
+def an_event(event: Any) -> None:
+    """Check that it is an `OrderEvent`, by what one can do; TypeError otherwise."""
+    if not hasattr(event, "log_probs64"):
+        raise TypeError(f"event must be an OrderEvent, got {kind(event)}")
+
+
+class Expandable(TorchDistribution):
+    """Base of distributions whose parameters broadcast against their batch shape in every use."""
+
+    arg_constraints: dict[str, Any] = {}
+
+    def expand(self: Own, batch_shape: Any, _instance: Any = None) -> Own:
+        """The same distribution with a larger batch shape; nothing is copied.
+
+        :raises ValueError: if the batch shape does not broadcast to the new one.
+        """
+        new = copy.copy(self)
+        own, new._batch_shape = self.batch_shape, torch.Size(batch_shape)
+        if broadcast_shapes(own, new.batch_shape) != new.batch_shape:
+            raise ValueError(
+                f"batch_shape must be one to which {tuple(own)} broadcasts, got "
+                f"{tuple(new.batch_shape)}"
+            )
+        return new
+
+    def _wide(self, values: Tensor) -> Tensor:
+        """Values of a sample shape and part of the batch shape, with the whole batch shape."""
+        return values.expand(broadcast_shapes(values.shape, self.batch_shape))
+
+
+class Enumerable(Expandable):
+    """Base of discrete outcomes 0 .. levels - 1."""
+
+    has_enumerate_support = True
+    levels = 2
+    dtype: torch.dtype
+    device: torch.device
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The outcomes along a new leftmost dimension."""
+        values = torch.arange(self.levels, dtype=self.dtype, device=self.device)
+        values = values.reshape(-1, *(1 for _ in self.batch_shape))
+        return values.expand(-1, *self.batch_shape) if expand else values
+
+
+class EventOutcome(Expandable):
+    """Base of outcomes that depend on the costs of an order event.
+
+    The parameters named in `arg_constraints` are set before this constructor runs.
+
+    :param event: `OrderEvent` of a cost distribution and a revenue tensor.
+    :param cost: a draw of the costs, [..., (G,) K], given which the outcome is distributed, or
+        None to integrate them out.
+    """
+
+    event: Any
+    cost: Tensor | None
+
+    def __init__(
+        self,
+        event: Any,
+        cost: Tensor | None = None,
+        event_shape: Sequence[int] = (),
+        validate_args: bool | None = None,
+    ) -> None:
+        an_event(event)
+        shape = self._depend_on(event, cost)
+        super().__init__(shape, torch.Size(event_shape), validate_args=validate_args)
+
+    @classmethod
+    def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
+        """Nothing: the shape of an event is not that of its costs.
+
+        :raises NotImplementedError: always.
+        """
+        raise NotImplementedError("the shape of an event is not that of its costs")
+
+    def _depend_on(self, event: Any, cost: Tensor | None) -> torch.Size:
+        """Take on an event and costs; the batch shape together with those of the parameters."""
+        self.event, self.cost, self.dtype, self.device = event, cost, event.dtype, event.device
+        shapes = [getattr(self, name).shape for name in self.arg_constraints]
+        if cost is not None:
+            shapes.append(cost.shape[: cost.dim() - event.cost_event_dim])
+        return broadcast_shapes(event.batch_shape, *shapes)
+
+    def _of(self: Outcome, event: Any, cost: Tensor | None = None) -> Outcome:
+        """The same outcome of another event, or with other costs."""
+        new = copy.copy(self)
+        new._batch_shape = new._depend_on(event, cost)
+        return new
+
+    def given_cost(self: Outcome, cost: Tensor) -> Outcome:
+        """The outcome for a draw of the costs."""
+        return self._of(self.event, cost)
+
+    def marginalize(self: Outcome, cost: TorchDistribution) -> Outcome:
+        """The outcome with its costs integrated out.
+
+        :param cost: the distribution of the costs.
+        """
+        return self._of(self.event.marginalize(cost))
+
+    def expand(self: Outcome, batch_shape: Any, _instance: Any = None) -> Outcome:
+        """The same distribution with a larger batch shape.
+
+        :raises ValueError: if the batch shape does not broadcast to the new one.
+        """
+        wide = super().expand(batch_shape).batch_shape
+        return self._of(self.event.expand(wide), self.cost)
+
+
+_rounds = ContextVar("rounds_revenues", default=False)
+
+
+@contextmanager
+def rounding() -> Iterator[None]:
+    """Inside, models round what costs are compared with, so that predictions keep its order."""
+    token = _rounds.set(True)
+    try:
+        yield
+    finally:
+        _rounds.reset(token)
+
+
+def is_rounding() -> bool:
+    """Whether this is inside `rounding`."""
+    return _rounds.get()
+
+
+def checks() -> bool | None:
+    """`validate_args` of distributions: none in predictions, whose parts are known to be right."""
+    return False if _rounds.get() else None

@@ -1,0 +1,357 @@
+"""What is known of y for given rows: densities, distribution functions, quantiles, draws, hazards.
+
+A response names the class that has what its outcomes have: `model.predictive(x, r)` of a binary
+response has no hazard. Everything is averaged over the draws behind `predict`, and ordered as y is:
+where y rises with r, its quantiles do, and quantiles of different levels do not cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.options import share
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, vector
+from pyro_gcm.distributions.event_planes import AT_ONCE
+from pyro_gcm.prediction.draws import Draws, Rows
+
+#: Levels of the quantiles between which integrals are taken, and nodes of each of them.
+LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
+#: Where quantiles are first looked for, in standard deviations; how often, and how close to a
+#: level, in probits, they come. Probits beyond `_FAR` count as equal.
+_STARTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0, 2.0**7, 2.0**10, 2.0**15, 2.0**20)
+_ROUNDS, _CLOSE, _FAR = 12, 0.1, 8.0
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+
+Cdf = Callable[[Tensor], Tensor]
+
+
+class Predictive:
+    """p(y | x, r) of B rows, as `model.predictive(x, r)` returns it.
+
+    Tensors are on the device of x; arrays of other kinds count as being on the CPU.
+
+    :param model: trained.
+    :param rows: checked x [B, x_dim] and r [B, r_dim].
+    :param num_samples: draws of z behind it, if not the model's own number.
+    """
+
+    def __init__(self, model: Any, rows: Rows, num_samples: int | None, home: Any) -> None:
+        self.model, self.rows, self.num_samples, self.home = model, rows, num_samples, home
+        self.response = model.response
+
+    def __getattr__(self, name: str) -> Any:
+        has = ", ".join(own for own in dir(type(self)) if not own.startswith("_"))
+        raise AttributeError(
+            f"predictions of y for response={self.response.named!r} has no {name!r}; it has {has}"
+        )
+
+    def log_prob(self, y: ArrayLike) -> Tensor:
+        """log p(y | x, r) of outcomes y [B] in nats, [B]; see the `log_prob` of the model."""
+        x, r = self.rows[:2]
+        log_p: Tensor = self.model.log_prob(x, r, y, num_samples=self.num_samples)
+        return log_p.to(self.home)
+
+    def _average(
+        self, of: Callable[[Draws, Rows], Tensor], dtype: Any = None, y: Tensor | None = None
+    ) -> Tensor:
+        """What a function of the draws and rows of a block returns, of all rows, [B, ...]."""
+        rows, options = self.rows._replace(y=y), {"num_samples": self.num_samples, "dtype": dtype}
+        found: Tensor = self.model.averaged(rows.x, rows, of, **options)
+        return found.to(self.home)
+
+
+class SampledPredictive(Predictive):
+    """Of outcomes that can be drawn."""
+
+    def sample(self, num_samples: int = 1000, *, seed: int = 0) -> Tensor:
+        """Independent draws of y for every row, [S, B]; of times inf for the cured."""
+        options = {"num_samples": num_samples, "seed": seed, "progress": False}
+        draws = self.model.posterior(*self.rows[:2], **options)
+        found: Tensor = self.response.drawn(draws["y"])
+        return found.to(self.home)
+
+
+class MeanPredictive(SampledPredictive):
+    """Of outcomes whose mean is the prediction."""
+
+    @property
+    def mean(self) -> Tensor:
+        """E(y | x, r), [B]: for events their probability, for levels the mean level."""
+        x, r = self.rows[:2]
+        found: Tensor = self.model.predict(x, r, num_samples=self.num_samples)
+        return found.to(self.home)
+
+
+class QuantilePredictive(SampledPredictive):
+    """Of outcomes with a distribution function."""
+
+    def quantile(self, levels: ArrayLike) -> Tensor:
+        """The smallest y with Pr(Y <= y | x, r) of at least each level, in the units of y.
+
+        :param levels: [L], strictly between 0 and 1.
+        :returns: [B, L]; inf for a time that a cured fraction never reaches.
+        """
+        wanted = vector("levels", levels).double()
+        if ((wanted <= 0.0) | (wanted >= 1.0)).any():
+            raise ValueError(
+                f"levels must lie strictly between 0 and 1, got values from {wanted.min():g} to "
+                f"{wanted.max():g}"
+            )
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            every = wanted.to(rows.x.device)[:, None].expand(-1, len(rows.x))
+            return self._quantiles(self._cdf_of(draws, rows), every).T
+
+        return self._average(block, self._y_dtype)
+
+    def median(self) -> Tensor:
+        """The quantile of level 1/2, [B]."""
+        return self.quantile([0.5])[:, 0]
+
+    def interval(self, coverage: float = 0.9) -> Tensor:
+        """The central interval that holds y with a probability, [B, 2].
+
+        :param coverage: that probability, strictly between 0 and 1.
+        """
+        share("coverage", coverage, "a probability")
+        tail = 0.5 * (1.0 - coverage)
+        return self.quantile([tail, 1.0 - tail])
+
+    @property
+    def _y_dtype(self) -> torch.dtype:
+        found: torch.dtype = self.response.prediction_dtype(self.model.dtype)
+        return found
+
+    def _cdf_of(self, draws: Draws, rows: Rows) -> Cdf:
+        """Pr(Y <= y | x, r) of a block as a function of y [..., b], float64."""
+        p_y, count = draws.p_y, len(rows.x)
+        costs = draws.left["c"].fn.event_shape.numel() if "c" in draws.left else 1
+        at_once = max(1, AT_ONCE // (costs * draws.num_draws * count))
+
+        def cdf(y: Tensor) -> Tensor:
+            parts = y.reshape(-1, 1, count).split(at_once)  # [m, 1, b] beside draws [N, b]
+            means = [draws.mean(p_y.cdf(part)) for part in parts]
+            return torch.cat(means).reshape(y.shape)
+
+        return cdf
+
+    def _quantiles(self, cdf: Cdf, levels: Tensor) -> Tensor:
+        """The smallest y [L, b] at which a distribution function reaches levels [L, b]."""
+        value, start = self.response.from_standard, torch.zeros_like(levels)
+
+        def excess(standard: Tensor) -> Tensor:
+            return cdf(value(standard)) - levels
+
+        found: Tensor = value(smallest_reaching(excess, 0.0, start, start + 1.0))
+        return found
+
+
+class DistributionPredictive(QuantilePredictive, MeanPredictive):
+    """Of numbers."""
+
+    def cdf(self, y: ArrayLike) -> Tensor:
+        """Pr(Y <= y | x, r) of every row; uniform over calibrated rows.
+
+        :param y: [B], or [B, T] for several values of each row.
+        :returns: of the shape of y.
+        """
+        if y is None:
+            raise ValueError("y must be given")
+        values, device = as_tensor("y", y), self.rows.x.device
+        at = self.response.outcome(values.reshape(-1) if values.dim() == 2 else y, device)
+        self.response.check_outcome(at)
+        at = at.reshape(values.shape)
+        same_rows(x=self.rows.x, y=at)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            assert rows.y is not None
+            return self._cdf_of(draws, rows)(rows.y.movedim(0, -1)).movedim(-1, 0)
+
+        return self._average(block, y=at)
+
+    def crps(self, y: ArrayLike) -> Tensor:
+        """The continuous ranked probability score of every row, [B], in the units of y.
+
+        It is the integral of (Pr(Y <= t) - 1{y <= t})^2 over t, 0 for a certain and right
+        prediction; for levels the sum over them, the ranked probability score. The integral is
+        taken between quantiles, to about six digits.
+
+        :param y: [B].
+        """
+        at = self.response.outcome(y, self.rows.x.device)
+        self.response.check_outcome(at)
+        same_rows(x=self.rows.x, y=at)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            assert rows.y is not None
+            return self._crps(self._cdf_of(draws, rows), rows.y)
+
+        return self._average(block, self._y_dtype, at)
+
+    def _crps(self, cdf: Cdf, y: Tensor) -> Tensor:
+        """Squares of the distribution function below y [b] and of its complement above."""
+        y = y.double()
+        levels = torch.tensor(LEVELS, dtype=torch.float64, device=y.device)[:, None]
+        knots = _near_quantiles(self.response.from_standard, cdf, levels.expand(-1, len(y)))
+        ends = torch.cat([knots, y[None]]).sort(0).values
+        return integral(lambda t: (cdf(t) - (y <= t).double()).square(), ends)
+
+
+class LevelPredictive(DistributionPredictive):
+    """Of ordered levels 0, 1, .., L-1."""
+
+    def probabilities(self) -> Tensor:
+        """Pr(y = l) of every level, [B, L]."""
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            return draws.mean(draws.p_y.probabilities().movedim(-1, 0)).T
+
+        return self._average(block)
+
+    def _quantiles(self, cdf: Cdf, levels: Tensor) -> Tensor:
+        steps = torch.arange(self.response.levels - 1.0, device=levels.device)
+        return torch.stack([(cdf(s.expand_as(levels)) < levels).double() for s in steps]).sum(0)
+
+    def _crps(self, cdf: Cdf, y: Tensor) -> Tensor:
+        steps = torch.arange(self.response.levels - 1.0, device=y.device)
+        parts = [(cdf(s.expand(len(y))) - (y <= s).double()).square() for s in steps]
+        return torch.stack(parts).sum(0)
+
+
+class TimePredictive(QuantilePredictive):
+    """Of the time T of an event, whose quantiles are in float64."""
+
+    def survival(self, times: ArrayLike) -> Tensor:
+        """Pr(T > t | x, r), [B, T].
+
+        It falls in the times and in every column of r. It is 1 minus a probability, 0 below 1e-16;
+        `log_prob` of right-censored times has the digits of the tail.
+
+        :param times: [T], at least 0, in the units of y.
+        """
+        at = self._times(times)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            return 1.0 - self._cdf_of(draws, rows)(at[:, None].expand(-1, len(rows.x))).T
+
+        return self._average(block)
+
+    def hazard(self, times: ArrayLike) -> Tensor:
+        """The density of T at times over Pr(T > t), [B, T], in 1 / unit of y.
+
+        :param times: [T], above 0.
+        """
+        at = self._times(times)
+        if (at <= 0.0).any():
+            raise ValueError(f"times must be above 0 for a hazard, got {at.min().item():g}")
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            p_y, found = draws.p_y, []
+            for t in at:
+                exact = torch.stack([t, t, torch.zeros_like(t)]).expand(len(rows.x), 3)
+                log_f, log_s = p_y.log_prob(exact).double(), p_y.log_survival(exact[:, 0])
+                found.append(draws.log_mean(log_f) - draws.log_mean(log_s))
+            return torch.stack(found, -1).exp()
+
+        return self._average(block)
+
+    def cured_fraction(self) -> Tensor:
+        """Pr(T = inf | x, r), [B], that the event never comes: 0 for a model without `p0`."""
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            event, shape = draws.p_y.event, (draws.num_draws, len(rows.x))
+            if event.logits is None:
+                return torch.zeros(shape[1], dtype=torch.float64, device=rows.x.device)
+            never = logsigmoid(event.logits.double())
+            if event.cost_event_dim == 2:
+                never = never.sum(-1)
+            return draws.mean(never.exp().expand(shape))
+
+        return self._average(block)
+
+    def restricted_mean(self, horizon: float) -> Tensor:
+        """The mean of min(T, horizon), [B]: the area under the survival curve up to the horizon.
+
+        :param horizon: a time above 0, in the units of y.
+        """
+        end = positive("horizon", horizon)
+
+        def block(draws: Draws, rows: Rows) -> Tensor:
+            cdf = self._cdf_of(draws, rows)
+            last = torch.full((len(rows.x),), end, dtype=torch.float64, device=rows.x.device)
+            levels = torch.tensor(LEVELS, dtype=torch.float64, device=last.device)[:, None]
+            knots = self._quantiles(cdf, levels * cdf(last)).clamp(max=end)
+            # Before the first of them nearly nobody has had the event. Later, by the position.
+            units = self.response.units
+            positions = [units.position(t) for t in (*knots, last)]
+
+            def speed(position: Tensor) -> Tensor:
+                t = units.value(position)
+                return (1.0 - cdf(t)) / units.log_slope(t).exp()
+
+            return knots[0] + integral(speed, torch.stack(positions))
+
+        return self._average(block, torch.float64)
+
+    @property
+    def _y_dtype(self) -> torch.dtype:
+        """Times may be far from 0, or large."""
+        return torch.float64
+
+    def _times(self, times: ArrayLike) -> Tensor:
+        at = vector("times", times, self.rows.x.device).double()
+        if (at < 0.0).any():
+            raise ValueError(f"times must be at least 0, got {at.min().item():g}")
+        return at
+
+
+def integral(function: Callable[[Tensor], Tensor], ends: Tensor) -> Tensor:
+    """Integral [b] between the first and the last of rising ends [K, b], panel by panel.
+
+    :param function: of points [J, b].
+    """
+    half, middle = 0.5 * ends.diff(dim=0), 0.5 * (ends[1:] + ends[:-1])
+    nodes, weights = (ends.new_tensor(v)[:, None, None] for v in (_NODES, _WEIGHTS))
+    points = (middle + nodes * half).flatten(0, 1)
+    return (weights * half * function(points).reshape(-1, *half.shape)).sum((0, 1))
+
+
+def _near_quantiles(value: Callable[[Tensor], Tensor], cdf: Cdf, levels: Tensor) -> Tensor:
+    """Rising y [L, b] at which a distribution function is close to levels [L, b].
+
+    They are looked for in probits, in which most distribution functions are nearly straight
+    lines, between the closest points that are known. A row that is close enough stays as it is,
+    whatever rows are beside it.
+
+    :param value: y at its number of standard deviations.
+    """
+    wanted = torch.special.ndtri(levels)
+    steps = levels.new_tensor(_STARTS)
+    known = torch.cat([-steps.flip(0), steps.new_zeros(1), steps])[:, None].repeat(1, len(levels.T))
+    at_known = _probit(cdf(value(known)))
+    found, open_ = torch.zeros_like(levels), levels[0] > 0.0
+    for _ in range(_ROUNDS):
+        above = torch.searchsorted(at_known.T.contiguous(), wanted.T.contiguous()).T
+        above = above.clamp(1, len(known) - 1)
+        low, high = known.gather(0, above - 1), known.gather(0, above)
+        at_low, at_high = at_known.gather(0, above - 1), at_known.gather(0, above)
+        part = ((wanted - at_low) / (at_high - at_low)).nan_to_num(0.5).clamp(0.0, 1.0)
+        found = torch.where(open_, low + part * (high - low), found)
+        at_found = _probit(cdf(value(found)))
+        open_ = open_ & ((at_found - wanted).abs() > _CLOSE).any(0)
+        if not open_.any():
+            break
+        known, order = torch.cat([known, found]).sort(0)
+        at_known = torch.cat([at_known, at_found]).gather(0, order)
+    return value(found)
+
+
+def _probit(p: Tensor) -> Tensor:
+    return torch.special.ndtri(p).clamp(-_FAR, _FAR)

@@ -1,4 +1,4 @@
-"""Predictions of a model whose revenues enter y alone: the revenue that it takes, and times."""
+"""Predictions of a model whose revenues enter y alone: surfaces, and the revenue that it takes."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.moved import moved_method
 from pyro_gcm._utils.options import function
 from pyro_gcm._utils.validation import (
     ArrayLike,
@@ -308,28 +308,15 @@ class Predictions(OrderEventModel):
 
         :param dtype: of the result; that of the model by default.
         """
-        noise, plan = self.noise(num_samples), self.prediction_plan
+        noise = self.noise(num_samples)
 
         def block(*columns: Tensor) -> Tensor:
             some = Rows(*columns)
-            return function(Predicted(self, plan, noise).read(some.x, some.r, some.c), some)
+            reader = Predicted(self, self.prediction_plan, noise)
+            return function(reader.read(some.x, some.r, some.c), some)
 
         found = in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
         return found.to(dtype or self.dtype)
-
-
-def moved(old: str, new: str) -> Callable[..., Tensor]:
-    """A method of 0.2.0 that is one of `predictive` now."""
-
-    def method(self: Any, x: ArrayLike, r: ArrayLike, *args: Any, **options: Any) -> Tensor:
-        message = f"{old}(x, r, ...) has moved: use predictive(x, r).{new}(...) by 0.4.0"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        count = {} if old == "sample" else {"num_samples": options.pop("num_samples", None)}
-        found: Tensor = getattr(self.predictive(x, r, **count), new)(*args, **options)
-        return found
-
-    method.__name__, method.__doc__ = old, f"Deprecated: `predictive(x, r).{new}`."
-    return method
 
 
 _MOVED = {"class_probabilities": "probabilities", "predict_survival": "survival"}
@@ -337,4 +324,4 @@ for _name in (
     *("quantile", "median", "interval", "cdf", "sample", "crps", "class_probabilities"),
     *("predict_survival", "hazard", "cured_fraction", "restricted_mean"),
 ):
-    setattr(Predictions, _name, moved(_name, _MOVED.get(_name, _name)))
+    setattr(Predictions, _name, moved_method(_name, _MOVED.get(_name, _name)))

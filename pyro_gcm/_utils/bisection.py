@@ -1,22 +1,30 @@
-"""The inverse of a non-decreasing function, row by row."""
+"""The inverse of a non-decreasing function, and an integral, row by row."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
+Function = Callable[[Tensor], Tensor]
 #: How far from its starting point a value is searched for by default, in units of `scale`.
 REACH = 2.0**20
 #: Steps that may interpolate; later ones halve the bracket, so that it gets small in any case.
 _INTERPOLATIONS = 40
 _FINEST = 2.0**-59
+#: Where quantiles are first looked for, in standard deviations; how often, and how close to a
+#: level, in probits, they come. Probits beyond `_FAR` count as equal.
+_STARTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0, 2.0**7, 2.0**10, 2.0**15, 2.0**20)
+_ROUNDS, _CLOSE, _FAR = 12, 0.1, 8.0
+#: Nodes of a panel of an integral.
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 def smallest_reaching(
-    function: Callable[[Tensor], Tensor],
+    function: Function,
     target: float,
     loc: Tensor,
     scale: Tensor,
@@ -54,7 +62,7 @@ def smallest_reaching(
 
 
 def _edge(
-    function: Callable[[Tensor], Tensor],
+    function: Function,
     target: float,
     below: tuple[Tensor, Tensor],
     above: tuple[Tensor, Tensor],
@@ -105,3 +113,48 @@ def rounded_up(values: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.where(
         nearest < values, torch.nextafter(nearest, nearest.new_tensor(math.inf)), nearest
     )
+
+
+def integral(function: Function, ends: Tensor) -> Tensor:
+    """Integral [b] between the first and the last of rising ends [K, b], panel by panel.
+
+    :param function: of points [J, b].
+    """
+    half, middle = 0.5 * ends.diff(dim=0), 0.5 * (ends[1:] + ends[:-1])
+    nodes, weights = (ends.new_tensor(v)[:, None, None] for v in (_NODES, _WEIGHTS))
+    points = (middle + nodes * half).flatten(0, 1)
+    return (weights * half * function(points).reshape(-1, *half.shape)).sum((0, 1))
+
+
+def near_quantiles(value: Function, cdf: Function, levels: Tensor) -> Tensor:
+    """Rising y [L, b] at which a distribution function is close to levels [L, b].
+
+    They are looked for in probits, in which most distribution functions are nearly straight
+    lines, between the closest points that are known. A row that is close enough stays as it is,
+    whatever rows are beside it.
+
+    :param value: y at its number of standard deviations.
+    """
+    wanted = torch.special.ndtri(levels)
+    steps = levels.new_tensor(_STARTS)
+    known = torch.cat([-steps.flip(0), steps.new_zeros(1), steps])[:, None].repeat(1, len(levels.T))
+    at_known = _probit(cdf(value(known)))
+    found, open_ = torch.zeros_like(levels), levels[0] > 0.0
+    for _ in range(_ROUNDS):
+        above = torch.searchsorted(at_known.T.contiguous(), wanted.T.contiguous()).T
+        above = above.clamp(1, len(known) - 1)
+        low, high = known.gather(0, above - 1), known.gather(0, above)
+        at_low, at_high = at_known.gather(0, above - 1), at_known.gather(0, above)
+        part = ((wanted - at_low) / (at_high - at_low)).nan_to_num(0.5).clamp(0.0, 1.0)
+        found = torch.where(open_, low + part * (high - low), found)
+        at_found = _probit(cdf(value(found)))
+        open_ = open_ & ((at_found - wanted).abs() > _CLOSE).any(0)
+        if not open_.any():
+            break
+        known, order = torch.cat([known, found]).sort(0)
+        at_known = torch.cat([at_known, at_found]).gather(0, order)
+    return value(found)
+
+
+def _probit(p: Tensor) -> Tensor:
+    return torch.special.ndtri(p).clamp(-_FAR, _FAR)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 #: Old name -> new name.
 MOVED = {
@@ -51,3 +52,16 @@ class _Finder(MetaPathFinder, Loader):
 def install() -> None:
     """Find modules by their old names from now on."""
     sys.meta_path.append(_Finder())
+
+
+def moved_method(old: str, new: str) -> Callable[..., Any]:
+    """A method of 0.2.0 that is one of `predictive` now."""
+
+    def method(self: Any, x: Any, r: Any, *args: Any, **options: Any) -> Any:
+        message = f"{old}(x, r, ...) has moved: use predictive(x, r).{new}(...) by 0.4.0"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        count = {} if old == "sample" else {"num_samples": options.pop("num_samples", None)}
+        return getattr(self.predictive(x, r, **count), new)(*args, **options)
+
+    method.__name__, method.__doc__ = old, f"Deprecated: `predictive(x, r).{new}`."
+    return method

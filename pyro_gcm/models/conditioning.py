@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -66,10 +67,13 @@ class StoryTarget(Target):
         self.plan, self.dtype = model.prediction_plan, model.dtype
         self.log_bound = model.response.log_likelihood_bound
         self.weighted = bool(self.plan.proposals.keys() - set(self.plan.unweighted))
-        latents, informed = model.latents(self.plan), self.plan.informed
+
+    @cached_property
+    def is_finite(self) -> bool:  # type: ignore[override]
+        """Whether all that a prediction draws has finitely many values."""
+        latents, informed = self.model.latents(self.plan), self.plan.informed
         values = [site.values for name, site in latents.items() if name not in informed]
-        #: Whether all that a prediction draws has finitely many values.
-        self.is_finite = 0 not in values and not self.weighted
+        return 0 not in values and not self.weighted
 
     def propose(self, rows: Rows, count: int, *, guided: bool = False) -> Draws:
         """Independent draws before y is known; with `guided`, half of them come from the guide."""

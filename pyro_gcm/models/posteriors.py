@@ -1,4 +1,4 @@
-"""Draws of the sites of a model: of its program, and of given rows once their outcome is known."""
+"""What is known of the sites of a model: p(c | x), and draws, once the outcome is known too."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, one_of, shown
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, checked_data, matrix, one_of, shown
+from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.inference.views import unannounced
 from pyro_gcm.models.conditioning import StoryTarget, with_shared
-from pyro_gcm.models.predictions import Predictions, random_prediction
-from pyro_gcm.prediction.draws import PosteriorDraws, Rows
+from pyro_gcm.models.predictions import Count, Predictions, prediction, random_prediction
+from pyro_gcm.prediction.base_samples import BLOCK_ROWS
+from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.posterior import log_joint, posterior_draws
 from pyro_gcm.prediction.predicted import Predicted
 
@@ -67,6 +69,37 @@ class Posteriors(Predictions):
         home = self.device if x is None else as_tensor("x", x).device
         sites = {name: node for name, node in nodes.items() if node["type"] == "sample"}
         return {name: site["value"].to(home) for name, site in sites.items() if name != "data"}
+
+    @prediction
+    def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
+        """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
+
+        In the units of what the costs are compared with.
+        """
+        noise, record = self.noise(num_samples), self.objective_records[self.objective]
+        rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in record.missing)
+        missing, plan = -len(rows) % BLOCK_ROWS, self.prediction_plan
+        whole = torch.cat([rows, rows[-1:].expand(missing, -1)])
+        draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
+        again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
+        return LatentMixture(again.left["c"].fn, *self.cost_units(), draws.log_weights)
+
+    @prediction
+    def effective_sample_size(
+        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
+    ) -> Tensor:
+        """1 / sum of the squared weights of the draws behind a prediction, [B].
+
+        The number of draws where their weights are equal. After joint training they are importance
+        weights: where few draws carry a row, a larger `num_samples` changes its prediction.
+        """
+
+        def size(draws: Draws, rows: Rows) -> Tensor:
+            if draws.log_weights is None:
+                return torch.full((len(rows.x),), float(draws.num_draws), device=self.device)
+            return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
+
+        return self.by_blocks(size, num_samples, self.rows(x, r))
 
     @random_prediction
     def posterior(
@@ -226,6 +259,13 @@ class Posteriors(Predictions):
         return checked
 
     # What these methods have in common
+
+    def cost_units(self) -> tuple[Tensor, Tensor]:
+        """Location and scale of the costs in the units of `cost`, each of shape `cost_shape`."""
+        if self.costs_have_units:
+            return self.r_standardizer.loc, self.r_standardizer.scale
+        like = self.base_samples.samples
+        return like.new_zeros(self.cost_shape), like.new_ones(self.cost_shape)
 
     def latent_shapes(self) -> dict[str, torch.Size]:
         """Event shapes of the latent sites before the costs, by name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar, cast
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.moved import moved_method
 from pyro_gcm._utils.options import function
 from pyro_gcm._utils.validation import (
     ArrayLike,
@@ -22,13 +22,11 @@ from pyro_gcm._utils.validation import (
     positive,
     positive_int,
 )
-from pyro_gcm.distributions import LatentMixture
 from pyro_gcm.distributions.base import rounding
 from pyro_gcm.distributions.event_planes import elementwise
 from pyro_gcm.models.story import OrderEventModel, given_or
 from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
 from pyro_gcm.prediction.base_samples import (
-    BLOCK_ROWS,
     BatchInvariantProducts,
     in_blocks,
     row_blocks,
@@ -259,45 +257,7 @@ class Predictions(OrderEventModel):
         """What a function of draws and rows returns, [B, ...], block by block of checked rows."""
         return self.by_blocks(of, num_samples, rows, dtype)
 
-    @prediction
-    def cost(self, x: ArrayLike, *, num_samples: Count = None) -> LatentMixture:
-        """p(c | x), with `cdf`, `sample`, `mean` and `log_prob`, on the device of the model.
-
-        In the units of what the costs are compared with.
-        """
-        noise, record = self.noise(num_samples), self.objective_records[self.objective]
-        rows = matrix("x", x, self.x_dim, "x_dim", self.device, missing="x" in record.missing)
-        missing, plan = -len(rows) % BLOCK_ROWS, self.prediction_plan
-        whole = torch.cat([rows, rows[-1:].expand(missing, -1)])
-        draws = Predicted(self, plan, noise, until="c").read(whole, None).of_rows(len(rows))
-        again = Predicted(self, plan, known=draws.values, until="c").read(rows, None)
-        return LatentMixture(again.left["c"].fn, *self.cost_units(), draws.log_weights)
-
-    @prediction
-    def effective_sample_size(
-        self, x: ArrayLike, r: ArrayLike, *, num_samples: Count = None
-    ) -> Tensor:
-        """1 / sum of the squared weights of the draws behind a prediction, [B].
-
-        The number of draws where their weights are equal. After joint training they are importance
-        weights: where few draws carry a row, a larger `num_samples` changes its prediction.
-        """
-
-        def size(draws: Draws, rows: Rows) -> Tensor:
-            if draws.log_weights is None:
-                return torch.full((len(rows.x),), float(draws.num_draws), device=self.device)
-            return torch.exp(-torch.logsumexp(2.0 * draws.log_weights, 0))
-
-        return self.by_blocks(size, num_samples, self.rows(x, r))
-
     # What the methods above have in common
-
-    def cost_units(self) -> tuple[Tensor, Tensor]:
-        """Location and scale of the costs in the units of `cost`, each of shape `cost_shape`."""
-        if self.costs_have_units:
-            return self.r_standardizer.loc, self.r_standardizer.scale
-        like = self.base_samples.samples
-        return like.new_zeros(self.cost_shape), like.new_ones(self.cost_shape)
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked x and revenues of a surface, without missing values."""
@@ -348,28 +308,15 @@ class Predictions(OrderEventModel):
 
         :param dtype: of the result; that of the model by default.
         """
-        noise, plan = self.noise(num_samples), self.prediction_plan
+        noise = self.noise(num_samples)
 
         def block(*columns: Tensor) -> Tensor:
             some = Rows(*columns)
-            return function(Predicted(self, plan, noise).read(some.x, some.r, some.c), some)
+            reader = Predicted(self, self.prediction_plan, noise)
+            return function(reader.read(some.x, some.r, some.c), some)
 
         found = in_blocks(block, *filter(torch.is_tensor, rows), draws=noise.count)
         return found.to(dtype or self.dtype)
-
-
-def moved(old: str, new: str) -> Callable[..., Tensor]:
-    """A method of 0.2.0 that is one of `predictive` now."""
-
-    def method(self: Any, x: ArrayLike, r: ArrayLike, *args: Any, **options: Any) -> Tensor:
-        message = f"{old}(x, r, ...) has moved: use predictive(x, r).{new}(...) by 0.4.0"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        count = {} if old == "sample" else {"num_samples": options.pop("num_samples", None)}
-        found: Tensor = getattr(self.predictive(x, r, **count), new)(*args, **options)
-        return found
-
-    method.__name__, method.__doc__ = old, f"Deprecated: `predictive(x, r).{new}`."
-    return method
 
 
 _MOVED = {"class_probabilities": "probabilities", "predict_survival": "survival"}
@@ -377,4 +324,4 @@ for _name in (
     *("quantile", "median", "interval", "cdf", "sample", "crps", "class_probabilities"),
     *("predict_survival", "hazard", "cured_fraction", "restricted_mean"),
 ):
-    setattr(Predictions, _name, moved(_name, _MOVED.get(_name, _name)))
+    setattr(Predictions, _name, moved_method(_name, _MOVED.get(_name, _name)))

@@ -1,4 +1,4 @@
-"""Predictions of a model whose revenues enter y alone: the revenue that it takes, and times."""
+"""Predictions of a model whose revenues enter y alone: surfaces, and the revenue that it takes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.options import number, share
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    as_tensor,
-    matrix,
-    positive_int,
-    same_rows,
-)
+from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     ALL,

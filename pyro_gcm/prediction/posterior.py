@@ -225,9 +225,12 @@ def _importance(target: Target, rows: Rows, num_samples: int, num_proposals: int
     sites = target.complete(draws.select(_resampled(log_w, num_samples)), rows)
     for name, (values, own) in draws.separate.items():
         sites[name] = pick(values, _resampled(own, num_samples))
-    ess, count = effective_sample_size(log_w), torch.full_like(log_w[0], float(num_proposals))
+    count = torch.full_like(log_w[0], float(num_proposals))
+    total, squares = log_w.logsumexp(0) + count.log(), (2.0 * log_w).logsumexp(0) + count.log()
+    ess = (2.0 * total - (squares + count.log())).exp()
     error = ((count / ess - 1.0).clamp(min=0.0) / count).sqrt()  # by the delta method
-    quality = _worth(num_samples, ess), pareto_k(log_w), log_w.logsumexp(0), error, count
+    worth = _worth(num_samples, effective_sample_size(log_w))
+    quality = worth, pareto_k(log_w), total - count.log(), error, count
     return PosteriorDraws(sites, *(value.to(target.dtype) for value in quality))
 
 

@@ -10,25 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.bisection import integral, near_quantiles, smallest_reaching
 from pyro_gcm._utils.options import share
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive, same_rows, vector
 from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.prediction.draws import Draws, Rows
 
-#: Levels of the quantiles between which integrals are taken, and nodes of each of them.
+#: Levels of the quantiles between which integrals are taken.
 LEVELS = (1e-7, 1e-4, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 1.0 - 1e-4, 1.0 - 1e-7)
-#: Where quantiles are first looked for, in standard deviations; how often, and how close to a
-#: level, in probits, they come. Probits beyond `_FAR` count as equal.
-_STARTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0, 2.0**7, 2.0**10, 2.0**15, 2.0**20)
-_ROUNDS, _CLOSE, _FAR = 12, 0.1, 8.0
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
-
 Cdf = Callable[[Tensor], Tensor]
 
 
@@ -199,7 +192,7 @@ class DistributionPredictive(QuantilePredictive, MeanPredictive):
         """Squares of the distribution function below y [b] and of its complement above."""
         y = y.double()
         levels = torch.tensor(LEVELS, dtype=torch.float64, device=y.device)[:, None]
-        knots = _near_quantiles(self.response.from_standard, cdf, levels.expand(-1, len(y)))
+        knots = near_quantiles(self.response.from_standard, cdf, levels.expand(-1, len(y)))
         ends = torch.cat([knots, y[None]]).sort(0).values
         return integral(lambda t: (cdf(t) - (y <= t).double()).square(), ends)
 
@@ -310,48 +303,3 @@ class TimePredictive(QuantilePredictive):
         if (at < 0.0).any():
             raise ValueError(f"times must be at least 0, got {at.min().item():g}")
         return at
-
-
-def integral(function: Callable[[Tensor], Tensor], ends: Tensor) -> Tensor:
-    """Integral [b] between the first and the last of rising ends [K, b], panel by panel.
-
-    :param function: of points [J, b].
-    """
-    half, middle = 0.5 * ends.diff(dim=0), 0.5 * (ends[1:] + ends[:-1])
-    nodes, weights = (ends.new_tensor(v)[:, None, None] for v in (_NODES, _WEIGHTS))
-    points = (middle + nodes * half).flatten(0, 1)
-    return (weights * half * function(points).reshape(-1, *half.shape)).sum((0, 1))
-
-
-def _near_quantiles(value: Callable[[Tensor], Tensor], cdf: Cdf, levels: Tensor) -> Tensor:
-    """Rising y [L, b] at which a distribution function is close to levels [L, b].
-
-    They are looked for in probits, in which most distribution functions are nearly straight
-    lines, between the closest points that are known. A row that is close enough stays as it is,
-    whatever rows are beside it.
-
-    :param value: y at its number of standard deviations.
-    """
-    wanted = torch.special.ndtri(levels)
-    steps = levels.new_tensor(_STARTS)
-    known = torch.cat([-steps.flip(0), steps.new_zeros(1), steps])[:, None].repeat(1, len(levels.T))
-    at_known = _probit(cdf(value(known)))
-    found, open_ = torch.zeros_like(levels), levels[0] > 0.0
-    for _ in range(_ROUNDS):
-        above = torch.searchsorted(at_known.T.contiguous(), wanted.T.contiguous()).T
-        above = above.clamp(1, len(known) - 1)
-        low, high = known.gather(0, above - 1), known.gather(0, above)
-        at_low, at_high = at_known.gather(0, above - 1), at_known.gather(0, above)
-        part = ((wanted - at_low) / (at_high - at_low)).nan_to_num(0.5).clamp(0.0, 1.0)
-        found = torch.where(open_, low + part * (high - low), found)
-        at_found = _probit(cdf(value(found)))
-        open_ = open_ & ((at_found - wanted).abs() > _CLOSE).any(0)
-        if not open_.any():
-            break
-        known, order = torch.cat([known, found]).sort(0)
-        at_known = torch.cat([at_known, at_found]).gather(0, order)
-    return value(found)
-
-
-def _probit(p: Tensor) -> Tensor:
-    return torch.special.ndtri(p).clamp(-_FAR, _FAR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -33,6 +33,12 @@ class HasTensors(Protocol):
 
     def buffers(self) -> Iterator[Tensor]:
         """As `nn.Module.buffers`."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """As `nn.Module.state_dict`."""
+
+    def load_state_dict(self, state: Any) -> Any:
+        """As `nn.Module.load_state_dict`."""
 
 
 @contextmanager

@@ -109,6 +109,8 @@ def checked_rows(model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> l
 class _BaselineTrainer(Trainer):
     """Minimises the loss of a baseline."""
 
+    model: Baseline
+
     def backward(self, batch: list[Tensor]) -> Tensor:
         loss: Tensor = self.model.standard_loss(*batch)
         loss.backward()

@@ -236,7 +236,7 @@ def fit(
     of_y = objective in _OF_Y and also.temperature == 1.0 and c is None
     # Elsewhere the bound may be a loose one, and say little of the prediction.
     if of_y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
-        loss = constant_loss(model.response, *rows.outcomes)
+        loss = constant_loss(model.response.constant_loss, *rows.outcomes)
         warn_if_worse(result, loss, validated=not pair.averaged)
     model.training_summary = {
         "rows": trainer.training.rows,
@@ -276,7 +276,6 @@ def _is_left_out(name: str, value: Any) -> bool:
 class Fittable(StoryModel, Protocol):
     """A `GCM`, an `IGCM`, or another torch module with the same parts."""
 
-    z_guide: Any
     training_summary: Any  # how it was trained last, in plain data
     objective: str  # and for what
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm.inference.bounds import PooledELBO, weighted_loss
+from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.inference.scored import Noise, QuasiRandomNoise, Scored
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import ScaleSites, unannounced
@@ -27,6 +28,8 @@ class ProgramTrainer(Trainer):
     :param why_pyro: why steps go through Pyro's handlers; empty where the reader makes them.
     :param weighted: whether the last column of the data is a factor on the bound of each row.
     """
+
+    model: StoryModel
 
     def __init__(
         self,
@@ -105,7 +108,7 @@ class ProgramTrainer(Trainer):
         """The sum over the rows of the loss that the reader finds, or that of their prediction."""
         read = Scored(self.model, self.pair.plan, self.bound, self.noise, self.pair.temperature)
         read.read(*(batch[:-1] if self.weighted else batch))
-        if averaged:
+        if averaged and read.finite is not None:
             losses = self.model.response.averaged_loss(read.p_y, read.finite, read.y)
         else:
             losses = read.row_losses(self.training.rows)

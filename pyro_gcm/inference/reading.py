@@ -100,10 +100,13 @@ class Outcomes(ChecksRows, Protocol):
         """The loss of the prediction that is averaged over members, [B]."""
         raise NotImplementedError
 
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """The loss of one prediction for all rows."""
+
     def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
         """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""
 
-    def check_latent(self, model: Any, y: Tensor) -> None:
+    def check_latent(self, model: StoryModel, y: Tensor) -> None:
         """Raise ValueError for outcomes that training cannot combine with the model's z."""
 
 
@@ -111,6 +114,10 @@ class StoryModel(OfRows, HasTensors, Protocol):
     """A model that tells a story, as its readers know it."""
 
     base_samples: Any
+    z_guide: Any
+    enumerates: bool
+    members: int
+    member_weights: str
     places: dict[str, int]
 
     reads_x: bool

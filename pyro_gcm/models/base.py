@@ -40,6 +40,8 @@ class Parts(nn.Module):
     costs_have_units = False
     #: Number of members that z chooses from; 0 where it does not.
     members = 0
+    #: How they are weighed, if it does.
+    member_weights = ""
     #: How `fit` trained it last, in plain data, if it did.
     training_summary: dict[str, Any] | None = None
 

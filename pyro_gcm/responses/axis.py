@@ -26,8 +26,8 @@ from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import Probit
 from pyro_gcm.prediction.predictive import DistributionPredictive
-from pyro_gcm.responses.real import check_size
-from pyro_gcm.responses.response import Response
+from pyro_gcm.responses.real import check_size, normal_loss
+from pyro_gcm.responses.response import Encodes, Response
 
 #: Positions between which a map has to gain `_LEAST_GAIN`, on both sides of 0.
 _FAR = 1e4
@@ -64,7 +64,7 @@ class AxisResponse(Response):
                 f"response={self.named!r} would have no proper distribution"
             )
 
-    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build the map for these costs, or check that of the user.
 
         :raises ValueError: for a map of another shape, or one that is bounded or falls.
@@ -240,6 +240,10 @@ class WholeDistribution(AxisResponse, name="distribution"):
     def check_outcome(self, y: Tensor) -> None:
         """Numbers whose squares are finite."""
         check_size(y)
+
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of a normal."""
+        return normal_loss(y, share)
 
     def learn_unit(self, y: Tensor) -> None:
         """Learn mean, standard deviation, range, and the knots of the map."""

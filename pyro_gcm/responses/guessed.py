@@ -15,6 +15,7 @@ from pyro_gcm.distributions.guessed_event import GuessedEvent
 from pyro_gcm.nets import ConstantLogits
 from pyro_gcm.nets.conditional import mlp
 from pyro_gcm.responses.real import Binary
+from pyro_gcm.responses.response import Encodes
 
 __all__ = ["Guessed"]
 
@@ -49,7 +50,7 @@ class Guessed(Binary):
                 raise ValueError(f"guess={guess!r} and rate={rate} contradict each other")
         self.guess, self.rate, self.hidden = guess, rate, hidden
 
-    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build what gives the log-odds of the guess rate for what is read of x."""
         self.claim()
         self.logits: nn.Module = ConstantLogits()

@@ -14,7 +14,8 @@ from pyro_gcm.distributions.curve_outcome import OrderedLevel
 from pyro_gcm.nets.members import of_each
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 from pyro_gcm.prediction.predictive import LevelPredictive
-from pyro_gcm.responses.response import Response
+from pyro_gcm.responses.response import Encodes, Response
+from pyro_gcm.training.result import entropy
 
 __all__ = ["Ordinal"]
 
@@ -43,7 +44,7 @@ class Ordinal(Response, name="ordinal"):
         self.members = 0
         self.gaps: Any = None
 
-    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build the distances between the thresholds of these costs."""
         self.claim()
         self.members = encoder.members
@@ -60,6 +61,10 @@ class Ordinal(Response, name="ordinal"):
                 f"{sorted(set(y[strange].tolist()))[:5]}; responses.Ordinal(levels=...) has "
                 "more of them"
             )
+
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of the shares of the levels."""
+        return entropy(y, share)
 
     def standardized(self, y: Tensor) -> Tensor:
         """Levels as numbers from -1 to 1."""

@@ -7,6 +7,7 @@ prediction is. The models know nothing else about y, so another kind is another 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from pyro_gcm.distributions.base import checks
 from pyro_gcm.nets.conditional import mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
 from pyro_gcm.responses.response import Response
+from pyro_gcm.training.result import entropy
 
 __all__ = ["Binary", "Continuous", "Quantile"]
 
@@ -52,6 +54,10 @@ class Binary(Response, name="binary"):
                 f"{sorted(set(y[strange].tolist()))[:5]}"
             )
 
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of the share of the event."""
+        return entropy(y, share)
+
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderEvent:
         """The event."""
         return event
@@ -64,6 +70,12 @@ def check_size(y: Tensor) -> None:
             f"y must have numbers of at most {_LARGEST:g} in size, got "
             f"{y.abs().nan_to_num().max().item():g}: use another unit"
         )
+
+
+def normal_loss(y: Tensor, share: Tensor) -> float:
+    """Entropy in nats of a normal with the variance of rows [n] with shares [n]."""
+    variance = float(share @ (y - share @ y).square())
+    return 0.5 * math.log(2.0 * math.pi * math.e * variance)
 
 
 class _RealResponse(Response):
@@ -153,6 +165,10 @@ class Continuous(_RealResponse, name="continuous"):
         """N(mu_y, sigma_y^2) in the units of y."""
         options: Any = {"equal_weights": self.equal_weights, "validate_args": checks()}
         return ThresholdNormal(event, *self._curve(x), **options)
+
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of a normal."""
+        return normal_loss(y, share)
 
     def averaged_loss(self, p_y: ThresholdNormal, log_p: Tensor, y: Tensor) -> Tensor:
         """The squared error of the mean of the means, in squared standard deviations of y, [B]."""

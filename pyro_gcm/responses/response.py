@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +17,7 @@ from pyro_gcm.distributions.event_planes import (
     is_separable,
     planes_of,
 )
+from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.prediction.predictive import Predictive
 
 __all__ = ["Response"]
@@ -25,8 +26,24 @@ __all__ = ["Response"]
 MakeMap = Callable[[int, tuple[int, ...]], nn.Module]
 
 
+Model = TypeVar("Model", bound=nn.Module)
+
 #: Responses that `response=` names; a subclass `class Mine(Response, name="mine")` enters itself.
 RESPONSES: dict[str, type[Response]] = {}
+
+
+class Encodes(Protocol):
+    """What a response is told of a model when it is prepared."""
+
+    members: int
+    out_dim: int
+
+    def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What a revenue map returns for a row."""
+        raise NotImplementedError
+
+    def hidden_beyond(self, hidden: Any) -> Any:
+        """Hidden layers of a network of what is read of x."""
 
 
 class Response(nn.Module):
@@ -98,7 +115,7 @@ class Response(nn.Module):
             )
         self._is_claimed = True
 
-    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build what depends on the other parts of a model, which calls it once.
 
         :param encoder: of the model: what is read of x, and how many members there are.
@@ -135,11 +152,22 @@ class Response(nn.Module):
         """
         return -torch.logsumexp(log_p + p_y.log_prob(y), 0)
 
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """The mean of -log p(y) in nats of a good distribution that is the same for all rows.
+
+        `fit` warns where training ends far above it.
+
+        :param y: outcomes as `outcome` gives them, float64, not all equal.
+        :param share: of each row, which sum to 1.
+        :returns: None where there is none.
+        """
+        return None
+
     def log_selected(self, p_y: Any, y: Tensor) -> Tensor | None:
         """log-probability of rows being in the data at all, given z, [..., n]; None for 1."""
         return None
 
-    def check_latent(self, model: Any, y: Tensor) -> None:
+    def check_latent(self, model: StoryModel, y: Tensor) -> None:
         """Raise ValueError for outcomes [n] that training cannot combine with the model's z."""
 
     def event_named(self, name: str | None) -> str:
@@ -165,7 +193,7 @@ class Response(nn.Module):
         """Sites that known costs determine besides y, for the draws of a posterior."""
         return {}
 
-    def model_of(self, model: Any, name: str) -> Any:
+    def model_of(self, model: Model, name: str) -> Model:
         """The model with one of several responses alone.
 
         :raises ValueError: for a response that is one.

@@ -14,8 +14,9 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, one_of, same_rows, shown
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, event_between
+from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.nets.parts import check_input
-from pyro_gcm.responses.response import MakeMap, Response
+from pyro_gcm.responses.response import Encodes, MakeMap, Model, Response
 
 __all__ = ["Several"]
 
@@ -106,7 +107,7 @@ class Several(Response):
         maps = [make(sum(map(abs, own)), (*shape[:-1], costs)) for own in rows]
         return DirectedMaps(maps, rows)
 
-    def prepare(self, encoder: Any, cost_shape: tuple[int, ...]) -> None:
+    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Prepare every response for its costs."""
         self.claim()
         self.costs = cost_shape[-1] // len(self.names)
@@ -155,7 +156,7 @@ class Several(Response):
             if part.is_censored and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
 
-    def check_latent(self, model: Any, y: Tensor) -> None:
+    def check_latent(self, model: StoryModel, y: Tensor) -> None:
         """As each of the responses does."""
         for part, own in self._pairs(y):
             part.check_latent(model, own)
@@ -207,7 +208,7 @@ class Several(Response):
             f"predict needs one response: model.response_model(name) with one of {self.names}"
         )
 
-    def model_of(self, model: Any, name: str) -> Any:
+    def model_of(self, model: Model, name: str) -> Model:
         """The same model with one of its responses alone, for predictions; see `GCM`."""
         one_of("name", name, self.names)
         place, view = self.names.index(name), copy.copy(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from pyro_gcm.data.survival_times import SurvivalTimes, check_times
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_curve import EventCurve
 from pyro_gcm.distributions.event_time import LATEST, EventTime
+from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.prediction.predictive import TimePredictive
 from pyro_gcm.responses.axis import AxisResponse
 
@@ -102,6 +104,16 @@ class Survival(AxisResponse, name="survival"):
             self.reference.copy_(times.median())
         self._learn_axis(self._position(times))
 
+    def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
+        """That of an exponential distribution."""
+        lower, upper, entry = y.unbind(1)
+        came = upper.isfinite()
+        rate = share[came].sum() / (share @ torch.where(came, upper, lower))
+        between = torch.log(-torch.expm1(rate * (lower - upper)))
+        within = torch.where(lower == upper, rate.log(), between)
+        log_p = float(share @ (within - rate * (lower - entry)))
+        return -log_p if math.isfinite(log_p) else None
+
     def never(self, y: Tensor) -> float:
         """Kaplan and Meier's estimate at the last event, from 0.05 to 0.9.
 
@@ -134,7 +146,7 @@ class Survival(AxisResponse, name="survival"):
         late = (y[..., 2] > 0.0).any()
         return p_y.log_survival(y[..., 2]) if late else None
 
-    def check_latent(self, model: Any, y: Tensor) -> None:
+    def check_latent(self, model: StoryModel, y: Tensor) -> None:
         """Delayed entry needs draws of z from p(z|x) that are equally likely."""
         if not (y[:, 2] > 0.0).any():
             return

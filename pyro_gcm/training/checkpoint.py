@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from pyro_gcm._utils.evaluating import HasTensors
 from pyro_gcm._utils.recipe import recipe_of
 from pyro_gcm.files import archive, strict_json
 from pyro_gcm.files.damaged import undamaged
@@ -194,7 +195,7 @@ def _told(part: Any, *around: Any) -> Any:
 
 
 def told(
-    model: nn.Module,
+    model: HasTensors,
     parameters: Mapping[str, nn.Parameter],
     options: TrainingOptions,
     data: TrainingRows,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -68,37 +68,21 @@ def warn_if_worse(result: FitResult, constant: float | None, *, validated: bool 
         )
 
 
-def constant_loss(response: Any, y: Tensor, weight: Tensor | None = None) -> float | None:
+def constant_loss(
+    loss: Callable[[Tensor, Tensor], float | None], y: Tensor, weight: Tensor | None = None
+) -> float | None:
     """The mean of -log p(y) in nats of a good distribution that is the same for all rows.
 
-    Of levels it is that of their shares, of numbers that of a normal, and of times that of an
-    exponential distribution.
-
-    :param response: of a model.
+    :param loss: of outcomes and shares of the rows, `constant_loss` of a response.
     :param y: outcomes of the training rows as `response.outcome` gives them; NaN is left out.
     :param weight: of the rows, [n].
-    :returns: None for another response, and where y says nothing of a spread.
+    :returns: None where y says nothing of a spread.
     """
     weight = torch.ones(len(y)) if weight is None else weight
     known = ~y.reshape(len(y), -1).isnan().any(1)
     y, share = y[known].double().cpu(), weight[known].double().cpu()
     share = share / share.sum()
-    if (y == y[:1]).all():
-        return None
-    if response.is_censored:
-        lower, upper, entry = y.unbind(1)
-        came = upper.isfinite()
-        rate = share[came].sum() / (share @ torch.where(came, upper, lower))
-        between = torch.log(-torch.expm1(rate * (lower - upper)))
-        within = torch.where(lower == upper, rate.log(), between)
-        log_p = float(share @ (within - rate * (lower - entry)))
-        return -log_p if math.isfinite(log_p) else None
-    if response.levels or response.is_probability:
-        return entropy(y, share)
-    if response.predicts == "mean":
-        variance = float(share @ (y - share @ y).square())
-        return 0.5 * math.log(2.0 * math.pi * math.e * variance)
-    return None
+    return None if (y == y[:1]).all() else loss(y, share)
 
 
 def entropy(y: Tensor, share: Tensor) -> float:

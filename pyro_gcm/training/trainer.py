@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pyro_gcm._utils.evaluating import evaluating
+from pyro_gcm._utils.evaluating import HasTensors, evaluating
 from pyro_gcm._utils.interrupts import interruption_point, unshielded
 from pyro_gcm._utils.process_state import Randomness, exclusively
 from pyro_gcm.training.batches import TrainingRows
@@ -61,7 +61,7 @@ class Trainer(ABC):
 
     def __init__(
         self,
-        model: Any,  # a module, or something with its state_dict and load_state_dict
+        model: HasTensors,
         parameters: dict[str, nn.Parameter],
         options: TrainingOptions,
         data: TrainingRows,

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn.modules.batchnorm import _NormBase
 
+from pyro_gcm._utils.evaluating import HasTensors
 from pyro_gcm._utils.options import flag
 from pyro_gcm.streams.keys import seed_for
 
@@ -41,7 +42,7 @@ class Workers:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank, self.size = rank, size
 
-    def check(self, model: Any, batch: int) -> None:
+    def check(self, model: HasTensors, batch: int) -> None:
         """Raise ValueError for what cannot be divided among the processes.
 
         :param batch: rows of the largest batch.

@@ -15,7 +15,7 @@ from pyro_gcm.encoders import Boosted, BoostedScore
 from pyro_gcm.inference.epoch_search import best_epoch
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
-from pyro_gcm.training import AdamW, FitSettings
+from pyro_gcm.training import AdamW, FitSettings, gathered
 from reproduce.methods import Predictor, Rows
 from reproduce.runs import Settings
 
@@ -79,7 +79,7 @@ def fit_members_of(
     sizes = rows.x.shape[1], rows.r.shape[1]
     chosen = member_settings(settings, len(rows.y), *sizes)
     model = build_members(chosen, *sizes, response=rows.response, seed=seed)
-    options = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
+    options = gathered({**chosen.training(model)._asdict(), "elbo": chosen.bound})
     return _trained(model, rows, until, seed, options)
 
 

@@ -29,6 +29,7 @@ from pyro_gcm import fit
 from pyro_gcm.members import build_members
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.streams import ShuffledRows, open_source, survey
+from pyro_gcm.training import gathered
 from reproduce.arguments import positive_count
 
 #: Columns of x and r together, and members, of the tables that the model is fitted to.
@@ -55,7 +56,7 @@ def seconds(rows: int, columns: int, members: int) -> tuple[float, float]:
         ends: list[float] = []
         options: dict[str, Any] = settings.training(model)._asdict()
         options["callback"] = partial(_note, ends)
-        fit(model, *data, **options, device="cpu", progress=False)
+        fit(model, *data, **gathered(options), device="cpu", progress=False)
         # The first step is made by both engines.
         training.append((ends[-1] - ends[1]) / (rows - BATCH))
         start = time.process_time()

@@ -124,7 +124,7 @@ def test_simulation_starts_from_what_the_program_has_learned_to_draw() -> None:
             [{}, {"x": x}, {"x": x, **size}, {"r": r, **size}],
         ),
         ("conditional", "x in place of size", [{}, size, {"x": x, **size}]),
-        ("conditional", "r: .* objective='joint' alone", [{"x": x}]),
+        ("conditional", r"r: objective='conditional' does not learn p\(r\|w, x\)", [{"x": x}]),
     ):
         for given in wrong:
             with pytest.raises(ValueError, match=f"simulate needs {message}"):

@@ -1,5 +1,6 @@
 """Ordered levels, whole distributions and their pairs: data, scores, rivals and searches."""
 
+import argparse
 import sys
 
 import numpy as np
@@ -173,11 +174,11 @@ def test_a_study_prints_its_tables(study, tmp_path, capsys):
 
 def test_a_search_finds_what_falls(monkeypatch, tmp_path, capsys):
     class Falling:
-        def cdf(self, x, r, t):
-            return torch.sigmoid(r.sum(1) - t.to(r))
-
-        def quantile(self, x, r, levels):
-            return (levels.to(r) - r.sum(1))[:, None]
+        def predictive(self, x, r):
+            return argparse.Namespace(
+                cdf=lambda t: torch.sigmoid(r.sum(1) - t.to(r)),
+                quantile=lambda levels: (levels.to(r) - r.sum(1))[:, None],
+            )
 
     monkeypatch.setattr(crossings, "trained", lambda *_: Falling())
     asked = options(crossings, tmp_path, "--quick", "--jobs", "1")

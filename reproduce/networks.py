@@ -72,9 +72,7 @@ def member_settings(settings: Settings, rows: int, x_dim: int, r_dim: int) -> Me
     )
 
 
-def fit_members_of(
-    rows: Rows, until: Rows | int, settings: Settings, seed: int
-) -> tuple[Predictor, int]:
+def fit_members_of(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[GCM, int]:
     """Members on these rows; see `reproduce.spaces`."""
     sizes = rows.x.shape[1], rows.r.shape[1]
     chosen = member_settings(settings, len(rows.y), *sizes)

@@ -15,6 +15,7 @@ from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, kind, matrix, positive_int, same_rows
 from pyro_gcm.encoders.boosted_score import BoostedScore
+from pyro_gcm.models.strict_predictions import StrictPredictions
 
 #: Pairs of a row of x and one of the revenues that are scored together.
 _PAIRS = 1 << 17
@@ -37,7 +38,7 @@ class Boosted:
     :raises RuntimeError: if the score has not been fitted.
     """
 
-    def __init__(self, model: Any, score: BoostedScore) -> None:
+    def __init__(self, model: StrictPredictions, score: BoostedScore) -> None:
         if not isinstance(score, BoostedScore):
             raise TypeError(f"score must be a BoostedScore, got {type(score).__name__}")
         score.check_fitted()

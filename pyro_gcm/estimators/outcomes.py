@@ -14,7 +14,6 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.bands import check_level
 from pyro_gcm.estimators.estimator import MonotoneEstimator
@@ -178,17 +177,10 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
 
         :param X: a table of n rows.
         """
-        tail = 0.5 * (1.0 - check_level("level", level))
+        level = check_level("level", level)
         x, r = self._rows(X)
-
-        def cdf(y: Tensor) -> Tensor:
-            found: Tensor = self.model_.predictive(x, r).cdf(y)
-            return found.double()
-
-        loc = torch.from_numpy(self._of_rows(x, r))
-        scale = self.model_.response.standardizer.scale.double().cpu().expand_as(loc)
-        ends = [smallest_reaching(cdf, share, loc, scale) for share in (tail, 1.0 - tail)]
-        return torch.stack(ends, 1).numpy()
+        ends: Tensor = self.model_.predictive(x, r).interval(level)
+        return ends.double().numpy()
 
 
 def _check_size(y: Array) -> None:

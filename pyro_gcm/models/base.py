@@ -26,6 +26,7 @@ from pyro_gcm.nets import Standardizer, StandardNormal
 from pyro_gcm.nets.conditional import Conditional
 from pyro_gcm.nets.parts import check_shape
 from pyro_gcm.prediction.base_samples import BaseSamples
+from pyro_gcm.responses import Response
 from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import TrainingDefaults
 
@@ -35,6 +36,7 @@ _names = itertools.count()
 class Parts(nn.Module):
     """The latent z, the costs that it sets, and y: what `GCM` and `IGCM` have in common."""
 
+    response: Response
     objective_records: ClassVar[dict[str, Objective]]
     #: Whether there is one cost in the units of each revenue.
     costs_have_units = False
@@ -58,7 +60,7 @@ class Parts(nn.Module):
         self._warned: set[str] = set()
 
     def add_costs(
-        self, cost_shape: tuple[int, ...], hidden: Any, response: Any, **parts: Any
+        self, cost_shape: tuple[int, ...], hidden: Any, response: str | Response, **parts: Any
     ) -> None:
         """Build y given the event, z, and c given z, as the constructor of a model does first.
 
@@ -146,8 +148,11 @@ class Parts(nn.Module):
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
 
-    def mapped(self, r: Tensor) -> Tensor:
-        """h(r), of revenues in data units: what costs in their own units are compared with."""
+    def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
+        """h(r), of revenues in data units: what costs in their own units are compared with.
+
+        :param covariates: e of the rows, which choose the map where each member has its own.
+        """
         raise NotImplementedError
 
     # What depends on whether z is a member

@@ -29,7 +29,7 @@ from pyro_gcm.nets.conditional import mlp
 from pyro_gcm.nets.latent import GUIDE_NETWORKS, PRIOR_NETWORKS
 from pyro_gcm.nets.members import MemberEncoder
 from pyro_gcm.nets.parts import check_guide, check_shape, one_row
-from pyro_gcm.responses import RESPONSES
+from pyro_gcm.responses import RESPONSES, Response
 
 MEMBER_WEIGHTS = ("uniform", "learned", "conditional")
 PRIORS = ("standard", *PRIOR_NETWORKS)
@@ -37,13 +37,14 @@ GUIDES = ("prior", *(f"{of}{end}" for of in ("amortised", "posterior") for end i
 REVENUE_MAPS = ("identity", "piecewise_linear", "positive_linear", "probit", "sigmoid")
 
 
-def response_part(response: Any, x_dim: int, hidden: Any) -> Any:
+def response_part(response: str | Response, x_dim: int, hidden: Any) -> Response:
     """The response that `response=` names or is."""
-    if isinstance(response, nn.Module):
+    if isinstance(response, Response):
         return response
     one_of("response", response, list(RESPONSES))
-    made: Any = RESPONSES[response]
-    return made(x_dim, hidden)
+    named: Any = RESPONSES[response]
+    made: Response = named(x_dim, hidden)
+    return made
 
 
 def prior_part(

@@ -16,6 +16,7 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.inference.reading import Plan, of
+from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.nets import Standardizer
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows, joined
 from pyro_gcm.prediction.posterior import Target, posterior_draws
@@ -26,7 +27,7 @@ from pyro_gcm.prediction.psis import MIN_PARTICLES
 _SHARED_DRAWS = 50
 
 
-def with_shared(model: Any, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
+def with_shared(model: OrderEventModel, units: str, rows: Rows, **options: Any) -> PosteriorDraws:
     """Posterior draws of rows given each of a few draws of the sites that all rows share.
 
     Those come from their fitted guide, which has seen all rows: a row's outcome does not weigh them
@@ -61,7 +62,10 @@ class StoryTarget(Target):
     """
 
     def __init__(
-        self, model: Any, units: str = "standard", shared: Mapping[str, Tensor] | None = None
+        self,
+        model: OrderEventModel,
+        units: str = "standard",
+        shared: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.model, self.units, self.shared = model, units, shared or {}
         self.plan, self.dtype = model.prediction_plan, model.dtype
@@ -174,7 +178,7 @@ class _HalfGuided(Predicted):
     (Hesterberg 1995, Owen & Zhou 2000).
     """
 
-    def __init__(self, model: Any, plan: Plan, noise: Noise, rows: Rows) -> None:
+    def __init__(self, model: OrderEventModel, plan: Plan, noise: Noise, rows: Rows) -> None:
         super().__init__(model, plan, noise, separately=True)
         self.guided: dict[str, Any] = {}
         self.half = self.noise.count // 2

@@ -141,7 +141,13 @@ class GCM(build.NamesMembers, StrictPredictions):
         self.add_units(num_samples, sizes, int(seed))
 
     def add_parts(
-        self, response: Any, hidden: Any, costs: tuple[int, int], *, seed: int, **parts: Any
+        self,
+        response: str | Response,
+        hidden: Any,
+        costs: tuple[int, int],
+        *,
+        seed: int,
+        **parts: Any,
     ) -> None:
         """Build the networks.
 

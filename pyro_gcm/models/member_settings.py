@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from torch import nn
 from torch.optim import Optimizer
@@ -109,7 +108,7 @@ class MemberSettings:
             epochs=_epochs(rows, 30),
         )
 
-    def training(self, model: Any) -> TrainingDefaults:
+    def training(self, model: nn.Module) -> TrainingDefaults:
         """Options of `fit` for a model with members."""
         return TrainingDefaults(
             epochs=self.epochs,
@@ -144,17 +143,19 @@ def warn_of_few(rows: int) -> None:
         )
 
 
-def grouped_adamw(model: Any, weight_decay: float, map_rate: float) -> Callable[..., Optimizer]:
+def grouped_adamw(
+    model: nn.Module, weight_decay: float, map_rate: float
+) -> Callable[..., Optimizer]:
     """AdamW with decay on the weight matrices of members alone, and a rate of their own for maps.
 
     :param weight_decay: of the weights of the encoder and of the costs.
     :param map_rate: factor on the learning rate of the revenue map.
     """
-    maps = {id(parameter) for parameter in model.revenue_map.parameters()}
+    maps = {id(parameter) for parameter in model.get_submodule("revenue_map").parameters()}
     decayed = {
         id(parameter)
-        for part in (model.encoder, model.cost_net)
-        for name, parameter in part.named_parameters()
+        for part in ("encoder", "cost_net")
+        for name, parameter in model.get_submodule(part).named_parameters()
         if name.endswith("weight")
     }
 

@@ -196,7 +196,7 @@ def _widths(hidden: Any) -> Any:
     return 64 if hidden in (None, "auto") else widths_of(hidden)
 
 
-def _response(response: Any, encoder: MemberEncoder) -> Any:
+def _response(response: str | Response, encoder: MemberEncoder) -> str | Response:
     """The response, which reads z and e_z(x).
 
     :raises ValueError: for a module that reads another number of columns.

@@ -25,14 +25,21 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm.distributions.base import rounding
 from pyro_gcm.distributions.event_planes import elementwise
 from pyro_gcm.models.story import OrderEventModel, given_or
-from pyro_gcm.models.surfaces import Reduce, SurfaceDraws, pair_surface, stacked, surface_draws
+from pyro_gcm.models.surfaces import (
+    Reduce,
+    SurfaceDraws,
+    pair_surface,
+    row_predictions,
+    stacked,
+    surface_draws,
+)
 from pyro_gcm.prediction.base_samples import (
     BatchInvariantProducts,
     in_blocks,
-    row_blocks,
 )
 from pyro_gcm.prediction.draws import Draws, PosteriorDraws, Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Latent, Predicted
+from pyro_gcm.prediction.predictive import Predicts
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 #: A number of draws of z, by default that of the model.
@@ -92,7 +99,7 @@ class Predictions(OrderEventModel):
             rows, noise = self.rows(x, r), self.noise(num_samples)
         dtype = self.response.prediction_dtype(self.dtype)
         found = torch.empty(len(rows.x), dtype=dtype, device=self.device)
-        for place, values, draws in self.row_predictions(rows.x, rows.r, noise):
+        for place, values, draws in row_predictions(self, rows.x, rows.r, noise):
             found[place] = draws.mean(values)
         return found
 
@@ -137,7 +144,7 @@ class Predictions(OrderEventModel):
         with elementwise():
             rows, noise = self.rows(x, r), self.noise(num_samples)
         dtype = self.response.prediction_dtype(self.dtype)
-        blocks = self.row_predictions(rows.x, rows.r, noise)
+        blocks = row_predictions(self, rows.x, rows.r, noise)
         return torch.cat([values.to(dtype) for _, values, _ in blocks], 1)
 
     @prediction
@@ -242,7 +249,7 @@ class Predictions(OrderEventModel):
         torch.Size([5, 3])
         """
         home = x.device if isinstance(x, Tensor) else torch.device("cpu")
-        return self.response.predictive(self, self.rows(x, r), num_samples, home)
+        return self.response.predictive(cast(Predicts, self), self.rows(x, r), num_samples, home)
 
     @prediction
     def averaged(
@@ -282,20 +289,6 @@ class Predictions(OrderEventModel):
             return FixedNoise(self, {**self.latents(self.prediction_plan), **shared}, count)
 
         return self._once(("noise", self.objective, count), make)
-
-    def row_predictions(
-        self, x: Tensor, r: Tensor, noise: FixedNoise
-    ) -> Iterator[tuple[slice, Tensor, Draws]]:
-        """Predictions [N, b] for consecutive rows of x and r: where they stand, and their draws.
-
-        Networks see whole blocks, padded if need be, because a matrix product of another shape
-        rounds differently. What follows them is computed for the rows that were asked for alone.
-        """
-        plan = self.prediction_plan
-        for place, (x_block, r_block) in row_blocks(x, r, draws=noise.count):
-            draws = Predicted(self, plan, noise).read(x_block, r_block)
-            rows = slice(0, place.stop - place.start)
-            yield place, self.response.values(draws.p_y, rows), draws
 
     def by_blocks(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,8 @@ from pyro_gcm.models.surfaces import strict_surface
 from pyro_gcm.prediction.base_samples import in_blocks
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 
+Model = TypeVar("Model", bound="StrictPredictions")
+
 
 class StrictPredictions(Posteriors):
     """A model with what follows from a prediction that rises with every revenue."""
@@ -39,7 +41,7 @@ class StrictPredictions(Posteriors):
             return super().surface_blocks(x, revenues, noise, memory)
         return strict_surface(self, x, revenues, noise, memory)
 
-    def response_model(self, name: str) -> Any:
+    def response_model(self: Model, name: str) -> Model:
         """This model with one of `responses.Several` responses, for its predictions.
 
         It shares all weights with this one, and predicts; it is neither trained nor saved.
@@ -121,7 +123,7 @@ class MovingRevenues:
     :param x, r: rows [b, x_dim] and [b, r_dim] of the block.
     """
 
-    def __init__(self, model: Any, noise: FixedNoise, x: Tensor, r: Tensor) -> None:
+    def __init__(self, model: StrictPredictions, noise: FixedNoise, x: Tensor, r: Tensor) -> None:
         self.model, self.x = model, x
         self.draws = Predicted(model, model.prediction_plan, noise).read(x, r)
         self.p_y = self.draws.p_y

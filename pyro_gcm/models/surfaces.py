@@ -21,9 +21,11 @@ from pyro_gcm.distributions.event_planes import (
     is_separable,
     planes,
 )
+from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, PASS, in_blocks, row_blocks
 from pyro_gcm.prediction.draws import Draws
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted
+from pyro_gcm.responses import Response
 
 #: What `surface` makes of a block of predictions [b, R]: a tensor [b, ...].
 Reduce = Callable[[Tensor], Tensor]
@@ -70,12 +72,29 @@ def stacked(blocks: Iterator[Tensor], rows: int, reduce: Reduce | None = None) -
     return whole
 
 
-def surface_draws(model: Any, x: Tensor, revenues: Tensor, noise: FixedNoise) -> SurfaceDraws:
+def row_predictions(
+    model: OrderEventModel, x: Tensor, r: Tensor, noise: FixedNoise
+) -> Iterator[tuple[slice, Tensor, Draws]]:
+    """Predictions [N, b] for consecutive rows of x and r: where they stand, and their draws.
+
+    Networks see whole blocks, padded if need be, because a matrix product of another shape rounds
+    differently. What follows them is computed for the rows that were asked for alone.
+    """
+    plan = model.prediction_plan
+    for place, (x_block, r_block) in row_blocks(x, r, draws=noise.count):
+        draws = Predicted(model, plan, noise).read(x_block, r_block)
+        rows = slice(0, place.stop - place.start)
+        yield place, model.response.values(draws.p_y, rows), draws
+
+
+def surface_draws(
+    model: OrderEventModel, x: Tensor, revenues: Tensor, noise: FixedNoise
+) -> SurfaceDraws:
     """Predictions for every pair, given each draw of the latent variables."""
     dtype, weights = model.response.prediction_dtype(model.dtype), []
     values: list[Tensor] = []
     pairs = _pairs(x, revenues, 0, len(x) * len(revenues))
-    for _, found, draws in model.row_predictions(*pairs, noise):
+    for _, found, draws in row_predictions(model, *pairs, noise):
         values.append(found.to(dtype))
         if draws.log_weights is not None:
             weights.append(draws.log_weights[:, : found.shape[1]].exp().to(model.dtype))
@@ -91,7 +110,7 @@ def _pairs(x: Tensor, revenues: Tensor, start: int, stop: int) -> tuple[Tensor, 
 
 
 def pair_surface(
-    model: Any, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
+    model: OrderEventModel, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
 ) -> Iterator[Tensor]:
     """Blocks [b, R] of a surface whose every pair is a row of its own, as in `predict`.
 
@@ -106,13 +125,13 @@ def pair_surface(
         for start in range(0, len(block), width):
             cells = block[start : start + width]
             chosen = _pairs(part, revenues, start, start + len(cells))
-            for place, values, draws in model.row_predictions(*chosen, noise):
+            for place, values, draws in row_predictions(model, *chosen, noise):
                 cells[place] = draws.mean(values).to(block)
         yield block.reshape(-1, count)
 
 
 def strict_surface(
-    model: Any, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
+    model: OrderEventModel, x: Tensor, revenues: Tensor, noise: FixedNoise, memory: float
 ) -> Iterator[Tensor]:
     """Blocks [b, R] of the surface of `GCM`, whose costs do not depend on r.
 
@@ -204,7 +223,7 @@ class _Grid:
 
     def __init__(
         self,
-        response: Any,
+        response: Response,
         draws: Draws,
         covariates: Tensor,
         rows: slice,

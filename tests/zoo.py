@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from pyro_gcm import GCM, IGCM, FitResult, fit
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.nets import Conditional
+from pyro_gcm.nets import Conditional, FactorCosts, MixedCosts
 from pyro_gcm.responses import Continuous, Ordinal, Survival, WholeDistribution
 from pyro_gcm.training import gathered
 
@@ -122,6 +122,10 @@ KINDS: dict[str, Kind] = {
         revenue_map="piecewise_linear", cost_family="logistic", fit={"elbo": "elbo"}
     ),
     "sigmoid and laplace costs": _kind(revenue_map="sigmoid", cost_family="laplace"),
+    "common factor": _kind(cost_family=lambda: FactorCosts(2, (R_DIM,), "logistic", 4)),
+    "modes of costs": _kind(
+        "continuous", cost_family=lambda: MixedCosts(2, (2, 2), 2, "laplace", 4), alternatives=2
+    ),
     "members": _kind(family=MemberGCM, **_MEMBERS),
     "members, continuous": _kind("continuous", MemberGCM, **_MEMBERS),
     "implicit": _igcm(),

@@ -2,6 +2,7 @@
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel
+from pyro_gcm.distributions.dependent_costs import CommonFactor, CostMixture
 from pyro_gcm.distributions.event_time import EventTime
 from pyro_gcm.distributions.families import CostFamily, cost_family
 from pyro_gcm.distributions.guessed_event import GuessedEvent
@@ -22,7 +23,9 @@ from pyro_gcm.distributions.threshold_normal import ThresholdNormal, ThresholdQu
 
 __all__ = [
     "AlongAxis",
+    "CommonFactor",
     "CostFamily",
+    "CostMixture",
     "CostPosterior",
     "EventTime",
     "GuessedEvent",

@@ -14,7 +14,12 @@ from torch.distributions import kl_divergence
 from pyro_gcm._utils.options import number
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import is_independent_normal
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, RowELBO, sample_sites
+from pyro_gcm.inference.elbo import (
+    ImportanceWeightedELBO,
+    RowELBO,
+    importance_weighted,
+    sample_sites,
+)
 from pyro_gcm.inference.reading import Program
 
 
@@ -71,6 +76,38 @@ class PooledELBO(TraceEnum_ELBO):
         for weight, of_term in others:  # a guide without sites: the program sums out what it can
             total = total + weight * run(model, of_term, *args, **kwargs)
         return total
+
+    def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
+        """The same, with gradients left in the parameters."""
+        loss = self.differentiable_loss(model, guide, *args, **kwargs)
+        loss.backward()
+        return loss.item()
+
+
+class EnumeratedWeightedELBO(TraceEnum_ELBO):
+    """The bound of `ImportanceWeightedELBO` where the program also has finite sites to sum out.
+
+    A weight is that of a draw of the guide's sites, sum_m p(y, m, z_n) / q(z_n) over the values m.
+    """
+
+    alpha = 0.0
+
+    def differentiable_loss(
+        self, model: Program, guide: Program, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        """Minus the bound, summed over the rows."""
+        return self.row_losses(model, guide, *args, **kwargs).sum()
+
+    @torch.no_grad()
+    def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
+        """The same as a number."""
+        return self.differentiable_loss(model, guide, *args, **kwargs).item()
+
+    def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
+        """Minus the bound of every row, [B]."""
+        ((trace, of_guide),) = self._get_traces(model, guide, args, kwargs)
+        log_w = _summed_out(self, trace, of_guide)
+        return -importance_weighted(log_w.reshape(-1, log_w.shape[-1]))
 
     def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
         """The same, with gradients left in the parameters."""
@@ -195,17 +232,22 @@ def _enumerated_losses(bound: Any, program: Any, guide: Any, *data: Tensor) -> T
 
     Pyro's own sum takes no weights but a single number.
     """
-    losses = []
-    for trace, of_guide in bound._get_traces(program, guide, data, {}):
-        guided = sample_sites(of_guide)
-        log_p: Any = sum(site["log_prob"] for site in sample_sites(trace))
-        log_q: Any = sum(site["log_prob"] for site in guided)
-        values = tuple(range(-log_p.dim(), -int(bound.max_plate_nesting)))
-        if any(site["infer"].get("_enumerate_dim") is not None for site in guided):
-            pooling = bound.pooling if isinstance(bound, PooledELBO) else 0.0
-            mean = (log_q.exp() * (log_p - log_q)).sum(values)
-            rows = (1.0 - pooling) * mean + pooling * torch.logsumexp(log_p, values)
-        else:
-            rows = torch.logsumexp(log_p - log_q, values)
-        losses.append(-rows.reshape(-1, rows.shape[-1]).mean(0))
+    losses = [
+        -rows.reshape(-1, rows.shape[-1]).mean(0)
+        for traces in bound._get_traces(program, guide, data, {})
+        for rows in [_summed_out(bound, *traces)]
+    ]
     return torch.stack(losses).mean(0)
+
+
+def _summed_out(bound: Any, trace: Any, of_guide: Any) -> Tensor:
+    """The bound of every row and particle, [..., B], with the values of finite sites summed out."""
+    guided = sample_sites(of_guide)
+    log_p: Any = sum(site["log_prob"] for site in sample_sites(trace))
+    log_q: Any = sum(site["log_prob"] for site in guided)
+    values = tuple(range(-log_p.dim(), -int(bound.max_plate_nesting)))
+    if any(site["infer"].get("_enumerate_dim") is not None for site in guided):
+        pooling = bound.pooling if isinstance(bound, PooledELBO) else 0.0
+        mean = (log_q.exp() * (log_p - log_q)).sum(values)
+        return (1.0 - pooling) * mean + pooling * torch.logsumexp(log_p, values)
+    return torch.logsumexp(log_p - log_q, values)

@@ -17,7 +17,7 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import coordinates
-from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, pooled
+from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss, PooledELBO, pooled
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
 from pyro_gcm.inference.reading import Plan, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
@@ -200,7 +200,7 @@ class Scored(Reader):
             log_p, log_y = (part.flatten(0, self.finite_sites - 1) for part in parts)
             log_y = pooled(log_p, log_y, pooling)
         log_w: Tensor = (total + log_y).expand(self.shape)
-        if not isinstance(self.bound, ImportanceWeightedELBO | RenyiELBO):
+        if not isinstance(self.bound, ImportanceWeightedELBO | RenyiELBO | EnumeratedWeightedELBO):
             return log_w.mean(0)
         for value in self.weighed:
             if value.requires_grad:

@@ -12,7 +12,7 @@ from pyro.infer import ELBO, RenyiELBO, Trace_ELBO, TraceEnum_ELBO, TraceMeanFie
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.validation import one_of, positive, positive_int
-from pyro_gcm.inference.bounds import PaperLoss, PooledELBO
+from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss, PooledELBO
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
 from pyro_gcm.inference.reading import Plan, Program, Reader, StoryModel, of
 from pyro_gcm.inference.views import collapse, conditional, given_covariates, temper
@@ -66,7 +66,10 @@ class TrainingPair(NamedTuple):
                 raise ValueError("elbo must be left out: objective='paper' is a loss of its own")
             self.loss.num_particles = particles
             return self.loss
-        name = ("enum" if self.enumerated else default) if elbo is None else elbo
+        # A z that is drawn has weights, beside which other finite sites are summed out.
+        weighs = bool(self.enumerated and self.sampled) and "z" not in self.enumerated
+        own = default if not self.enumerated or (weighs and default == "iwae") else "enum"
+        name = own if elbo is None else elbo
         if isinstance(name, ELBO):
             bound = name
         else:
@@ -74,7 +77,8 @@ class TrainingPair(NamedTuple):
             if name == "renyi" and particles < 2:
                 raise ValueError("num_particles must be at least 2 for elbo='renyi'")
             # There is one plate of rows: Pyro need not run the program once more to find that out.
-            bound = ELBOS[name](
+            make = EnumeratedWeightedELBO if weighs and name == "iwae" else ELBOS[name]
+            bound = make(
                 num_particles=particles if self.sampled else 1,
                 max_plate_nesting=1,
                 vectorize_particles=True,
@@ -133,6 +137,11 @@ def training_pair(model: StoryModel, objective: str) -> TrainingPair:
     latents, guided = model.latents(plan), _guide_sites(model, plan)
     finite = tuple(name for name, site in latents.items() if site.values)
     sampled = tuple(name for name, site in latents.items() if not site.values)
+    if plan.averages and (others := [name for name in finite if name != "z"]):
+        raise ValueError(
+            f"objective={objective!r} trains every value of z on its own, and site '{others[0]}' "
+            "has to be summed out: use objective='conditional'"
+        )
     if "r" in plan.given:
         program = conditional(story, kernel="k" if "k" in plan.left else None)
     else:

@@ -5,6 +5,7 @@ from torch.nn import Identity
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm.nets.axis_map import AxisMap
 from pyro_gcm.nets.conditional import Conditional, ConstantLogits, with_missing_indicators
+from pyro_gcm.nets.dependent_costs import FactorCosts, MixedCosts
 from pyro_gcm.nets.diag_normal_mixture import DiagNormalMixture
 from pyro_gcm.nets.flow import ConditionalFlow, FlowDistribution
 from pyro_gcm.nets.guides import AmortizedGuide, PosteriorGuide, RevenueGuide
@@ -30,9 +31,11 @@ __all__ = [
     "ConditionalMultivariateNormal",
     "ConstantLogits",
     "DiagNormalMixture",
+    "FactorCosts",
     "FlowDistribution",
     "Identity",
     "MemberEncoder",
+    "MixedCosts",
     "PiecewiseLinear",
     "PositiveLinear",
     "PosteriorGuide",

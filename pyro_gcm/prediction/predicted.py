@@ -130,6 +130,8 @@ class FixedNoise(Noise):
         if q.has_enumerate_support:
             support: Tensor = q.enumerate_support(expand=False)
             values = support[self._number(name, len(support), support)]
+            if len(q.batch_shape) > 1:  # it depends on other draws
+                values = values[:, 0]
             shape = torch.broadcast_shapes(
                 (self.count, *values.shape[1:]), (*q.batch_shape, *q.event_shape)
             )

@@ -21,11 +21,23 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
-from convention_cases import CASES, OPTIONS, Shape, cost, event, outcome, random_revenue, real
+from convention_cases import (
+    CASES,
+    OPTIONS,
+    Shape,
+    cost,
+    event,
+    logistic,
+    outcome,
+    random_revenue,
+    real,
+)
 from torch import Tensor
 
 from pyro_gcm.distributions import (
     AlongAxis,
+    CommonFactor,
+    CostMixture,
     CostPosterior,
     EventTime,
     GuessedEvent,
@@ -41,12 +53,13 @@ from pyro_gcm.distributions import (
     ThresholdQuantile,
 )
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
+from pyro_gcm.distributions.dependent_costs import GivenFactor
 from pyro_gcm.distributions.several_outcomes import SeveralOutcomes, SideBySide
 from pyro_gcm.nets import DiagNormalMixture
 from pyro_gcm.nets.flow import FlowDistribution
 
 #: First words of the cases without an event dimension.
-UNIVARIATE = {"event", "threshold", "partly", "certain", "level", "along"}
+UNIVARIATE = {"univariate", "event", "threshold", "partly", "certain", "level", "along"}
 #: Outcomes whose type is not that of their costs, and the costs given those that are positions.
 IN_FLOAT64 = AlongAxis | EventTime | SeveralOutcomes
 OF_POSITIONS = ("costs given a value", "costs given times")
@@ -55,6 +68,7 @@ DISCRETE = OrderEvent | GuessedEvent | OrderedLevel
 #: Arguments and their shapes for batch shape `batch`; a distribution has the shape of its draws.
 SHAPES: dict[type, Callable[[Shape], dict[str, Any]]] = {
     OrderEvent: lambda batch: {"cost": (*batch, 2, 3), "revenue": (3,), "cost_event_dim": 2},
+    GivenFactor: lambda batch: {"base": batch, "shift": batch, "spread": ()},
     PartlyKnown: lambda batch: {"base_dist": batch, "known": ()},
     ThresholdNormal: lambda batch: {
         "event": batch, "threshold_loc": (), "threshold_scale": (), "scale": ()
@@ -71,6 +85,8 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
     CostPosterior: ("the shape of an event is not that of its costs", {"event": (), "outcome": ()}),
     RevenuePosterior: ("as for the costs", {"event": (), "outcome": ()}),
     InfiniteCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "logits": ()}),
+    CommonFactor: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3), "loading": ()}),
+    CostMixture: ("as for a factor", {"logits": (5,), "components": (5, 2, 3)}),
     LatentMixture: ("(5, 2, 3) may be [N, B, K] or [N, G, K]", {"component": (5, 2, 3)}),
     ObservedCost: ("(2, 3) may be [B, K] or [G, K]", {"cost": (2, 3)}),
     GuessedEvent: ("the shape of an event is not that of its costs", {"event": (), "logits": ()}),
@@ -86,6 +102,13 @@ NOT_INFERRED: dict[type, tuple[str, dict[str, Any]]] = {
 cases = pytest.mark.parametrize("case", CASES)
 batches = pytest.mark.parametrize("batch", [(), (3, 1)], ids=str)
 ONE = torch.ones((), dtype=torch.float64)
+
+
+def given_factor() -> Any:
+    """Costs that their parameters alone do not determine."""
+    return CommonFactor(logistic(()), 0.5 * ONE).given(ONE)
+
+
 CORRELATED = dist.MultivariateNormal(torch.zeros(2), torch.eye(2))
 
 
@@ -197,6 +220,11 @@ def test_shapes_are_not_inferred_from_a_draw_of_the_costs_or_from_too_little() -
         ("level", lambda: ThresholdQuantile(event(()), ONE, ONE, 3.0 * ONE, ONE)),
         ("level", lambda: ThresholdQuantile(event(()), ONE, ONE, math.nan * ONE, ONE)),
         ("scale", lambda: ThresholdQuantile(event(()), ONE, ONE, 0.5 * ONE, -ONE)),
+        ("loading", lambda: CommonFactor(cost(()), ONE)),
+        ("got MultivariateNormal", lambda: CommonFactor(CORRELATED, 0.5 * ONE)),
+        ("logits", lambda: CostMixture(math.nan * real(2), cost((), (2, 3)))),
+        ("components", lambda: CostMixture(real(4), cost((), (2, 3)))),
+        ("components", lambda: CostMixture(real(2), given_factor())),
         ("component", lambda: LatentMixture(cost(()), ONE, ONE)),
         ("component", lambda: LatentMixture(dist.Normal(real(5, 3), 1.0), ONE, ONE)),
         ("scale", lambda: LatentMixture(cost((5,)), ONE, -ONE)),

@@ -11,6 +11,7 @@ from toy_rows import Rows
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 from pyro_gcm.models import MemberGCM
+from pyro_gcm.nets import FactorCosts, MixedCosts
 
 RENYI = RenyiELBO(0.5, 4, max_plate_nesting=1, vectorize_particles=True)
 MEMBERS = {"members": 3}
@@ -30,6 +31,13 @@ CASES: dict[str, tuple[type[Any], dict[str, Any], dict[str, Any]]] = {
     "continuous": (GCM, {"response": "continuous", "revenue_map": "piecewise_linear"}, {}),
     "quantile": (GCM, {"response": "quantile"}, {}),
     "categorical": (GCM, {"prior": "categorical"}, {}),
+    "common factor": (GCM, {"cost_family": lambda: FactorCosts(2, (2,), "logistic", 4)}, {}),
+    "modes of costs": (GCM, {"cost_family": lambda: MixedCosts(2, (2,), 2, "normal", 4)}, {}),
+    "modes, one draw": (
+        GCM,
+        {"cost_family": lambda: MixedCosts(2, (2,), 2, "normal", 4), "guide": "posterior"},
+        {"elbo": "enum"},
+    ),
     "members": (MemberGCM, MEMBERS, {"objective": "members"}),
     "members, pooled": (MemberGCM, MEMBERS, {"objective": "members", "elbo": PooledELBO(0.3)}),
     "members, evidence": (MemberGCM, MEMBERS, {"objective": "conditional"}),
@@ -61,5 +69,8 @@ def case_of(name: str, rows: int = 48) -> tuple[Any, Rows, dict[str, Any]]:
     if options.get("response") in ("quantile", "continuous"):
         y = y + x[:, 0]
     sizes: dict[str, Any] = {} if kind is MemberGCM else {"z_dim": 2}
-    model = kind(3, r.shape[1], hidden=4, seed=1, **sizes, **options).double()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        parts = {key: part() if callable(part) else part for key, part in options.items()}
+    model = kind(3, r.shape[1], hidden=4, seed=1, **sizes, **parts).double()
     return model, Rows(x, r, y), training

@@ -86,6 +86,8 @@ def to_arviz(
         "revenue": _names("r_names", r_names, r, model.r_dim, "r"),
         "datum": _labels(x.index) if isinstance(x, pd.DataFrame) else None,
     }
+    for site, labels in getattr(model, "coordinates", {}).items():
+        coords[f"{site}_dim_0"] = labels
     units = "data" if model.costs_have_units else "standard"
     options: Any = {
         "num_samples": num_samples,

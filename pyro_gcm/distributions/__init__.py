@@ -2,7 +2,7 @@
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel
-from pyro_gcm.distributions.dependent_costs import CommonFactor, CostMixture
+from pyro_gcm.distributions.dependent_costs import CommonFactor, CostMixture, shifted
 from pyro_gcm.distributions.event_time import EventTime
 from pyro_gcm.distributions.families import CostFamily, cost_family
 from pyro_gcm.distributions.guessed_event import GuessedEvent
@@ -48,4 +48,5 @@ __all__ = [
     "ndtri_exp",
     "probit",
     "register_cost_family",
+    "shifted",
 ]

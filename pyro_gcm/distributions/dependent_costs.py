@@ -20,6 +20,7 @@ from pyro_gcm.distributions.families import (
     parameters_of,
     tail_log_probs,
 )
+from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import normal_log_tails, probit
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
@@ -290,3 +291,24 @@ def independent_costs(cost: Any) -> Any:
     if not isinstance(cost, DependentCosts):
         return cost
     return cost.given(torch.zeros(cost.batch_shape))
+
+
+def shifted(cost: Any, by: Tensor) -> Any:
+    """Costs [..., (G,) K] of a location-scale family, moved by one number for each row.
+
+    :param by: [...]; infinite costs stay infinite, and dependent ones keep their dependence.
+    :raises ValueError: for a family without a parameter `loc`.
+    """
+    if isinstance(cost, InfiniteCost):
+        return InfiniteCost(shifted(cost.cost, by), cost.logits, validate_args=False)
+    if isinstance(cost, CommonFactor):
+        return CommonFactor(shifted(cost.cost, by), cost.loading, validate_args=False)
+    if isinstance(cost, CostMixture):
+        return CostMixture(cost.logits, shifted(cost.components, by), validate_args=False)
+    base = base_distribution(cost)
+    parameters = parameters_of(base)
+    if "loc" not in parameters:
+        raise ValueError(f"cost must have a parameter 'loc' to shift, got {type(base).__name__}")
+    events = len(cost.event_shape)
+    parameters["loc"] = parameters["loc"] + by.reshape(*by.shape, *(1,) * events)
+    return of_same_family(base, **parameters).to_event(events)

@@ -1,0 +1,125 @@
+"""A GCM whose rows belong to groups, each with an effect of its own: a random intercept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor
+
+from pyro_gcm._utils.recipe import recorded
+from pyro_gcm._utils.validation import positive_int
+from pyro_gcm.distributions.dependent_costs import shifted
+from pyro_gcm.inference.reading import of, of_rows
+from pyro_gcm.models.gcm import GCM
+
+
+@recorded("models.HierarchicalGCM")
+class HierarchicalGCM(GCM):
+    """`GCM` with an effect of each row's group on its costs: shops, hospitals, campaigns.
+
+    The last column of x is the number of the group, 0 to G - 1. Any other number is a group that
+    was not seen. To the story of `GCM` come two sites that all rows share, before the plate::
+
+        spread ~ HalfNormal(1)                 # of the effects, in units of the costs
+        effect ~ Normal(0, spread)             # of every group, and of one that was not seen
+
+    and the costs are those of GCM, shifted by the effect of the row's group. The groups are pooled
+    partially: the fewer rows a group has, the closer its effect is to 0. The effect of an unseen
+    group is a draw from Normal(0, spread), so that its predictions are less sharp; they rise with
+    every revenue as the others do. Posteriors have the draws of `spread` and `effect`, in
+    `to_arviz` with the names of the groups.
+
+    With SVI on batches, `inference.temper` gives these two sites their share of a batch.
+
+    Source: Gelman & Hill (2007), chapter 12.
+
+    :param x_dim: columns of x, that of the group included.
+    :param r_dim: number of revenues.
+    :param groups: their names in the order of their numbers, or how many there are.
+    :param options: of `GCM`, with a prior p(z|x).
+    :raises ValueError: without covariates or groups, and for prior "standard".
+
+    >>> import torch
+    >>> from pyro_gcm.models import HierarchicalGCM
+    >>> model = HierarchicalGCM(3, 1, groups=["Aachen", "Bonn"])
+    >>> column = model.group_numbers(["Bonn", "Cologne"])
+    >>> x = torch.cat([torch.zeros(2, 2), column[:, None]], 1)
+    >>> model.predict(x, torch.zeros(2, 1)).shape
+    torch.Size([2])
+    """
+
+    def __init__(
+        self, x_dim: int, r_dim: int, *, groups: int | Sequence[str], **options: Any
+    ) -> None:
+        positive_int("x_dim", x_dim, minimum=2)
+        if isinstance(groups, str) or not isinstance(groups, Sequence):
+            groups = [str(number) for number in range(positive_int("groups", groups))]
+        if not groups or len(set(groups)) < len(groups):
+            raise ValueError(f"groups must be names, each of them once, got {list(groups)!r}")
+        self.groups = list(groups)
+        super().__init__(x_dim, r_dim, **options)
+        if not self.reads_x:
+            raise ValueError("prior must be a p(z|x): with prior='standard' the group is drawn too")
+        #: Labels of what a site has, by name, for `to_arviz`.
+        self.coordinates = {"effect": [*self.groups, "(a group not seen)"]}
+
+    def group_numbers(self, names: Sequence[str]) -> Tensor:
+        """The column of x for groups by name, [B]; -1 for those that the model has not seen."""
+        number = {name: float(i) for i, name in enumerate(self.groups)}
+        return torch.tensor([number.get(name, -1.0) for name in names])
+
+    # The sites that all rows share
+
+    def shared(self, sample: Any) -> Tensor:
+        """The spread, and the effects of all groups and of an unseen one."""
+        like = self.base_samples.samples
+        spread = sample("spread", dist.HalfNormal(like.new_ones(()))).unsqueeze(-1)
+        zeros = like.new_zeros(len(self.groups) + 1)
+        effect: Tensor = sample("effect", lambda: dist.Normal(zeros, spread).to_event(1))
+        return effect
+
+    def guide_shared(self, sample: Any) -> None:
+        """Independent normals; of an unseen group nothing is known but the spread."""
+        sites = self.shared_sites()
+        spread = sample("spread", sites["spread"].guide(self.shared_guide)).unsqueeze(-1)
+        q = of(sites["effect"].guide(self.shared_guide)).base_dist
+        seen = torch.arange(len(self.groups) + 1, device=spread.device) < len(self.groups)
+        loc, scale = torch.where(seen, q.loc, 0.0), torch.where(seen, q.scale, spread)
+        sample("effect", dist.Normal(loc, scale).to_event(1))
+
+    # What the story reads of x: the effect in the place of the group, which z does not hear of
+
+    def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
+        """x standardised, with the effect in its last column."""
+        number = x[..., -1]
+        known = (number >= 0) & (number < len(self.groups)) & (number == number.round())
+        number = torch.where(known, number, len(self.groups))
+
+        def columns() -> Tensor:
+            effect = of_rows(sample.shared, number).unsqueeze(-1)
+            e = self.covariates(z, x)[..., :-1]
+            return torch.cat([e.expand(*effect.shape[:-1], -1), effect.to(e.dtype)], -1)
+
+        found: Tensor = sample.note("e", columns)
+        return found
+
+    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
+        """Costs that are shifted by the effect."""
+        return shifted(super().c_dist(z, covariates), covariates[..., -1])
+
+    def z_dist(self, x: Tensor | None) -> Any:
+        """p(z|x), without the group."""
+        return super().z_dist(self._without_group(x))
+
+    def z_guide_dist(self, x: Tensor | None, r: Tensor | None, y: Tensor | None) -> Any:
+        """q(z|x, r, y), likewise."""
+        return super().z_guide_dist(self._without_group(x), r, y)
+
+    def _without_group(self, x: Tensor | None) -> Tensor | None:
+        if x is None:
+            return None
+        mean = self.x_standardizer.loc[-1:].to(x).expand(*x.shape[:-1], 1)
+        return torch.cat([x[..., :-1], mean], -1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.options import a_model, checks, flag, seed_of
+from pyro_gcm._utils.table import names_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int
 from pyro_gcm.models.posteriors import Posteriors
@@ -82,8 +83,8 @@ def to_arviz(
     num_samples = positive_int("num_samples", num_samples)
     seed = seed_of(seed)
     coords: dict[str, Any] = {
-        "covariate": _names("x_names", x_names, x, model.x_dim, "x"),
-        "revenue": _names("r_names", r_names, r, model.r_dim, "r"),
+        "covariate": names_of("x_names", x_names, x, model.x_dim, "x"),
+        "revenue": names_of("r_names", r_names, r, model.r_dim, "r"),
         "datum": _labels(x.index) if isinstance(x, pd.DataFrame) else None,
     }
     for site, labels in getattr(model, "coordinates", {}).items():
@@ -149,18 +150,6 @@ def _among_proposals(given_z: Tensor, draws: PosteriorDraws, seed: int) -> Tenso
     own = given_z.double() + gamma.log().to(given_z.device)
     all_others = draws.log_evidence.double() + proposals.log()
     return torch.logaddexp(own, all_others) - (2.0 + proposals).log()
-
-
-def _names(
-    argument: str, names: Sequence[str] | None, columns: ArrayLike, count: int, letter: str
-) -> list[str]:
-    if names is None and isinstance(columns, pd.DataFrame):
-        names = [str(name) for name in columns.columns]
-    if names is None:
-        return [f"{letter}[{i}]" for i in range(count)]
-    if len(names) != count:
-        raise ValueError(f"{argument} must have {count} names, got {len(names)}")
-    return [str(name) for name in names]
 
 
 def _labels(index: pd.Index[Any]) -> Any:

@@ -169,3 +169,19 @@ def _of_frame(frame: Any) -> Table:
         for name, series in zip(frame.columns, frame.iter_columns(), strict=True)
     ]
     return Table(columns, frame.columns)
+
+
+def names_of(
+    argument: str, names: Sequence[str] | None, columns: Any, count: int, letter: str
+) -> list[str]:
+    """Names of columns: those that are given, those of a DataFrame, or a letter and a number.
+
+    :raises ValueError: for another number of names.
+    """
+    if names is None and hasattr(columns, "columns"):
+        names = [str(name) for name in columns.columns]
+    if names is None:
+        return [f"{letter}[{i}]" for i in range(count)]
+    if len(names) != count:
+        raise ValueError(f"{argument} must have {count} names, got {len(names)}")
+    return [str(name) for name in names]

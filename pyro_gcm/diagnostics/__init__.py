@@ -3,6 +3,7 @@
 from pyro_gcm.diagnostics.compare_assumptions import AssumptionComparison, compare_assumptions
 from pyro_gcm.diagnostics.importance import bound_by_particles, importance_diagnostics
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
+from pyro_gcm.diagnostics.marginal_effects import marginal_effects
 from pyro_gcm.diagnostics.predictive_checks import predictive_check, reliability_curve
 from pyro_gcm.diagnostics.render import render_model
 from pyro_gcm.diagnostics.sbc import SBCResult, simulation_based_calibration
@@ -16,6 +17,7 @@ __all__ = [
     "effective_sample_size",
     "importance_diagnostics",
     "kaplan_meier",
+    "marginal_effects",
     "pareto_k",
     "predictive_check",
     "reliability_curve",

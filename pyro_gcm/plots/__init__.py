@@ -6,6 +6,7 @@ from pyro_gcm.plots.costs import plot_cost_density, plot_cost_pairs
 from pyro_gcm.plots.curves import plot_response_curves
 from pyro_gcm.plots.feature_curves import plot_feature_curve
 from pyro_gcm.plots.latents import plot_latent
+from pyro_gcm.plots.marginal_effects import plot_marginal_effects
 from pyro_gcm.plots.survival import plot_survival
 from pyro_gcm.plots.training import plot_bound, plot_history
 
@@ -17,6 +18,7 @@ __all__ = [
     "plot_feature_curve",
     "plot_history",
     "plot_latent",
+    "plot_marginal_effects",
     "plot_ranks",
     "plot_reliability",
     "plot_response_curves",

@@ -1,5 +1,6 @@
 """Program views, bounds and training."""
 
+from pyro_gcm.inference.bayesian import Bayesian, WeightPosterior, bayesian
 from pyro_gcm.inference.bounds import PooledELBO
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.fit import fit
@@ -17,11 +18,14 @@ from pyro_gcm.inference.views import (
 from pyro_gcm.training import FitResult, FitSettings
 
 __all__ = [
+    "Bayesian",
     "FitResult",
     "FitSettings",
     "ImportanceWeightedELBO",
     "PooledELBO",
     "TrainingPair",
+    "WeightPosterior",
+    "bayesian",
     "collapse",
     "conditional",
     "fit",

@@ -1,0 +1,147 @@
+"""Weights with priors: the likelihood, four posteriors beside NUTS, and their predictions."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import pyro
+import pyro.distributions as dist
+import pytest
+import torch
+import zoo
+from pyro.infer import MCMC, NUTS
+from pyro.infer.autoguide import AutoDelta
+from torch import Tensor
+
+from pyro_gcm.diagnostics import marginal_effects
+from pyro_gcm.inference import Bayesian, WeightPosterior, bayesian
+
+#: Two numbers: location and scale of the costs.
+LAST = "cost_net.net.4.bias"
+
+
+def normal(name: str, weight: Tensor) -> Any:
+    return dist.Normal(torch.zeros_like(weight), 1.5)
+
+
+@functools.cache
+def few_weights() -> tuple[Bayesian, zoo.Rows]:
+    data = zoo.rows(count=150, seed=4)
+    model = zoo.make(num_samples=8)
+    model.learn_units(*data[:3])
+    return bayesian(model, prior=normal, parts=[LAST], num_samples=8), data
+
+
+@functools.cache
+def by_nuts() -> Tensor:
+    weights, data = few_weights()
+    pyro.set_rng_seed(0)
+    mcmc = MCMC(NUTS(weights.program), num_samples=300, warmup_steps=100, disable_progbar=True)
+    mcmc.run(*data[:3])
+    return mcmc.get_samples()[LAST]
+
+
+@functools.cache
+def whole() -> tuple[WeightPosterior, zoo.Rows]:
+    data = zoo.rows(count=200)
+    own = bayesian(zoo.trained("plain"), num_samples=8)
+    return own.fit(*data[:3], steps=60, num_draws=6, progress=False), data
+
+
+@pytest.mark.parametrize("kind", ["plain", "members", "implicit", "survival", "continuous"])
+def test_the_likelihood_is_that_of_predictions(kind: str) -> None:
+    model, data = zoo.trained(kind), zoo.rows_of(kind, 20)
+    own = bayesian(model, num_samples=16)
+    found = own.log_likelihood(own.weights, *data[:3])
+    wanted = model.log_prob(*data[:3], num_samples=16)
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    moved = {name: (weight + 0.1).requires_grad_() for name, weight in own.weights.items()}
+    other = own.log_likelihood(moved, *data[:3])
+    assert (other - found).abs().max() > 1e-3
+    slopes = torch.autograd.grad(other.sum(), list(moved.values()), allow_unused=True)
+    assert sum(slope is not None for slope in slopes) > 3
+    torch.testing.assert_close(own.log_likelihood(own.weights, *data[:3]), found)
+
+
+@pytest.mark.parametrize("guide", ["normal", "low_rank", "laplace", "sgld"])
+def test_posteriors_of_two_weights_are_near_that_of_nuts(guide: str) -> None:
+    weights, data = few_weights()
+    found = weights.fit(
+        *data[:3],
+        guide=guide,
+        steps=800 if guide == "sgld" else 300,
+        batch_size=150,
+        learning_rate=0.02 if guide != "sgld" else 0.1,
+        num_draws=300,
+        progress=False,
+    )
+    draws = torch.stack([model.get_parameter(LAST).detach() for model in found.models])
+    wanted = by_nuts()
+    spread = wanted.std(0)
+    assert ((draws.mean(0) - wanted.mean(0)).abs() < 0.5 * spread).all()
+    assert ((draws.std(0) / spread).log().abs() < 0.45).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_no_draw_and_no_mean_falls(dtype: torch.dtype) -> None:
+    posterior = WeightPosterior([copied.to(dtype) for copied in whole()[0].models])
+    data = zoo.rows(count=400, seed=9).map(lambda column: column.to(dtype))
+    before, mean = posterior.predict_draws(data.x, data.r), posterior.predict(data.x, data.r)
+    g = torch.Generator().manual_seed(0)
+    for size in (0.0, 1e-9, 1e-4, 1e-2, 1.0) * 10:
+        step = size * data.r.abs() * torch.rand(data.r.shape, generator=g, dtype=dtype)
+        raised = torch.nextafter(data.r + step, torch.tensor(math.inf, dtype=dtype))
+        assert (posterior.predict_draws(data.x, raised) >= before).all()
+        assert (posterior.predict(data.x, raised) >= mean).all()
+
+
+def test_draws_answer_what_users_ask() -> None:
+    posterior, data = whole()
+    few = data.map(lambda column: column[:7])
+    bands = posterior.bands(few.x, few.r)
+    draws = posterior.predict_draws(few.x, few.r)
+    assert (bands[:, 0] < bands[:, 1]).all()
+    torch.testing.assert_close(posterior.predict(few.x, few.r), draws.mean(0))
+    assert posterior.log_likelihood(*few[:3]).shape == (6, 7)
+    replicated = posterior.replicated(few.x, few.r)
+    assert replicated.shape == (6, 7)
+    assert set(replicated.unique().tolist()) <= {0.0, 1.0}
+    effects = marginal_effects(posterior.models[0], few.x, few.r, replicates=posterior.models)
+    assert (effects["lower"] < effects["upper"]).all()
+    assert "c" in posterior.models[0].cost_posterior(*few[:3], num_samples=20, progress=False)
+
+
+def test_a_guide_of_ones_own_and_wrong_options() -> None:
+    weights, data = few_weights()
+    found = weights.fit(*data[:3], guide=AutoDelta, steps=100, num_draws=2, progress=False)
+    first, second = (model.get_parameter(LAST) for model in found.models)
+    assert torch.equal(first, second)
+    assert not torch.equal(first.detach(), weights.weights[LAST])
+    with pytest.raises(ValueError, match="parts must begin names of weights, got 'costs'"):
+        bayesian(weights.model, parts=["costs"])
+    with pytest.raises(ValueError, match=r"prior must give independent .* shape \(4,\)"):
+        bayesian(weights.model, prior=lambda name, weight: dist.Normal(0.0, 1.0), parts=[LAST])
+    with pytest.raises(ValueError, match="guide must be one of"):
+        weights.fit(*data[:3], guide="nuts")
+
+
+@pytest.mark.long
+def test_intervals_hold_weights_from_the_prior_as_often_as_they_say() -> None:
+    weights, data = few_weights()
+    inside = []
+    for seed in range(80):
+        pyro.set_rng_seed(seed)
+        truth = normal(LAST, weights.weights[LAST]).sample()
+        model = weights.with_weights({LAST: truth})
+        y = model.predictive(data.x, data.r).sample(1, seed=seed)[0]
+        found = weights.fit(
+            data.x, data.r, y, guide="laplace", steps=150, batch_size=150, learning_rate=0.05,
+            num_draws=200, seed=seed, progress=False,
+        )  # fmt: skip
+        draws = torch.stack([one.get_parameter(LAST).detach() for one in found.models])
+        low, high = (draws.quantile(p, 0) for p in (0.1, 0.9))
+        inside.append(((low < truth) & (truth < high)).double())
+    share = torch.stack(inside).mean(0)
+    assert ((share - 0.8).abs() < 0.13).all()

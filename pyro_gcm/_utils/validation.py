@@ -176,7 +176,6 @@ class ChecksRows(Protocol):
         self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
     ) -> Tensor:
         """Outcomes as a tensor, a row for each of the data."""
-        raise NotImplementedError
 
     def check_outcome(self, y: Tensor) -> None:
         """Raise ValueError for outcomes that it cannot have."""
@@ -188,11 +187,9 @@ class OfRows(HasSizes, Protocol):
     @property
     def response(self) -> ChecksRows:
         """What it knows of y."""
-        raise NotImplementedError
 
     def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
         """Observed costs as a tensor; ValueError for those that it cannot have."""
-        raise NotImplementedError
 
 
 def checked_data(

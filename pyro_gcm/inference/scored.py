@@ -15,9 +15,9 @@ from torch.distributions import Independent, MultivariateNormal, Normal, kl_dive
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.distributions import OrderEvent, integrates_over
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.revenue_posterior import coordinates
-from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, pooled
+from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, over_kernel, pooled
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
 from pyro_gcm.inference.reading import Plan, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
@@ -210,12 +210,9 @@ class Scored(Reader):
 
     def _paper_losses(self) -> Tensor:
         """The paper's loss for IGCM, whose parts are not those of one bound."""
-        event, q_k, igcm = self.p_y, self.q["k"], cast(Any, self.model)
-        if isinstance(event, OrderEvent) and igcm.kernel_enters_as_it_is:
-            costs: Any = event.cost
-            if integrates_over(costs, q_k):
-                event = OrderEvent(costs, q_k)
-        log_y = event.log_prob(self.y) + self.terms.get("z", 0.0)
+        q_k, igcm = self.q["k"], cast(Any, self.model)
+        p_y = over_kernel(self.p_y, self.values["k"], q_k)
+        log_y = p_y.log_prob(self.y) + self.terms.get("z", 0.0)
         losses: Tensor = self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
         return losses
 

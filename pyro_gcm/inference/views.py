@@ -185,7 +185,7 @@ class UncollapseMessenger(CollapseMessenger):
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)
-                pyro.sample(self.cost, GuidedCost(marginal.cost_posterior(y)))
+                pyro.sample(self.cost, GuidedCost(marginal.cost_posterior(y), 0))
             finally:
                 self._recovering = False
         elif self._recovering and isinstance(msg["fn"], GuidedCost):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
+from traceback import walk_stack
 from typing import Any, NoReturn
 
 import torch
@@ -69,7 +69,9 @@ class SiteGuard(Messenger):
 def _check_summed_out(msg: Any) -> None:
     """Refuse a finite site that a bound draws from its prior, since its guide has no such site."""
     if msg["infer"].get("_enumerate_dim") is not None:
-        if _called_by(TraceTMC_ELBO):  # for which its values are draws from the prior
+        # For TMC its values are draws from the prior; no handler tells of it.
+        callers = (frame.f_locals.get("self") for frame, _ in walk_stack(None))
+        if any(isinstance(caller, TraceTMC_ELBO) for caller in callers):
             _refuse_finite(msg["name"])
         return
     stack: Any = runtime._PYRO_STACK
@@ -86,16 +88,6 @@ def _refuse_finite(name: str) -> NoReturn:
         "one from its prior, and be no bound on log p(y | x, r). Use pyro.infer.TraceEnum_ELBO, or "
         "inference.PooledELBO"
     )
-
-
-def _called_by(kind: type) -> bool:
-    """Whether a method of an object of this class is under way; no handler tells of it."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        if "self" in frame.f_code.co_varnames[:1] and isinstance(frame.f_locals.get("self"), kind):
-            return True
-        frame = frame.f_back
-    return False
 
 
 class GuardedSite(Independent):

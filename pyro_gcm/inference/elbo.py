@@ -28,6 +28,7 @@ from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
 from pyro_gcm._utils.options import number
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.reading import Program
 
@@ -209,13 +210,9 @@ def _datum_log_weights(
             other = [d for d in range(-site["log_prob"].dim(), 0) if d not in sizes]
             log_p = site["log_prob"] / scale
             log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
-    rank = -min(sizes, default=0)
-    # What is further to the left has been summed and has size 1.
-    shape = log_w.shape[max(0, log_w.dim() - rank) :]
-    log_w = log_w.reshape((1,) * (rank - len(shape)) + shape)
-    log_w = log_w.expand([sizes.get(d, 1) for d in range(-rank, 0)])
-    # All other dimensions have size 1 by now.
-    return log_w.reshape(list(sizes.values()))
+    layout = [sizes.get(d, 1) for d in range(min(sizes, default=0), 0)]
+    # All other dimensions have been summed and have size 1 by now.
+    return log_w.expand(broadcast_shapes(log_w.shape, layout)).reshape(list(sizes.values()))
 
 
 class _OneSubsample(Messenger):

@@ -67,8 +67,6 @@ class Programmed(Reader):
         with poutine.mask(mask=~obs.isnan()):
             return pyro.sample("y", fn, obs=obs.nan_to_num())
 
-    note = Reader.deterministic
-
     def deterministic(self, name: str, value: Any) -> Tensor:
         """A deterministic site."""
         found: Tensor = pyro.deterministic(name, super().deterministic(name, value), event_dim=1)

@@ -223,9 +223,8 @@ class Reader:
         self.values[name] = found = value()
         return found
 
-    def note(self, name: str, value: Callable[[], Tensor]) -> Tensor:
-        """The same without a site in Pyro."""
-        return self.deterministic(name, value)
+    #: The same without a site in Pyro.
+    note = deterministic
 
     def distribution(self, name: str, p: Any) -> Any:
         """The distribution of a latent site: that of the story, or the one given the inputs."""

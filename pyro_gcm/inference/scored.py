@@ -18,7 +18,7 @@ from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, over_kernel, pooled
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted, is_dreg
 from pyro_gcm.inference.reading import Plan, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 
@@ -45,7 +45,7 @@ class Scored(Reader):
         #: Whether log p - log q is replaced by minus a KL divergence where that is known.
         self.analytic = isinstance(bound, TraceMeanField_ELBO)
         #: Whether draws of the guide are prepared for the doubly reparametrised gradient.
-        self.dreg = getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled()
+        self.dreg = is_dreg(bound) and torch.is_grad_enabled()
         #: log p - log q of latent sites, and log p of observed ones.
         self.terms: dict[str, Tensor] = {}
         #: log-probabilities of the values of finite sites, along leading dimensions.
@@ -57,7 +57,6 @@ class Scored(Reader):
         self.weighed: list[Tensor] = []
         #: log p - log q of the sites that all rows share, of a single number.
         self.log_shared: Tensor | float = 0.0
-        self._drawn: dict[str, Tensor] = {}
 
     def read(self, x: Tensor, r: Tensor, y: Tensor, c: Tensor | None = None) -> Scored:
         """The guide and then the story of a batch."""
@@ -98,13 +97,12 @@ class Scored(Reader):
                 value = value.view_as(value)
                 self.weighed.append(value)
             self.q[name] = q
-        self._drawn[name] = value
+        self.values[name] = value
         return value
 
     def latent(self, name: str, p: Any) -> Tensor:
         """The guide's draw; without one all values of a finite site, or a draw of its own."""
-        value = self._drawn.get(name)
-        if value is None:
+        if (value := self.values.get(name)) is None:
             fn = self.distribution(name, p)
             return self._every(fn) if fn.has_enumerate_support else self._draw(name, fn)
         if name in self.q:
@@ -120,9 +118,6 @@ class Scored(Reader):
     def outcome(self, p: Any, obs: Tensor) -> None:
         """p(y | the sites), and the outcome."""
         self.p_y, self.y = of(p), obs
-
-    #: What is no site in Pyro is one function less to call.
-    note = Reader.deterministic
 
     def _draw(self, name: str, q: Any) -> Tensor:
         if not q.has_rsample:

@@ -154,6 +154,7 @@ class ImportanceWeightedELBO(RowELBO):
         particles, guide_traces, scale = [], [], 1.0
         sizes: dict[int, int] = {}
         dreg = reparametrized and self._is_dreg
+        together = self.vectorize_particles and self.num_particles > 1
         if not self.vectorize_particles:
             one = _OneSubsample()
             model, guide = one(model), one(guide)
@@ -161,11 +162,9 @@ class ImportanceWeightedELBO(RowELBO):
             if reparametrized:
                 _check_reparametrized(guide_trace)
             frames = _common_frames(model_trace)
-            sizes = {}
-            if self._is_vectorized:  # the particles are the outermost dimension
-                sizes[-int(self.max_plate_nesting)] = self.num_particles
-            for dim in sorted(frames):
-                sizes[dim] = frames[dim].size
+            # The particles are the outermost dimension.
+            sizes = {-int(self.max_plate_nesting): self.num_particles} if together else {}
+            sizes |= {dim: frames[dim].size for dim in sorted(frames)}
             scale = _common_scale(model_trace, guide_trace, frames)
             if dreg:
                 if not self._guide_is_checked:
@@ -175,19 +174,13 @@ class ImportanceWeightedELBO(RowELBO):
                 guide_traces.append(guide_trace)
             particles.append(_datum_log_weights(model_trace, guide_trace, sizes, scale))
         # One trace holds all particles, or each trace one.
-        log_w = particles[0] if self._is_vectorized else torch.stack(particles)
+        log_w = particles[0] if together else torch.stack(particles)
         if dreg:
             weights = log_w.detach().softmax(0)
             layout = [sizes.get(d, 1) for d in range(min(sizes, default=0), 0)]
-            for trace, own in zip(
-                guide_traces, [weights] if self._is_vectorized else weights, strict=True
-            ):
+            for trace, own in zip(guide_traces, [weights] if together else weights, strict=True):
                 weigh_gradients(trace, own.reshape(layout), scale)
         return log_w, scale
-
-    @property
-    def _is_vectorized(self) -> bool:
-        return self.vectorize_particles and self.num_particles > 1
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""

@@ -56,14 +56,11 @@ class PooledELBO(TraceEnum_ELBO):
         self, model: Program, guide: Program, *args: Any, **kwargs: Any
     ) -> Tensor:
         """Minus the bound, summed over the rows."""
-        run = super().differentiable_loss
-        loss: Tensor = self._weighted(run, model, guide, *args, **kwargs)
-        return loss
+        return self._weighted(super().differentiable_loss, model, guide, *args, **kwargs)
 
     def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
         """The same as a number."""
-        loss: float = self._weighted(super().loss, model, guide, *args, **kwargs)
-        return loss
+        return self._weighted(super().loss, model, guide, *args, **kwargs)
 
     def _weighted(self, run: Any, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Any:
         """The sum of the terms that count, both with the same draws of dropout."""
@@ -189,8 +186,7 @@ def weighted_loss(
     """
     if type(bound) in _LINEAR:
         heavy = poutine.scale(program, scale=weights), poutine.scale(guide, scale=weights)
-        loss: Tensor = bound.differentiable_loss(*heavy, *data)
-        return loss
+        return bound.differentiable_loss(*heavy, *data)
     losses = _enumerated_losses if type(bound) in _ENUMERATING else type(bound).row_losses
     return (weights * losses(bound, program, guide, *data)).sum()
 

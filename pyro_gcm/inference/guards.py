@@ -126,8 +126,7 @@ class ContradictedCost(GuardedSite):
         :raises RuntimeError: always, except while the program is rendered.
         """
         if get_provenance(value):  # render_model asks what y depends on, not for its density
-            log_p: Tensor = super().log_prob(value)
-            return log_p
+            return super().log_prob(value)
         raise RuntimeError(
             f"site 'c' was drawn from p(c|z) although y is observed, so the draw contradicts y. "
             f"{CURE}"

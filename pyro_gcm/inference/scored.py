@@ -151,8 +151,7 @@ class Scored(Reader):
         if self.dreg:  # the score out of the gradient
             score = q.log_prob(value.detach())
             log_q = log_q + (score.detach() - score)
-        ratio: Tensor = p.log_prob(value) - log_q
-        return ratio
+        return p.log_prob(value) - log_q
 
     # The bound, a function of what was found
 
@@ -180,8 +179,7 @@ class Scored(Reader):
     def _log_outcome(self) -> Tensor:
         """log p(y | the sites); an outcome that was not observed counts for nothing."""
         if not self.may_miss:
-            log_p: Tensor = self.p_y.log_prob(self.y)
-            return log_p
+            return self.p_y.log_prob(self.y)
         return torch.where(self.y.isnan(), 0.0, self.p_y.log_prob(self.y.nan_to_num()))
 
     def _bound(self, log_y: Tensor) -> Tensor:
@@ -208,8 +206,7 @@ class Scored(Reader):
         q_k, igcm = self.q["k"], cast(Any, self.model)
         p_y = over_kernel(self.p_y, self.values["k"], q_k)
         log_y = p_y.log_prob(self.y) + self.terms.get("z", 0.0)
-        losses: Tensor = self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
-        return losses
+        return self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
 
 
 class Noise:
@@ -219,8 +216,7 @@ class Noise:
         """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
         if isinstance(q, Independent) and q.batch_shape == shape[1:]:
             return q.rsample(shape[:1])
-        draws: Tensor = q.expand(shape).rsample()
-        return draws
+        return q.expand(shape).rsample()
 
 
 class QuasiRandomNoise(Noise):

@@ -104,8 +104,7 @@ def temper(program: Program, scale: float, *, sites: Collection[str] = ("z",)) -
 
 
 def _wrap(messenger: Messenger, model: Program) -> Program:
-    program: Program = messenger(getattr(model, "model", model))
-    return program
+    return messenger(getattr(model, "model", model))
 
 
 class CollapseMessenger(Messenger):
@@ -162,8 +161,7 @@ class CollapseMessenger(Messenger):
                     f"site '{self.outcome}' must take the value of site '{left.name}' as its "
                     f"{what}, in an OrderEvent, got {type(fn).__name__}"
                 )
-        marginal: TorchDistribution = fn
-        return marginal
+        return fn
 
 
 class UncollapseMessenger(CollapseMessenger):

@@ -47,10 +47,7 @@ class RowELBO(ELBO):
     def _get_trace(
         self, model: Program, guide: Program, args: Any, kwargs: Any
     ) -> tuple[Trace, Trace]:
-        traces: tuple[Trace, Trace] = get_importance_trace(
-            "flat", self.max_plate_nesting, model, guide, args, kwargs
-        )
-        return traces
+        return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
 
     @abstractmethod
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
@@ -325,15 +322,9 @@ def check_dreg(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -
                 f"'{site['name']}' is its prior: there it raises the gradient's standard deviation "
                 "(2 to 3 times, as measured); use gradient='iwae'"
             )
-        log_q = _log_prob_at_fixed_value(site)
-        others = [s for s in sites if s is not site and s["value"].requires_grad]
-        if not (log_q.requires_grad and others):
-            continue
-        values = [other["value"] for other in others]
-        # The graph is still to be differentiated by the caller.
-        gradients = torch.autograd.grad(log_q.sum(), values, retain_graph=True, allow_unused=True)
-        for other, gradient in zip(others, gradients, strict=True):
-            if gradient is not None:
+        graph = _graph(_log_prob_at_fixed_value(site))
+        for other in sites:
+            if other is not site and other["value"].grad_fn in graph:
                 raise ValueError(
                     "gradient='dreg' needs guide sites that are independent given the data, but "
                     f"the guide of site '{site['name']}' depends on site '{other['name']}'; use "
@@ -361,8 +352,7 @@ def _layers(fn: Any) -> list[Any]:
 def _log_prob_at_fixed_value(site: Any) -> Tensor:
     """As Pyro computes site["log_prob"], but no function of the value."""
     log_p = site["fn"].log_prob(site["value"].detach(), *site["args"], **site["kwargs"])
-    scaled: Tensor = scale_and_mask(log_p, site["scale"], site["mask"])
-    return scaled
+    return scale_and_mask(log_p, site["scale"], site["mask"])
 
 
 def _masks(site: Any) -> list[tuple[Any, int]]:
@@ -399,10 +389,15 @@ def _is_prior(site: Any, told: Any) -> bool:
 
 def _leaves(tensor: Tensor) -> set[Any]:
     """The parameters that a tensor was computed from."""
+    return {node.variable for node in _graph(tensor) if hasattr(node, "variable")}
+
+
+def _graph(tensor: Tensor) -> set[Any]:
+    """The nodes of the graph of a tensor."""
     nodes, seen = [tensor.grad_fn], set()
     while nodes:
         node = nodes.pop()
         if node is not None and node not in seen:
             seen.add(node)
             nodes += [parent for parent, _ in node.next_functions]
-    return {node.variable for node in seen if hasattr(node, "variable")}
+    return seen

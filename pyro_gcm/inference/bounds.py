@@ -129,8 +129,7 @@ def over_kernel(p_y: Any, k: Tensor, q_k: Any) -> Any:
     :param k: a draw, which has to enter the order event as it is.
     """
     if isinstance(p_y, OrderEvent) and p_y.revenue is k and integrates_over(p_y.cost, q_k):
-        costs: Any = p_y.cost
-        return p_y.marginalize(costs, q_k)
+        return OrderEvent(p_y.cost, q_k)
     return p_y
 
 

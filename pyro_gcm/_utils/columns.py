@@ -54,8 +54,7 @@ class Column:
         """Where there is no value, [n]."""
         if self.numbers is not None:
             return np.isnan(self.numbers)
-        assert self.labels is not None
-        return np.array([label is None for label in self.labels], dtype=bool)
+        return np.array([label is None for label in self.as_labels()], dtype=bool)
 
 
 def numbers_of(series: Any) -> npt.NDArray[Any]:

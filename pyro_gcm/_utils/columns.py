@@ -54,8 +54,7 @@ class Column:
         """Where there is no value, [n]."""
         if self.numbers is not None:
             return np.isnan(self.numbers)
-        assert self.labels is not None
-        return np.array([label is None for label in self.labels], dtype=bool)
+        return np.array([label is None for label in self.as_labels()], dtype=bool)
 
 
 def numbers_of(series: Any) -> npt.NDArray[Any]:
@@ -76,12 +75,9 @@ def numbers_of(series: Any) -> npt.NDArray[Any]:
 
 def unmasked(array: Any) -> npt.NDArray[Any]:
     """A masked array as one with NaN or None where it is masked."""
-    found: npt.NDArray[Any]
     if array.dtype.kind in "biuf":
-        found = array.astype(np.float64).filled(np.nan)
-    else:
-        found = array.astype(object).filled(None)
-    return found
+        return array.astype(np.float64).filled(np.nan)
+    return array.astype(object).filled(None)
 
 
 def column_of(series: Any, label: str) -> Column:
@@ -161,13 +157,11 @@ def _of_objects(values: Sequence[Any] | npt.NDArray[np.object_], label: str) -> 
     """A column of Python objects: numbers, or text."""
     given = [None if _is_missing(value) else value for value in values]
     text = [row for row, value in enumerate(given) if isinstance(value, str | bytes)]
-    count = sum(value is not None for value in given)
+    rest = [row for row, v in enumerate(given) if not isinstance(v, str | bytes | None)]
     if not text:
         numbers = [np.nan if value is None else _number(value, label) for value in given]
         return Column(label, np.array(numbers, dtype=np.float64))
-    if len(text) < count:
-        there = set(text)
-        rest = [row for row, v in enumerate(given) if v is not None and row not in there]
+    if rest:
         few, most = (text, rest) if len(text) <= len(rest) else (rest, text)
         raise ValueError(
             f"{label} of X mixes text and numbers: {given[few[0]]!r} in row {few[0]} beside "

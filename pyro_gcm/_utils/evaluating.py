@@ -49,7 +49,8 @@ def evaluating(module: HasTensors) -> Iterator[None]:
     another thread trains runs between two of its steps.
     """
     parts, used, this = list(module.modules()), list[nn.Module](), object()
-    with shielded(), torch_threads(1), exclusively() if _is_trained(parts) else nullcontext():
+    is_trained = any(not own.isdisjoint(map(id, parts)) for own in list(_trained.values()))
+    with shielded(), torch_threads(1), exclusively() if is_trained else nullcontext():
         try:
             with _changed:
                 _predicting[this] = threading.get_ident(), parts
@@ -111,9 +112,3 @@ def in_training(model: HasTensors) -> Iterator[None]:
             yield
         finally:
             _trained.pop(id(model), None)
-
-
-def _is_trained(parts: list[nn.Module]) -> bool:
-    """Whether a part is being trained, so that a prediction runs between two steps."""
-    own = set(map(id, parts)) if _trained else set()
-    return any(map(own.intersection, list(_trained.values())))

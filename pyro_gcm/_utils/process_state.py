@@ -76,18 +76,11 @@ class Randomness:
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Inside, torch's generators go on from these states; afterwards they are as before."""
-        with exclusively():
-            cpu = torch.get_rng_state()
-            cuda = None if self.cuda is None else torch.cuda.get_rng_state(self._device)
-            try:
-                torch.set_rng_state(self.cpu)
-                if self.cuda is not None:
-                    torch.cuda.set_rng_state(self.cuda, self._device)
-                yield
-                self.cpu = torch.get_rng_state()
-                if self.cuda is not None:
-                    self.cuda = torch.cuda.get_rng_state(self._device)
-            finally:
-                torch.set_rng_state(cpu)
-                if cuda is not None:
-                    torch.cuda.set_rng_state(cuda, self._device)
+        with exclusively(), torch.random.fork_rng([] if self.cuda is None else [self._device]):
+            torch.set_rng_state(self.cpu)
+            if self.cuda is not None:
+                torch.cuda.set_rng_state(self.cuda, self._device)
+            yield
+            self.cpu = torch.get_rng_state()
+            if self.cuda is not None:
+                self.cuda = torch.cuda.get_rng_state(self._device)

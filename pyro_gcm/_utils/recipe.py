@@ -83,8 +83,7 @@ def recipe_of(part: Any) -> Recipe | None:
     """How a part was made; None for one from outside of the library."""
     if type(part) is nn.Identity:
         return Recipe("nets.Identity")
-    recipe: Recipe | None = getattr(part, "__dict__", {}).get("_recipe")
-    return recipe
+    return getattr(part, "__dict__", {}).get("_recipe")
 
 
 def name_of(cls: type) -> str | None:

@@ -106,11 +106,7 @@ def check_names(name: str, value: Any, known: Sequence[str] | None) -> None:
 
 def no_empty_column(name: str, tensor: Tensor, names: Sequence[str] | None = None) -> None:
     """Check that every column of a matrix [rows, columns] has a value that is not missing (NaN)."""
-    empty = torch.ones(tensor.shape[1], dtype=torch.bool, device=tensor.device)
-    for rows in row_blocks(tensor):
-        empty &= rows.isnan().all(0)
-        if not empty.any():
-            return
+    empty = torch.stack([rows.isnan().all(0) for rows in row_blocks(tensor)]).all(0)
     refuse_empty(name, empty, names)
 
 
@@ -176,7 +172,6 @@ class ChecksRows(Protocol):
         self, y: ArrayLike, device: torch.device | None = None, *, missing: bool = False
     ) -> Tensor:
         """Outcomes as a tensor, a row for each of the data."""
-        raise NotImplementedError
 
     def check_outcome(self, y: Tensor) -> None:
         """Raise ValueError for outcomes that it cannot have."""
@@ -188,11 +183,9 @@ class OfRows(HasSizes, Protocol):
     @property
     def response(self) -> ChecksRows:
         """What it knows of y."""
-        raise NotImplementedError
 
     def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
         """Observed costs as a tensor; ValueError for those that it cannot have."""
-        raise NotImplementedError
 
 
 def checked_data(
@@ -297,19 +290,13 @@ def _check_rows_and_finite(
     if len(tensor) == 0:
         raise ValueError(f"{name} has no rows, at least one is needed")
     largest = min(LARGEST, torch.finfo(tensor.dtype).max)
-    first, count, seen = None, 0, 0
-    for rows in row_blocks(tensor):
-        bad = ~(rows.abs() <= largest)
-        if missing:
-            bad &= ~rows.isnan()
-        if bad.any():
-            if first is None:
-                at = bad.nonzero()[0].tolist()
-                first, strange = [seen + at[0], *at[1:]], float(rows[tuple(at)])
-            count += int(bad.sum())
-        seen += len(rows)
-    if first is not None:
-        told, found = f"{name} must be finite, got", f"{count} NaN or infinite entries, the first"
+    fine = [(rows.abs() <= largest) | (rows.isnan() & missing) for rows in row_blocks(tensor)]
+    if not all(rows.all() for rows in fine):
+        bad = torch.cat(fine).logical_not_().nonzero()
+        first = bad[0].tolist()
+        strange = float(tensor[tuple(first)])
+        told = f"{name} must be finite, got"
+        found = f"{len(bad)} NaN or infinite entries, the first"
         if math.isfinite(strange):
             limit = f"{LARGEST:.0e} in size (use another unit)"
             told, found = f"{name} must have numbers of at most {limit}, got", f"{strange:g}"

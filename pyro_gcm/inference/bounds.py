@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pyro.poutine as poutine
@@ -57,14 +56,11 @@ class PooledELBO(TraceEnum_ELBO):
         self, model: Program, guide: Program, *args: Any, **kwargs: Any
     ) -> Tensor:
         """Minus the bound, summed over the rows."""
-        run = super().differentiable_loss
-        loss: Tensor = self._weighted(run, model, guide, *args, **kwargs)
-        return loss
+        return self._weighted(super().differentiable_loss, model, guide, *args, **kwargs)
 
     def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
         """The same as a number."""
-        loss: float = self._weighted(super().loss, model, guide, *args, **kwargs)
-        return loss
+        return self._weighted(super().loss, model, guide, *args, **kwargs)
 
     def _weighted(self, run: Any, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Any:
         """The sum of the terms that count, both with the same draws of dropout."""
@@ -138,14 +134,9 @@ class PaperLoss(RowELBO):
         """The loss of every row, [B]."""
         ((program, q),) = self._get_traces(model, guide, args, kwargs)
         kernel, outcome = q.nodes["k"], program.nodes["y"]
-        response, log_y = outcome["fn"], outcome["log_prob"]
-        if (
-            isinstance(response, OrderEvent)
-            and response.revenue is kernel["value"]
-            and integrates_over(response.cost, kernel["fn"])
-        ):
-            costs: Any = response.cost
-            log_y = response.marginalize(costs, kernel["fn"]).log_prob(outcome["value"])
+        p_y = over_kernel(outcome["fn"], kernel["value"], kernel["fn"])
+        as_told = p_y is outcome["fn"]
+        log_y = outcome["log_prob"] if as_told else p_y.log_prob(outcome["value"])
         log_y = log_y + program.nodes["z"]["log_prob"] - q.nodes["z"]["log_prob"]
         log_r = program.nodes["r"]["log_prob"]
         return self.combined(log_y, log_r, kernel["fn"], program.nodes["k"]["fn"])
@@ -160,13 +151,18 @@ class PaperLoss(RowELBO):
         divergence = _kl(q_k, p_k)
         if divergence.dim() > 1:  # of a guide that was run in a plate of particles
             divergence = divergence.mean(0)
-        return divergence - self._log_mean(log_y) - self._log_mean(log_r)
+        log_mean_y, log_mean_r = (importance_weighted(torch.atleast_2d(v)) for v in (log_y, log_r))
+        return divergence - log_mean_y - log_mean_r
 
-    def _log_mean(self, log_p: Tensor) -> Tensor:
-        """Over the particles, [N, B] or, of a single one, [B]."""
-        if log_p.dim() == 1:
-            return log_p
-        return torch.logsumexp(log_p, 0) - math.log(self.num_particles)
+
+def over_kernel(p_y: Any, k: Tensor, q_k: Any) -> Any:
+    """p(y | z) under q(k) where that has a closed form, otherwise p(y | z, k) as it is.
+
+    :param k: a draw, which has to enter the order event as it is.
+    """
+    if isinstance(p_y, OrderEvent) and p_y.revenue is k and integrates_over(p_y.cost, q_k):
+        return OrderEvent(p_y.cost, q_k)
+    return p_y
 
 
 def _kl(q: Any, p: Any) -> Tensor:
@@ -221,8 +217,7 @@ def weighted_loss(
     """
     if type(bound) in _LINEAR:
         heavy = poutine.scale(program, scale=weights), poutine.scale(guide, scale=weights)
-        loss: Tensor = bound.differentiable_loss(*heavy, *data)
-        return loss
+        return bound.differentiable_loss(*heavy, *data)
     losses = _enumerated_losses if type(bound) in _ENUMERATING else type(bound).row_losses
     return (weights * losses(bound, program, guide, *data)).sum()
 

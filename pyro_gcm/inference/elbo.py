@@ -28,6 +28,7 @@ from pyro.poutine.subsample_messenger import _Subsample
 from torch import Tensor
 
 from pyro_gcm._utils.options import number
+from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.reading import Program
 
@@ -46,10 +47,7 @@ class RowELBO(ELBO):
     def _get_trace(
         self, model: Program, guide: Program, args: Any, kwargs: Any
     ) -> tuple[Trace, Trace]:
-        traces: tuple[Trace, Trace] = get_importance_trace(
-            "flat", self.max_plate_nesting, model, guide, args, kwargs
-        )
-        return traces
+        return get_importance_trace("flat", self.max_plate_nesting, model, guide, args, kwargs)
 
     @abstractmethod
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
@@ -153,6 +151,7 @@ class ImportanceWeightedELBO(RowELBO):
         particles, guide_traces, scale = [], [], 1.0
         sizes: dict[int, int] = {}
         dreg = reparametrized and self._is_dreg
+        together = self.vectorize_particles and self.num_particles > 1
         if not self.vectorize_particles:
             one = _OneSubsample()
             model, guide = one(model), one(guide)
@@ -160,11 +159,9 @@ class ImportanceWeightedELBO(RowELBO):
             if reparametrized:
                 _check_reparametrized(guide_trace)
             frames = _common_frames(model_trace)
-            sizes = {}
-            if self._is_vectorized:  # the particles are the outermost dimension
-                sizes[-int(self.max_plate_nesting)] = self.num_particles
-            for dim in sorted(frames):
-                sizes[dim] = frames[dim].size
+            # The particles are the outermost dimension.
+            sizes = {-int(self.max_plate_nesting): self.num_particles} if together else {}
+            sizes |= {dim: frames[dim].size for dim in sorted(frames)}
             scale = _common_scale(model_trace, guide_trace, frames)
             if dreg:
                 if not self._guide_is_checked:
@@ -174,19 +171,13 @@ class ImportanceWeightedELBO(RowELBO):
                 guide_traces.append(guide_trace)
             particles.append(_datum_log_weights(model_trace, guide_trace, sizes, scale))
         # One trace holds all particles, or each trace one.
-        log_w = particles[0] if self._is_vectorized else torch.stack(particles)
+        log_w = particles[0] if together else torch.stack(particles)
         if dreg:
             weights = log_w.detach().softmax(0)
             layout = [sizes.get(d, 1) for d in range(min(sizes, default=0), 0)]
-            for trace, own in zip(
-                guide_traces, [weights] if self._is_vectorized else weights, strict=True
-            ):
+            for trace, own in zip(guide_traces, [weights] if together else weights, strict=True):
                 weigh_gradients(trace, own.reshape(layout), scale)
         return log_w, scale
-
-    @property
-    def _is_vectorized(self) -> bool:
-        return self.vectorize_particles and self.num_particles > 1
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every datum, [B], of which `differentiable_loss` is the sum."""
@@ -209,13 +200,9 @@ def _datum_log_weights(
             other = [d for d in range(-site["log_prob"].dim(), 0) if d not in sizes]
             log_p = site["log_prob"] / scale
             log_w = log_w + sign * (log_p.sum(other, keepdim=True) if other else log_p)
-    rank = -min(sizes, default=0)
-    # What is further to the left has been summed and has size 1.
-    shape = log_w.shape[max(0, log_w.dim() - rank) :]
-    log_w = log_w.reshape((1,) * (rank - len(shape)) + shape)
-    log_w = log_w.expand([sizes.get(d, 1) for d in range(-rank, 0)])
-    # All other dimensions have size 1 by now.
-    return log_w.reshape(list(sizes.values()))
+    layout = [sizes.get(d, 1) for d in range(min(sizes, default=0), 0)]
+    # All other dimensions have been summed and have size 1 by now.
+    return log_w.expand(broadcast_shapes(log_w.shape, layout)).reshape(list(sizes.values()))
 
 
 class _OneSubsample(Messenger):
@@ -335,15 +322,9 @@ def check_dreg(model_trace: Trace, guide_trace: Trace, frames: dict[int, Any]) -
                 f"'{site['name']}' is its prior: there it raises the gradient's standard deviation "
                 "(2 to 3 times, as measured); use gradient='iwae'"
             )
-        log_q = _log_prob_at_fixed_value(site)
-        others = [s for s in sites if s is not site and s["value"].requires_grad]
-        if not (log_q.requires_grad and others):
-            continue
-        values = [other["value"] for other in others]
-        # The graph is still to be differentiated by the caller.
-        gradients = torch.autograd.grad(log_q.sum(), values, retain_graph=True, allow_unused=True)
-        for other, gradient in zip(others, gradients, strict=True):
-            if gradient is not None:
+        graph = _graph(_log_prob_at_fixed_value(site))
+        for other in sites:
+            if other is not site and other["value"].grad_fn in graph:
                 raise ValueError(
                     "gradient='dreg' needs guide sites that are independent given the data, but "
                     f"the guide of site '{site['name']}' depends on site '{other['name']}'; use "
@@ -371,8 +352,7 @@ def _layers(fn: Any) -> list[Any]:
 def _log_prob_at_fixed_value(site: Any) -> Tensor:
     """As Pyro computes site["log_prob"], but no function of the value."""
     log_p = site["fn"].log_prob(site["value"].detach(), *site["args"], **site["kwargs"])
-    scaled: Tensor = scale_and_mask(log_p, site["scale"], site["mask"])
-    return scaled
+    return scale_and_mask(log_p, site["scale"], site["mask"])
 
 
 def _masks(site: Any) -> list[tuple[Any, int]]:
@@ -409,10 +389,15 @@ def _is_prior(site: Any, told: Any) -> bool:
 
 def _leaves(tensor: Tensor) -> set[Any]:
     """The parameters that a tensor was computed from."""
+    return {node.variable for node in _graph(tensor) if hasattr(node, "variable")}
+
+
+def _graph(tensor: Tensor) -> set[Any]:
+    """The nodes of the graph of a tensor."""
     nodes, seen = [tensor.grad_fn], set()
     while nodes:
         node = nodes.pop()
         if node is not None and node not in seen:
             seen.add(node)
             nodes += [parent for parent, _ in node.next_functions]
-    return {node.variable for node in seen if hasattr(node, "variable")}
+    return seen

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import sys
+from traceback import walk_stack
 from typing import Any, NoReturn
 
 import torch
-from pyro.distributions import TorchDistribution
+from pyro.distributions import Independent
 from pyro.infer import TraceTMC_ELBO
 from pyro.ops.provenance import get_provenance
 from pyro.poutine import runtime
@@ -45,9 +44,9 @@ class SiteGuard(Messenger):
         if msg["name"] == "c":
             self._infer = msg["infer"]
         elif msg["name"] == "y" and msg["is_observed"] and self._from_prior:
-            msg["fn"] = ContradictedCost(msg["fn"])
+            msg["fn"] = ContradictedCost(msg["fn"], 0)
         elif msg["name"] == "y" and getattr(msg["fn"], "cost", None) is self._guided is not None:
-            msg["fn"] = OutcomeOfGuidedCost(msg["fn"])
+            msg["fn"] = OutcomeOfGuidedCost(msg["fn"], 0)
 
     def _pyro_post_sample(self, msg: Any) -> None:
         if msg["infer"].get("enumerate") and not msg["is_observed"]:
@@ -70,7 +69,9 @@ class SiteGuard(Messenger):
 def _check_summed_out(msg: Any) -> None:
     """Refuse a finite site that a bound draws from its prior, since its guide has no such site."""
     if msg["infer"].get("_enumerate_dim") is not None:
-        if _called_by(TraceTMC_ELBO):  # for which its values are draws from the prior
+        # For TMC its values are draws from the prior; no handler tells of it.
+        callers = (frame.f_locals.get("self") for frame, _ in walk_stack(None))
+        if any(isinstance(caller, TraceTMC_ELBO) for caller in callers):
             _refuse_finite(msg["name"])
         return
     stack: Any = runtime._PYRO_STACK
@@ -89,51 +90,11 @@ def _refuse_finite(name: str) -> NoReturn:
     )
 
 
-def _called_by(kind: type) -> bool:
-    """Whether a method of an object of this class is under way; no handler tells of it."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        if "self" in frame.f_code.co_varnames[:1] and isinstance(frame.f_locals.get("self"), kind):
-            return True
-        frame = frame.f_back
-    return False
+class GuardedSite(Independent):
+    """The distribution of a site as it is, `Independent(fn, 0)`, but for its density."""
 
-
-class GuardedSite(TorchDistribution):
-    """The distribution of a site as it is, but for its density.
-
-    :param fn: the distribution.
-    """
-
-    arg_constraints: dict[str, Any] = {}
     #: The site's mask, once it is known.
     site_mask: Any = None
-
-    def __init__(self, fn: Any) -> None:
-        self.base_dist = fn
-        super().__init__(fn.batch_shape, fn.event_shape, validate_args=False)
-
-    @property
-    def support(self) -> Any:
-        """The support of the distribution."""
-        return self.base_dist.support
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> GuardedSite:
-        """The same with a larger batch shape."""
-        new = copy.copy(self)
-        new.base_dist = self.base_dist.expand(torch.Size(batch_shape))
-        new._batch_shape = new.base_dist.batch_shape
-        return new
-
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Draws of the distribution."""
-        draw: Tensor = self.base_dist.sample(torch.Size(sample_shape))
-        return draw
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log-density of the distribution."""
-        log_p: Tensor = self.base_dist.log_prob(value)
-        return log_p
 
     def with_guarded_gradient(self, log_p: Tensor, cost: Tensor, jumps: bool) -> Tensor:
         """The same numbers, whose gradient with respect to `cost` is refused where it is wrong.
@@ -177,7 +138,7 @@ class OutcomeOfGuidedCost(GuardedSite):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, whose gradient raises an error where the cost contradicts y."""
-        log_p = super().log_prob(value)
+        log_p: Tensor = super().log_prob(value)
         jumps = not self.support.is_discrete
         return self.with_guarded_gradient(log_p, self.base_dist.cost, jumps)
 
@@ -190,7 +151,7 @@ class GuidedCost(GuardedSite):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, whose gradient raises an error where a guided cost contradicts y."""
-        log_p = super().log_prob(value)
+        log_p: Tensor = super().log_prob(value)
         if not (self.is_guided and value.requires_grad):
             return log_p
         jumps = False

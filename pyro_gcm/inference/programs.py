@@ -34,8 +34,7 @@ class Programmed(Reader):
 
     def share(self, name: str, p: Any) -> Tensor:
         """A draw outside of the plate."""
-        value: Tensor = pyro.sample(name, of(p))
-        return value
+        return pyro.sample(name, of(p))
 
     def latent(self, name: str, p: Any) -> Tensor:
         """A draw; a finite site is summed out by the bounds that do so."""
@@ -43,15 +42,13 @@ class Programmed(Reader):
         infer: Any = {"enumerate": "parallel"} if fn.has_enumerate_support else {}
         if name in self.given_inputs:
             infer["given_inputs"] = lambda: self.given_inputs[name](self)
-        value: Tensor = pyro.sample(name, fn, infer=infer)
-        return value
+        return pyro.sample(name, fn, infer=infer)
 
     def observe(self, name: str, p: Any, value: Tensor) -> Tensor:
         """An observed site; an input is one whose density is masked out."""
         fn = of(p)
         infer: Any = {"_deterministic": True} if isinstance(fn, dist.MaskedDistribution) else {}
-        seen: Tensor = pyro.sample(name, fn, obs=value, infer=infer)
-        return seen
+        return pyro.sample(name, fn, obs=value, infer=infer)
 
     def leave(self, name: str, p: Any, obs: Any) -> Left:
         """A cost: its distribution beside its draw, or alone where a handler hands it back."""
@@ -67,12 +64,9 @@ class Programmed(Reader):
         with poutine.mask(mask=~obs.isnan()):
             return pyro.sample("y", fn, obs=obs.nan_to_num())
 
-    note = Reader.deterministic
-
     def deterministic(self, name: str, value: Any) -> Tensor:
         """A deterministic site."""
-        found: Tensor = pyro.deterministic(name, super().deterministic(name, value), event_dim=1)
-        return found
+        return pyro.deterministic(name, super().deterministic(name, value), event_dim=1)
 
 
 class Guided(Reader):

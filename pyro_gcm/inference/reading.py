@@ -99,7 +99,6 @@ class Outcomes(ChecksRows, Protocol):
 
     def averaged_loss(self, p_y: Any, log_p: Tensor, y: Tensor) -> Tensor:
         """The loss of the prediction that is averaged over members, [B]."""
-        raise NotImplementedError
 
     def constant_loss(self, y: Tensor, share: Tensor) -> float | None:
         """The loss of one prediction for all rows."""
@@ -130,22 +129,18 @@ class StoryModel(OfRows, HasTensors, Protocol):
     @property
     def response(self) -> Outcomes:
         """What it knows of y."""
-        raise NotImplementedError
 
     @property
     def model(self) -> Program:
         """The story as a program."""
-        raise NotImplementedError
 
     @property
     def device(self) -> torch.device:
         """Where the parameters are."""
-        raise NotImplementedError
 
     @property
     def dtype(self) -> torch.dtype:
         """The floating-point type of predictions."""
-        raise NotImplementedError
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
         """The generative story."""
@@ -155,7 +150,6 @@ class StoryModel(OfRows, HasTensors, Protocol):
 
     def mapped(self, r: Tensor) -> Tensor:
         """What revenues [..., m] are mapped to, in the units of the costs."""
-        raise NotImplementedError
 
     def shared(self, sample: Any) -> Any:
         """Sites that all rows share."""
@@ -165,15 +159,12 @@ class StoryModel(OfRows, HasTensors, Protocol):
 
     def shared_sites(self) -> Mapping[str, Any]:
         """Those sites, by name."""
-        raise NotImplementedError
 
     def latents(self, plan: Plan) -> Mapping[str, Any]:
         """The latent sites of a row in a reading, by name, in order."""
-        raise NotImplementedError
 
     def plan(self, objective: str) -> Plan:
         """How the sites are treated in training."""
-        raise NotImplementedError
 
     def guide_of(self, plan: Plan, x: Tensor | None) -> Tensor | None:
         """The guide for a plan, as a program."""
@@ -233,9 +224,8 @@ class Reader:
         self.values[name] = found = value()
         return found
 
-    def note(self, name: str, value: Callable[[], Tensor]) -> Tensor:
-        """The same without a site in Pyro."""
-        return self.deterministic(name, value)
+    #: The same without a site in Pyro.
+    note = deterministic
 
     def distribution(self, name: str, p: Any) -> Any:
         """The distribution of a latent site: that of the story, or the one given the inputs."""

@@ -15,10 +15,16 @@ from torch.distributions import Independent, MultivariateNormal, Normal, kl_dive
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.distributions import OrderEvent, integrates_over
+from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.revenue_posterior import coordinates
-from pyro_gcm.inference.bounds import EnumeratedWeightedELBO, PaperLoss, PooledELBO, pooled
-from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted
+from pyro_gcm.inference.bounds import (
+    EnumeratedWeightedELBO,
+    PaperLoss,
+    PooledELBO,
+    over_kernel,
+    pooled,
+)
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, importance_weighted, is_dreg
 from pyro_gcm.inference.reading import Plan, Reader, StoryModel, of
 from pyro_gcm.prediction.base_samples import column_draws, driven_draws
 
@@ -45,7 +51,7 @@ class Scored(Reader):
         #: Whether log p - log q is replaced by minus a KL divergence where that is known.
         self.analytic = isinstance(bound, TraceMeanField_ELBO)
         #: Whether draws of the guide are prepared for the doubly reparametrised gradient.
-        self.dreg = getattr(bound, "gradient", "") == "dreg" and torch.is_grad_enabled()
+        self.dreg = is_dreg(bound) and torch.is_grad_enabled()
         #: log p - log q of latent sites, and log p of observed ones.
         self.terms: dict[str, Tensor] = {}
         #: log-probabilities of the values of finite sites, along leading dimensions.
@@ -57,7 +63,6 @@ class Scored(Reader):
         self.weighed: list[Tensor] = []
         #: log p - log q of the sites that all rows share, of a single number.
         self.log_shared: Tensor | float = 0.0
-        self._drawn: dict[str, Tensor] = {}
 
     def read(self, x: Tensor, r: Tensor, y: Tensor, c: Tensor | None = None) -> Scored:
         """The guide and then the story of a batch."""
@@ -98,13 +103,12 @@ class Scored(Reader):
                 value = value.view_as(value)
                 self.weighed.append(value)
             self.q[name] = q
-        self._drawn[name] = value
+        self.values[name] = value
         return value
 
     def latent(self, name: str, p: Any) -> Tensor:
         """The guide's draw; without one all values of a finite site, or a draw of its own."""
-        value = self._drawn.get(name)
-        if value is None:
+        if (value := self.values.get(name)) is None:
             fn = self.distribution(name, p)
             return self._every(fn) if fn.has_enumerate_support else self._draw(name, fn)
         if name in self.q:
@@ -120,9 +124,6 @@ class Scored(Reader):
     def outcome(self, p: Any, obs: Tensor) -> None:
         """p(y | the sites), and the outcome."""
         self.p_y, self.y = of(p), obs
-
-    #: What is no site in Pyro is one function less to call.
-    note = Reader.deterministic
 
     def _draw(self, name: str, q: Any) -> Tensor:
         if not q.has_rsample:
@@ -156,8 +157,7 @@ class Scored(Reader):
         if self.dreg:  # the score out of the gradient
             score = q.log_prob(value.detach())
             log_q = log_q + (score.detach() - score)
-        ratio: Tensor = p.log_prob(value) - log_q
-        return ratio
+        return p.log_prob(value) - log_q
 
     # The bound, a function of what was found
 
@@ -185,8 +185,7 @@ class Scored(Reader):
     def _log_outcome(self) -> Tensor:
         """log p(y | the sites); an outcome that was not observed counts for nothing."""
         if not self.may_miss:
-            log_p: Tensor = self.p_y.log_prob(self.y)
-            return log_p
+            return self.p_y.log_prob(self.y)
         return torch.where(self.y.isnan(), 0.0, self.p_y.log_prob(self.y.nan_to_num()))
 
     def _bound(self, log_y: Tensor) -> Tensor:
@@ -210,14 +209,10 @@ class Scored(Reader):
 
     def _paper_losses(self) -> Tensor:
         """The paper's loss for IGCM, whose parts are not those of one bound."""
-        event, q_k, igcm = self.p_y, self.q["k"], cast(Any, self.model)
-        if isinstance(event, OrderEvent) and igcm.kernel_enters_as_it_is:
-            costs: Any = event.cost
-            if integrates_over(costs, q_k):
-                event = OrderEvent(costs, q_k)
-        log_y = event.log_prob(self.y) + self.terms.get("z", 0.0)
-        losses: Tensor = self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
-        return losses
+        q_k, igcm = self.q["k"], cast(Any, self.model)
+        p_y = over_kernel(self.p_y, self.values["k"], q_k)
+        log_y = p_y.log_prob(self.y) + self.terms.get("z", 0.0)
+        return self.bound.combined(log_y, self.terms["r"], q_k, igcm.k_dist(self.x))
 
 
 class Noise:
@@ -227,8 +222,7 @@ class Noise:
         """Reparametrised draws [N, B, ...] of a distribution of batch shape [B] or ()."""
         if isinstance(q, Independent) and q.batch_shape == shape[1:]:
             return q.rsample(shape[:1])
-        draws: Tensor = q.expand(shape).rsample()
-        return draws
+        return q.expand(shape).rsample()
 
 
 class QuasiRandomNoise(Noise):

@@ -26,7 +26,7 @@ from pyro_gcm.inference.reading import Outcomes, StoryModel
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block
 from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
-from pyro_gcm.training.batches import checksum
+from pyro_gcm.training.batches import RowsInMemory, checksum
 
 _CPU = torch.device("cpu")
 #: Most rows from which quantiles are taken, of data that are read in every epoch.
@@ -117,8 +117,7 @@ class DataInMemory(TrainingData):
 
     def incomplete(self) -> set[str]:
         """Which of x, r and y have missing values."""
-        blocks = {name: row_blocks(self.columns[name]) for name in _ALL}
-        return {name for name in _ALL if any(rows.isnan().any() for rows in blocks[name])}
+        return {n for n in _ALL if any(v.isnan().any() for v in row_blocks(self.columns[n]))}
 
     def learn_units(self) -> None:
         """Give the model the units of the training rows."""
@@ -277,17 +276,14 @@ class StreamedData(TrainingData):
         )
         training.device = options.target
         held_out = self.found.validation if self.given is None else self.given
-        validation = rows_in_memory(
-            [held_out[name] for name in _ALL],
-            (torch.arange(0), torch.arange(len(held_out["y"]))),
-            *(options.batch_size, torch.Generator(), options.target),
-            is_compared=is_compared,
-        )
+        columns = [held_out[name].to(options.target) for name in _ALL]
+        index = torch.arange(len(columns[0]), device=options.target)
+        validation = RowsInMemory(columns, index, options.batch_size)
         identity = {f"{name} of data": value for name, value in training.identity.items()}
         identity["memory"] = identity.pop("buffer_rows of data") * self._row_bytes
         identity["checksum of data"] = self.found.checksum
-        identity["checksum of validation"] = validation.identity["checksum of the rows"]
-        return TrainingRows(training, validation.validation, identity)
+        identity["checksum of validation"] = checksum(columns) if is_compared else None
+        return TrainingRows(training, validation, identity)
 
 
 class _OnDevice(ShuffledRows):

@@ -104,8 +104,7 @@ def temper(program: Program, scale: float, *, sites: Collection[str] = ("z",)) -
 
 
 def _wrap(messenger: Messenger, model: Program) -> Program:
-    program: Program = messenger(getattr(model, "model", model))
-    return program
+    return messenger(getattr(model, "model", model))
 
 
 class CollapseMessenger(Messenger):
@@ -162,8 +161,7 @@ class CollapseMessenger(Messenger):
                     f"site '{self.outcome}' must take the value of site '{left.name}' as its "
                     f"{what}, in an OrderEvent, got {type(fn).__name__}"
                 )
-        marginal: TorchDistribution = fn
-        return marginal
+        return fn
 
 
 class UncollapseMessenger(CollapseMessenger):
@@ -185,7 +183,7 @@ class UncollapseMessenger(CollapseMessenger):
                 if self.kernel is not None:
                     k = pyro.sample(self.kernel, marginal.revenue_posterior(y))
                     marginal = marginal.given_revenue(k)
-                pyro.sample(self.cost, GuidedCost(marginal.cost_posterior(y)))
+                pyro.sample(self.cost, GuidedCost(marginal.cost_posterior(y), 0))
             finally:
                 self._recovering = False
         elif self._recovering and isinstance(msg["fn"], GuidedCost):

@@ -300,6 +300,8 @@ class Predicted(Reader):
             self.drawn[name] = found
         return found
 
+    note = deterministic
+
     def outcome(self, p: Any, obs: Any) -> Any:
         """The distribution of the outcome."""
         self.p_y = of(p)

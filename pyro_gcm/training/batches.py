@@ -82,8 +82,7 @@ class RowsInMemory:
 
     def origin(self, number: int, batch: int) -> list[int]:
         """As `Batches.origin`."""
-        rows: list[int] = self._visited[batch * self.size : (batch + 1) * self.size].tolist()
-        return rows
+        return self._visited[batch * self.size : (batch + 1) * self.size].tolist()
 
     def state(self, begun: bool) -> Tensor | None:
         """As `Batches.state`."""

@@ -51,11 +51,6 @@ class AdamW(_Fused, torch.optim.AdamW):
     step: Any = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
 
 
-def cosine(optimizer: Optimizer, steps: int) -> Any:
-    """Down to 0 along half a period of the cosine."""
-    return CosineAnnealingLR(optimizer, steps)
-
-
 def flat(optimizer: Optimizer, steps: int) -> Any:
     """Constant after a short warm-up, and down to 0 over the last 40 % of the steps."""
     warm_up = min(WARM_UP, max(1, steps // 10))
@@ -71,8 +66,8 @@ def constant(optimizer: Optimizer, steps: int) -> Any:
     return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM_UP))
 
 
-#: What `schedule=` of `fit` names.
-SCHEDULES = {"constant": constant, "cosine": cosine, "flat": flat}
+#: What `schedule=` of `fit` names; "cosine" goes down to 0 along half a period.
+SCHEDULES: dict[str, Any] = {"constant": constant, "cosine": CosineAnnealingLR, "flat": flat}
 
 
 def scale_rates(optimizer: Optimizer, scheduler: Any, factor: float) -> None:
@@ -124,5 +119,4 @@ class AveragedWeights:
 
     @torch.no_grad()
     def _set(self, values: list[Tensor]) -> None:
-        for parameter, value in zip(self.parameters, values, strict=True):
-            parameter.copy_(value)
+        torch._foreach_copy_(self.parameters, values)

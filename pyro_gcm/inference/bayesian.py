@@ -185,7 +185,7 @@ class Bayesian:
                 chosen = torch.randint(len(data.x), (batch_size,), generator=order)
                 yield data.take(chosen.to(data.x.device))
 
-        with Randomness(seed_of(seed), self.model.device).in_use(), evaluating(self.model):
+        with Randomness(seed_of(seed), self.model.device).in_use():
             if guide == "sgld":
                 draws = self._langevin(batches(), len(data.x), steps, rate, num_draws)
             elif guide == "laplace":
@@ -313,7 +313,8 @@ class _Likelihood(nn.Module):
         model: Any = self.model
         rows = model.rows(x, r, y, required="xry")
         noise = model.noise(self.num_samples)
-        draws = Predicted(model, model.prediction_plan, noise).read(rows.x, rows.r)
+        with evaluating(model):
+            draws = Predicted(model, model.prediction_plan, noise).read(rows.x, rows.r)
         draws = draws.of_selected(model.response, rows)
         return draws.log_mean(draws.log_likelihood(rows).expand(draws.num_draws, -1))
 

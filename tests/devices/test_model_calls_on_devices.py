@@ -200,8 +200,9 @@ def _assert_close(value: Tensor, wanted: Tensor, same_draws: bool, name: str) ->
 
 def _sites(model: Any, put: Put) -> dict[str, Any]:
     """Two draws of all sites that `log_likelihood` may read, for three rows."""
-    dims = {"z": model.z_dim, "x": model.x_dim, "r": model.r_dim, "k": getattr(model, "k_dim", 1)}
-    return {name: put(_grid(2, 3, dim)) for name, dim in dims.items()}
+    columns = {"x": (model.x_dim,), "r": (model.r_dim,)}
+    shapes = {**columns, **model.latent_shapes()}
+    return {name: put(_grid(2, 3, *shape)) for name, shape in shapes.items()}
 
 
 def _grid(*shape: int) -> Tensor:

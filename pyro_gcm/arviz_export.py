@@ -15,6 +15,7 @@ from pyro_gcm._utils.options import a_model, checks, flag, seed_of
 from pyro_gcm._utils.table import names_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, positive_int
+from pyro_gcm.inference.program_arviz import container, dataset
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.prediction import PosteriorDraws
 
@@ -128,7 +129,7 @@ def to_arviz(
     else:
         log_p = _among_proposals(model.log_likelihood(x, r, y, c, sites=draws), draws, seed)
         groups["log_likelihood"] = sites({"y": log_p})
-    return _container(groups)
+    return container(groups)
 
 
 def _of_members(model: Posteriors, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
@@ -167,27 +168,10 @@ def _labels(index: pd.Index[Any]) -> Any:
 
 def _dataset(values: Mapping[str, Tensor], leading: tuple[str, ...], coords: dict[str, Any]) -> Any:
     """An xarray.Dataset of values [*leading, datum, ...]."""
-    import xarray
-
     variables = {}
     for name, value in values.items():
         last = value.dim() - len(leading) - 1
         own = _DIMENSIONS.get(name, tuple(f"{name}_dim_{i}" for i in range(last)))
         own = ("alternative", "cost")[2 - last :] if name == "c" else own
-        variables[name] = ((*leading, "datum", *own), value.cpu().numpy())
-    dataset = xarray.Dataset(variables)
-    index = {
-        name: np.arange(size) if coords.get(str(name)) is None else np.asarray(coords[str(name)])
-        for name, size in dataset.sizes.items()
-    }
-    return dataset.assign_coords(index).assign_attrs(inference_library="pyro_gcm")
-
-
-def _container(groups: dict[str, Any]) -> Any:
-    """The structure of the ArviZ that is installed."""
-    import arviz
-    import xarray
-
-    if arviz.__version__.startswith("0."):
-        return arviz.InferenceData(**groups)
-    return xarray.DataTree.from_dict(groups)
+        variables[name] = value, (*leading, "datum", *own)
+    return dataset(variables, coords)

@@ -30,6 +30,7 @@ from reproduce import (
     report,
     search,
     soak,
+    stories,
     survival,
     timing,
     untouched,
@@ -61,6 +62,7 @@ EXPERIMENTS = {
     "distribution": distribution,
     "survival": survival,
     "censoring": censoring,
+    "stories": stories,
 }
 #: Commands of seconds or minutes that keep no part of their work.
 WHOLE = ("datasets", "timing", "report", "soak", "smoke")

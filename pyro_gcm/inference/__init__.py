@@ -4,6 +4,7 @@ from pyro_gcm.inference.bayesian import Bayesian, WeightPosterior, bayesian
 from pyro_gcm.inference.bounds import PooledELBO
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO
 from pyro_gcm.inference.fit import fit
+from pyro_gcm.inference.program_arviz import program_to_arviz
 from pyro_gcm.inference.reading import of_rows
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import (
@@ -32,6 +33,7 @@ __all__ = [
     "given_covariates",
     "given_inputs",
     "of_rows",
+    "program_to_arviz",
     "temper",
     "unannounced",
     "uncollapse",

@@ -1,0 +1,175 @@
+"""A Pyro program and the draws of its latent sites as ArviZ's data structure.
+
+Nothing here knows of order events: any program, guide and MCMC run of Pyro will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyro.poutine as poutine
+import torch
+from pyro.infer import MCMC
+from torch import Tensor
+
+from pyro_gcm._utils.options import flag, seed_of
+from pyro_gcm._utils.process_state import Randomness
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.validation import kind, positive_int
+from pyro_gcm.inference.reading import Program
+from pyro_gcm.inference.views import unannounced
+
+#: Names of dimensions and their labels.
+Coordinates = Mapping[str, Sequence[Any]]
+
+
+@one_thread()
+def program_to_arviz(
+    program: Program,
+    posterior: MCMC | Program | Mapping[str, Tensor],
+    *args: Any,
+    num_samples: int = 1000,
+    log_likelihood: bool = False,
+    coords: Coordinates | None = None,
+    seed: int = 0,
+    **kwargs: Any,
+) -> Any:
+    """Posterior draws of a Pyro program as `arviz.InferenceData` (0.x) or `xarray.DataTree` (1.x).
+
+    Groups: posterior; observed_data, of the observed sites; log_likelihood of those, if asked for;
+    and of an MCMC run sample_stats, with its divergences. The dimensions of a site are named after
+    the plates that it is in, those of its event `<site>_dim_0` and so on.
+
+    :param program: with its observed sites conditioned on, as it was given to SVI or MCMC.
+    :param posterior: an `MCMC` that has run, of which every chain is kept; a guide, from which
+        `num_samples` draws are made; or draws by site, [S, ...], such as of `Predictive`.
+    :param args, kwargs: arguments of program and guide.
+    :param log_likelihood: whether to add log p of every observed value under every draw.
+    :param coords: labels by dimension: names of rows for the plate "data", say.
+    :param seed: of the draws of a guide.
+    :raises TypeError: for another posterior.
+    :raises ValueError: for draws of sites that the program does not have, or in other numbers.
+
+    >>> import pyro, pyro.distributions as dist, torch
+    >>> from pyro.infer import MCMC, NUTS
+    >>> def program(y):
+    ...     mean = pyro.sample("mean", dist.Normal(0.0, 1.0))
+    ...     with pyro.plate("data", len(y)):
+    ...         pyro.sample("y", dist.Normal(mean, 1.0), obs=y)
+    >>> y = torch.tensor([0.3, 0.5])
+    >>> mcmc = MCMC(NUTS(program), num_samples=20, warmup_steps=20, disable_progbar=True)
+    >>> mcmc.run(y)
+    >>> program_to_arviz(program, mcmc, y, log_likelihood=True)["log_likelihood"]["y"].dims
+    ('chain', 'draw', 'data')
+    """
+    count, labels, lead = positive_int("num_samples", num_samples), coords or {}, ("chain", "draw")
+    flag("log_likelihood", log_likelihood)
+    with Randomness(seed_of(seed)).in_use(), unannounced(), torch.no_grad():
+        nodes: Any = poutine.trace(program).get_trace(*args, **kwargs).nodes
+        sites = {name: site for name, site in nodes.items() if _is_site(site)}
+        dims = {name: _dims(site) for name, site in sites.items()}
+        draws = _draws(posterior, count, args, kwargs)
+        if unknown := sorted(set(draws) - set(sites)):
+            raise ValueError(f"posterior has draws of {unknown}, which are no sites of the program")
+        seen = {n: site["value"] for n, site in sites.items() if _is_data(site)}
+        groups = {"posterior": {n: (v, (*lead, *dims[n])) for n, v in draws.items()}}
+        groups["observed_data"] = {n: (v, dims[n]) for n, v in seen.items()}
+        if log_likelihood:
+            log_p = _log_likelihood(program, draws, list(seen), args, kwargs)
+            of = {n: (v, (*lead, *dims[n][: v.dim() - 2])) for n, v in log_p.items()}
+            groups["log_likelihood"] = of
+    if isinstance(posterior, MCMC):
+        diverging = _diverging(posterior, next(iter(draws.values())))
+        groups["sample_stats"] = {"diverging": (diverging, lead)}
+    return container({name: dataset(values, labels) for name, values in groups.items() if values})
+
+
+def _draws(posterior: Any, count: int, args: Any, kwargs: Any) -> dict[str, Tensor]:
+    """[chain, draw, ...] by site."""
+    if isinstance(posterior, MCMC):
+        return dict(posterior.get_samples(group_by_chain=True))
+    if isinstance(posterior, Mapping):
+        sizes = {len(values) for values in posterior.values()}
+        if len(sizes) != 1:
+            raise ValueError(f"posterior must have as many draws of every site, got {sizes}")
+        return {name: values[None] for name, values in posterior.items()}
+    if not callable(posterior):
+        raise TypeError(
+            f"posterior must be an MCMC, a guide or draws by site, got {kind(posterior)}"
+        )
+    parts: dict[str, list[Tensor]] = {}
+    for _ in range(count):
+        for name, site in poutine.trace(posterior).get_trace(*args, **kwargs).nodes.items():
+            if _is_site(site) and not site["infer"].get("is_auxiliary"):
+                parts.setdefault(name, []).append(site["value"])
+    return {name: torch.stack(values)[None] for name, values in parts.items()}
+
+
+def _is_site(node: Any) -> bool:
+    """Whether a node of a trace is a sample site, not a plate."""
+    return node["type"] == "sample" and type(node["fn"]).__name__ != "_Subsample"
+
+
+def _is_data(site: Any) -> bool:
+    """Whether a site was observed and is neither a function of others nor a factor."""
+    is_function = site["infer"].get("_deterministic")
+    return site["is_observed"] and not is_function and site["value"].numel() > 0
+
+
+def _dims(site: Any) -> tuple[str, ...]:
+    """Names of the dimensions of the value of a site."""
+    value, events = site["value"], site["fn"].event_dim
+    plates = {frame.dim: frame.name for frame in site["cond_indep_stack"] if frame.vectorized}
+    batch = value.dim() - events
+    own = [plates.get(d - batch, f"{site['name']}_batch_{d}") for d in range(batch)]
+    return (*own, *(f"{site['name']}_dim_{i}" for i in range(events)))
+
+
+def _log_likelihood(
+    program: Program, draws: Mapping[str, Tensor], names: list[str], args: Any, kwargs: Any
+) -> dict[str, Tensor]:
+    chains, count = next(iter(draws.values())).shape[:2]
+    parts: dict[str, list[Tensor]] = {name: [] for name in names}
+    for c in range(chains):
+        for s in range(count):
+            given = {name: values[c, s] for name, values in draws.items()}
+            trace = poutine.trace(poutine.condition(program, given)).get_trace(*args, **kwargs)
+            trace.compute_log_prob(lambda name, site: name in parts)
+            for name in names:
+                parts[name].append(trace.nodes[name]["log_prob"])
+    return {n: torch.stack(v).unflatten(0, (chains, count)) for n, v in parts.items()}
+
+
+def _diverging(mcmc: MCMC, like: Tensor) -> Tensor:
+    """Whether a draw ended in a divergence, [chain, draw]."""
+    found = torch.zeros(like.shape[:2], dtype=torch.bool)
+    for chain, places in enumerate(mcmc.diagnostics().get("divergences", {}).values()):
+        found[chain, list(places)] = True
+    return found
+
+
+def dataset(values: Mapping[str, tuple[Tensor, tuple[str, ...]]], coords: Coordinates) -> Any:
+    """An xarray.Dataset of values with the names of their dimensions."""
+    import xarray
+
+    variables = {
+        name: (dims, value.detach().cpu().numpy()) for name, (value, dims) in values.items()
+    }
+    made = xarray.Dataset(variables)
+    index = {
+        name: np.arange(size) if coords.get(str(name)) is None else np.asarray(coords[str(name)])
+        for name, size in made.sizes.items()
+    }
+    return made.assign_coords(index).assign_attrs(inference_library="pyro_gcm")
+
+
+def container(groups: dict[str, Any]) -> Any:
+    """The structure of the ArviZ that is installed."""
+    import arviz
+    import xarray
+
+    if arviz.__version__.startswith("0."):
+        return arviz.InferenceData(**groups)
+    return xarray.DataTree.from_dict(groups)

@@ -59,6 +59,11 @@ class Expandable(TorchDistribution):
             )
         return new
 
+    def _check(self, value: Tensor) -> None:
+        """Check a value of the distribution, if it validates its arguments."""
+        if self._validate_args:
+            self._validate_sample(value)
+
     def _wide(self, values: Tensor) -> Tensor:
         """Values of a sample shape and part of the batch shape, with the whole batch shape."""
         return values.expand(broadcast_shapes(values.shape, self.batch_shape))

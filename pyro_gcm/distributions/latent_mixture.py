@@ -83,8 +83,7 @@ class LatentMixture(Expandable):
             value = as_tensor("value", value)
         tensors(value=value)
         value = value.to(self.loc.device)
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return value
 
     def log_prob(self, value: Tensor) -> Tensor:

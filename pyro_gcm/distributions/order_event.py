@@ -175,8 +175,7 @@ class OrderEvent(Enumerable, EventForms):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return self.log_prob64(value).to(self.dtype)
 
     @property

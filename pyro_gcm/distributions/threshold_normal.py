@@ -122,8 +122,7 @@ class ThresholdNormal(EventOutcome):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         mean, scale = self.prediction64(), self.scale.double()
         if self.equal_weights and self.cost is None and mean.requires_grad:
             weight = scale.detach().square()

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import as_tensor, broadcast_shapes
-from pyro_gcm.distributions.base import distributions, tensors
+from pyro_gcm.distributions.base import Expandable, distributions, tensors
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
@@ -20,7 +20,7 @@ from pyro_gcm.distributions.families import (
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 
 
-class PartlyKnown(TorchDistribution):
+class PartlyKnown(Expandable):
     """A univariate distribution, conditioned on its value where that is known.
 
     The density is 1 at a known value and 0 elsewhere, so that `log_prob` counts unknown values
@@ -53,20 +53,13 @@ class PartlyKnown(TorchDistribution):
         """The support of the unknown values."""
         return self.base_dist.support
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> PartlyKnown:
-        """The same distribution with a larger batch shape."""
-        shape = torch.Size(batch_shape)
-        base, known = self.base_dist.expand(shape), self.known.expand(shape)
-        return PartlyKnown(base, known, validate_args=self._validate_args)
-
     def where_known(self, known: Tensor, unknown: Tensor) -> Tensor:
-        """`known` at the known values, `unknown` elsewhere."""
-        return torch.where(self.known.isnan(), unknown, known)
+        """`known` at the known values, `unknown` elsewhere; at least of the batch shape."""
+        return self._wide(torch.where(self.known.isnan(), unknown, known))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of the unknown values, of shape `sample_shape + batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         agrees = torch.where(value == self.known, 0.0, -math.inf)
         return self.where_known(agrees, self.base_dist.log_prob(value))
 
@@ -83,7 +76,8 @@ class PartlyKnown(TorchDistribution):
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape`."""
-        return self.where_known(self.known, self.base_dist.sample(torch.Size(sample_shape)))
+        draw = self.base_dist.expand(self.batch_shape).sample(torch.Size(sample_shape))
+        return self.where_known(self.known, draw)
 
 
 def _log_tails(d: PartlyKnown, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,7 +98,7 @@ def _quantile(d: PartlyKnown, log_p: Tensor, log_q: Tensor) -> Tensor:
 add_cost_family(PartlyKnown, CostFamily(_log_tails, _quantile))
 
 
-class ObservedCost(TorchDistribution):
+class ObservedCost(Expandable):
     """The marginal density of the observed coordinates of a cost; NaN stands for the others.
 
     A row with all of its coordinates has the density of `cost`, a row with none has density 1.
@@ -146,17 +140,11 @@ class ObservedCost(TorchDistribution):
         """All of R^K; NaN is allowed as well."""
         return constraints.independent(constraints.real, len(self.event_shape))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> ObservedCost:
-        """The same distribution with a larger batch shape."""
-        cost = self.cost.expand(torch.Size(batch_shape))
-        return ObservedCost(cost, self.loc, self.scale, validate_args=self._validate_args)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of the entries of `[..., K]` or `[..., G, K]` that are not NaN."""
         value = value.double()  # the same for costs of every type
         observed = ~value.isnan()
-        if self._validate_args:
-            self._validate_sample(torch.where(observed, value, 0.0))
+        self._check(torch.where(observed, value, 0.0))
         infinite = torch.zeros_like(observed)
         if isinstance(self.cost, InfiniteCost):  # rows of infinite costs are an atom
             infinite = ((value == math.inf) | ~observed).all(-1, keepdim=True) & observed
@@ -167,12 +155,12 @@ class ObservedCost(TorchDistribution):
             atom = torch.where(infinite.any(-1), self.cost.log_infinite, self.cost.log_finite)
             log_p = log_p + torch.where(observed.any(-1), atom, 0.0)
         log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
-        return log_p.to(self.loc.dtype)
+        return self._wide(log_p.to(self.loc.dtype))
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of the whole cost, of shape `sample_shape + batch_shape + event_shape`."""
-        draw: Tensor = self.cost.sample(torch.Size(sample_shape))
+        draw: Tensor = self.cost.expand(self.batch_shape).sample(torch.Size(sample_shape))
         return self.loc + self.scale * draw
 
 

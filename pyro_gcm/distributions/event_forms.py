@@ -88,7 +88,11 @@ class EventForms(Expandable):
         if self._standard is None:
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
-        zero, one = _Probabilities.apply(self._standard, *self._inputs())
+        point, loc = self.point.double(), self.base_dist.loc
+        if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
+            point, loc = -point, -loc
+        options = self._standard, self.cost_event_dim == 2
+        zero, one = _Probabilities.apply(*options, point, loc, self.base_dist.scale, self.logits)
         return zero.expand(self.batch_shape), one.expand(self.batch_shape)
 
     def probit64(self) -> Tensor:
@@ -142,13 +146,6 @@ class EventForms(Expandable):
         if self.base_dist is None or in_transform():
             return None
         return cost_family(type(self.base_dist)).standard
-
-    def _inputs(self) -> tuple[Any, ...]:
-        """Whether there are alternatives, point, loc, scale and logits for the product form."""
-        point, loc = self.point.double(), self.base_dist.loc
-        if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
-            point, loc = -point, -loc
-        return self.cost_event_dim == 2, point, loc, self.base_dist.scale, self.logits
 
     def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, by the "first miss" identity.

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import as_tensor, broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, tensors
+from pyro_gcm.distributions.event_sides import univariate
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
@@ -122,11 +123,7 @@ class ObservedCost(Expandable):
     def __init__(
         self, cost: Any, loc: Any = 0.0, scale: Any = 1.0, *, validate_args: bool | None = None
     ) -> None:
-        distributions(cost=cost)
-        if len(cost.event_shape) not in (1, 2):
-            raise ValueError(f"cost has event_dim {len(cost.event_shape)}, expected 1 or 2")
-        self.cost = cost
-        like = base_distribution(finite_part(cost)).mean
+        self.cost, like = cost, univariate("cost", finite_part(cost)).mean
         self.loc, self.scale = (
             unit.to(torch.promote_types(unit.dtype, like.dtype))
             if isinstance(unit, Tensor)

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
-from pyro.distributions import TorchDistribution
+from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes, check_dense
@@ -38,6 +38,12 @@ def an_event(event: Any) -> None:
     """Check that it is an `OrderEvent`, by what one can do; TypeError otherwise."""
     if not hasattr(event, "log_probs64"):
         raise TypeError(f"event must be an OrderEvent, got {kind(event)}")
+
+
+@constraints.dependent_property(is_discrete=False)
+def real_costs(self: Any) -> constraints.Constraint:
+    """Support of a distribution of costs, [K] or [G, K]: all real numbers."""
+    return constraints.independent(constraints.real, len(self.event_shape))
 
 
 class Expandable(TorchDistribution):

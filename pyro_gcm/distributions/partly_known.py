@@ -10,7 +10,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import as_tensor, broadcast_shapes
-from pyro_gcm.distributions.base import Expandable, distributions, tensors
+from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
 from pyro_gcm.distributions.event_sides import univariate
 from pyro_gcm.distributions.families import (
     CostFamily,
@@ -119,6 +119,8 @@ class ObservedCost(Expandable):
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    #: NaN is allowed as well.
+    support = real_costs
 
     def __init__(
         self, cost: Any, loc: Any = 0.0, scale: Any = 1.0, *, validate_args: bool | None = None
@@ -131,11 +133,6 @@ class ObservedCost(Expandable):
             for name, unit in (("loc", loc), ("scale", scale))
         )
         super().__init__(cost.batch_shape, cost.event_shape, validate_args=validate_args)
-
-    @constraints.dependent_property(is_discrete=False)
-    def support(self) -> constraints.Constraint:
-        """All of R^K; NaN is allowed as well."""
-        return constraints.independent(constraints.real, len(self.event_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of the entries of `[..., K]` or `[..., G, K]` that are not NaN."""

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
-from pyro.distributions import TorchDistribution
+from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes, check_dense
@@ -40,6 +40,12 @@ def an_event(event: Any) -> None:
         raise TypeError(f"event must be an OrderEvent, got {kind(event)}")
 
 
+@constraints.dependent_property(is_discrete=False)
+def real_costs(self: Any) -> constraints.Constraint:
+    """Support of a distribution of costs, [K] or [G, K]: all real numbers."""
+    return constraints.independent(constraints.real, len(self.event_shape))
+
+
 class Expandable(TorchDistribution):
     """Base of distributions whose parameters broadcast against their batch shape in every use."""
 
@@ -58,6 +64,11 @@ class Expandable(TorchDistribution):
                 f"{tuple(new.batch_shape)}"
             )
         return new
+
+    def _check(self, value: Tensor) -> None:
+        """Check a value of the distribution, if it validates its arguments."""
+        if self._validate_args:
+            self._validate_sample(value)
 
     def _wide(self, values: Tensor) -> Tensor:
         """Values of a sample shape and part of the batch shape, with the whole batch shape."""

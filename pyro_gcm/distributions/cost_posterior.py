@@ -73,8 +73,7 @@ class CostPosterior(Expandable):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a cost `[..., K]` or `[..., G, K]`; -inf where it contradicts the outcome."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         log_zero, log_one = self.event.log_probs64()
         happened = self.event.given_cost(value).mean == 1.0
         log_outcome, log_other = self.log_outcome

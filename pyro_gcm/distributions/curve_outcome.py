@@ -69,14 +69,12 @@ class CurveOutcome(EventOutcome):
 
     def cost_posterior(self, y: Tensor) -> CurvePosterior:
         """p(c | y), exact."""
-        if self._validate_args:
-            self._validate_sample(y)
+        self._check(y)
         return CurvePosterior(self.curve, self.seen(y), validate_args=self._validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-probability or log-density in the units of y, [...]."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         if self.cost is not None:
             log_p = self._agrees(self.drawn(self.cost), value).double().log()
         else:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyro.distributions as dist
 import torch
-from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
@@ -45,30 +44,27 @@ class CurvePosterior(Expandable):
     :param seen: what was seen of the position.
     """
 
+    #: That of the cost; a draw that contradicts what was seen has density 0.
+    support = CostPosterior.support
+
     def __init__(
         self, curve: EventCurve, seen: Sighting, *, validate_args: bool | None = None
     ) -> None:
         self.curve, self.seen = curve, seen
-        event = curve.event
+        self.event = event = curve.event
         batch_shape = broadcast_shapes(event.batch_shape, seen.kind.shape)
         super().__init__(batch_shape, event.cost.event_shape, validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=False)
-    def support(self) -> Any:
-        """The support of the cost; a draw that contradicts what was seen has density 0."""
-        return self.curve.event.cost.support
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of costs [..., (G,) K]; -inf where they contradict what was seen."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         log_ratio = self._log_prob_given(value) - self.curve.log_prob(self.seen)
-        log_p = self.curve.event.cost.log_prob(value)
+        log_p = self.event.cost.log_prob(value)
         return self._wide(log_p + log_ratio.to(log_p.dtype))
 
     def _log_prob_given(self, value: Tensor) -> Tensor:
         """Log-probability of what was seen once the costs are known."""
-        seen, event = self.seen, self.curve.event
+        seen, event = self.seen, self.event
 
         def occurs(shift: Tensor) -> Tensor:
             return self.curve.at(shift).given_cost(value).mean == 1.0
@@ -112,7 +108,7 @@ class CurvePosterior(Expandable):
 
     def _sample_at(self, shape: torch.Size) -> Tensor:
         """Draws given the position, [*shape, (G,) K]."""
-        point = self.curve.at(self.seen.low).point.to(self.curve.event.dtype)
+        point = self.curve.at(self.seen.low).point.to(self.event.dtype)
         revenue = self.curve.rows(point.expand(*shape, *self.event_shape))
         g, k = self._drawn_term(self.curve.log_density_terms(self.seen.low, self.seen.slope), shape)
         hits, misses = (self._one_by_one(self.seen.low, shape, outcome) for outcome in (1.0, 0.0))
@@ -153,15 +149,15 @@ class CurvePosterior(Expandable):
 
     def _inside(self, low: Tensor, high: Tensor, shape: torch.Size) -> Tensor:
         """Costs [*shape, G, K] between the revenues at two shifts."""
-        base: Any = self.curve.event.base_dist
-        a, b = (self.curve.event.revenue.double() + shift for shift in (low, high))
+        base: Any = self.event.base_dist
+        a, b = (self.event.revenue.double() + shift for shift in (low, high))
         log_inside = log_interval(base, a, b)
         v = torch.rand((*shape, *log_inside.shape[-len(self.event_shape) :]), dtype=torch.float64)
         v = v.to(log_inside.device)
         log_p = torch.logaddexp(tail_log_probs(base, a)[0], v.log() + log_inside)
         log_q = torch.logaddexp(tail_log_probs(base, b)[1], torch.log1p(-v) + log_inside)
         draw = cost_family(type(base)).quantile(base, log_p, log_q)
-        dtype = self.curve.event.dtype
+        dtype = self.event.dtype
         highest = torch.nextafter(b.to(dtype), torch.full_like(b, -math.inf, dtype=dtype))
         draw = torch.maximum(torch.minimum(draw.to(dtype), highest), a.to(dtype))
         return self.curve.rows(draw)

@@ -28,7 +28,6 @@ from pyro_gcm.distributions.event_planes import (
     EventPlanes,
     Factor,
     coarse,
-    cost_planes,
     elementwise,
     is_separable,
     on_grid,
@@ -150,7 +149,7 @@ class EventCurve:
         event = self.event
         if isinstance(event.cost, Tensor) or not is_separable(event):
             return None
-        return cost_planes(event), planes(event.revenue, event.cost_shape)
+        return CostPlanes(event), planes(event.revenue, event.cost_shape)
 
     def log_prob(self, seen: Sighting) -> Tensor:
         """log-probability of what was seen, a density by s where it is the position, float64."""

@@ -11,13 +11,14 @@ at infinity is one more coordinate. Neither needs a logarithm, and the gradient 
 phi(u_k) hit / up_k, so that the backward pass needs one density and no other error function.
 
 Products are the fastest and train; where they underflow, logarithms take over, for those elements
-alone. The mean of products over draws is one function, which saves a tenth of the time.
-Only planes (`event_planes`) keep the order of revenues to the last bit, and are what predicts.
+alone. Only planes (`event_planes`) keep the order of revenues to the last bit, and are what
+predicts.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -32,7 +33,7 @@ from pyro_gcm.distributions.families import (
     tail_log_probs,
 )
 from pyro_gcm.distributions.infinite_cost import prepend_atom
-from pyro_gcm.distributions.numerics import log_any, probit
+from pyro_gcm.distributions.numerics import in_transform, log_any, probit
 
 #: Below this probability the product form may have lost digits, and the log form takes its place.
 SMALLEST_PRODUCT = 1e-260
@@ -70,19 +71,13 @@ class EventForms(Expandable):
         the product form would lose digits.
         """
         if self._standard is None:
-            log_zero, log_one = self._log_form()
-            return torch.where(value > 0.5, log_one, log_zero)
+            return self._log_form_of(value)
         zero, one = self.probabilities64()
         p, q = torch.where(value > 0.5, one, zero), torch.where(value > 0.5, zero, one)
         # Clamped, a branch that is not taken has a gradient of 0, as have elements to be replaced.
         from_p = p.clamp_min(SMALLEST_PRODUCT).log()
         log_p = torch.where(p <= q, from_p, torch.log1p(-q.clamp_max(0.5)))
-        rare = p < SMALLEST_PRODUCT
-        if not rare.is_meta and rare.any():
-            log_zero, log_one = self._log_form(rare)
-            happened = (value > 0.5).expand(rare.shape)[rare]
-            log_p = log_p.masked_scatter(rare, torch.where(happened, log_one, log_zero))
-        return log_p
+        return _where_rare(log_p, p, lambda rare: self._log_form_of(value, rare))
 
     def probabilities64(self) -> tuple[Tensor, Tensor]:
         """Pr(y = 0) and Pr(y = 1) in float64, each of shape `batch_shape`.
@@ -93,7 +88,11 @@ class EventForms(Expandable):
         if self._standard is None:
             log_zero, log_one = self._log_form()
             return log_zero.exp(), log_one.exp()
-        zero, one = _Probabilities.apply(self._standard, *self._inputs())
+        point, loc = self.point.double(), self.base_dist.loc
+        if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
+            point, loc = -point, -loc
+        options = self._standard, self.cost_event_dim == 2
+        zero, one = _Probabilities.apply(*options, point, loc, self.base_dist.scale, self.logits)
         return zero.expand(self.batch_shape), one.expand(self.batch_shape)
 
     def probit64(self) -> Tensor:
@@ -115,10 +114,7 @@ class EventForms(Expandable):
         smaller = torch.where(one < zero, one, zero)
         x = torch.special.ndtri(smaller.clamp_min(SMALLEST_PRODUCT))
         x = torch.where(one < zero, x, -x)
-        rare = smaller < SMALLEST_PRODUCT
-        if not rare.is_meta and rare.any():
-            x = x.masked_scatter(rare, probit(*reversed(self._log_form(rare))))
-        return x
+        return _where_rare(x, smaller, lambda rare: probit(*reversed(self._log_form(rare))))
 
     def log_mean_prob(self, value: Tensor) -> Tensor:
         """log of the mean of Pr(y = value) over the leftmost dimension, the draws, in float64.
@@ -128,23 +124,18 @@ class EventForms(Expandable):
 
         :param value: outcomes, of shape `batch_shape[1:]`.
         """
-        draws, standard = self.batch_shape[0], self._standard
-        if standard is None:
-            log_zero, log_one = self._log_form()
-            return torch.where(value > 0.5, log_one, log_zero).logsumexp(0) - math.log(draws)
-        alternatives, point, loc, *others = self._inputs()
-        loc = loc.expand(self.batch_shape + self.cost_shape)
-        happened = value > 0.5
-        mean = _MeanProbability.apply(happened, standard, alternatives, point, loc, *others)
-        rare = mean < SMALLEST_PRODUCT
+        draws = self.batch_shape[0]
+        if self._standard is None:
+            return self._log_form_of(value).logsumexp(0) - math.log(draws)
+
+        def in_logs(rare: Tensor) -> Tensor:
+            log_p = self._log_form_of(value, rare.expand(self.batch_shape))
+            return log_p.view(draws, -1).logsumexp(0) - math.log(draws)
+
+        zero, one = self.probabilities64()
+        mean = torch.where(value > 0.5, one, zero).mean(0)
         # A gradient of 0 for the rows that are replaced.
-        log_mean = mean.clamp_min(SMALLEST_PRODUCT).log()
-        if not rare.is_meta and rare.any():
-            log_zero, log_one = self._log_form(rare.expand(self.batch_shape))
-            zero, one = log_zero.view(draws, -1), log_one.view(draws, -1)
-            log_p = torch.where(happened[rare], one, zero)
-            log_mean = log_mean.masked_scatter(rare, log_p.logsumexp(0) - math.log(draws))
-        return log_mean
+        return _where_rare(mean.clamp_min(SMALLEST_PRODUCT).log(), mean, in_logs)
 
     @property
     def _standard(self) -> StandardFamily | None:
@@ -152,16 +143,9 @@ class EventForms(Expandable):
 
         Under `torch.func` everything is in log form, which has no step that depends on values.
         """
-        if self.base_dist is None or torch._C._are_functorch_transforms_active():
+        if self.base_dist is None or in_transform():
             return None
         return cost_family(type(self.base_dist)).standard
-
-    def _inputs(self) -> tuple[Any, ...]:
-        """Whether there are alternatives, point, loc, scale and logits for the product form."""
-        point, loc = self.point.double(), self.base_dist.loc
-        if isinstance(self.cost, Tensor):  # r > c is -r < -c, and the family is symmetric
-            point, loc = -point, -loc
-        return self.cost_event_dim == 2, point, loc, self.base_dist.scale, self.logits
 
     def _log_form(self, where: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """log Pr(y = 0) and log Pr(y = 1) in float64, by the "first miss" identity.
@@ -192,6 +176,12 @@ class EventForms(Expandable):
             return log_zero, log_one
         return log_zero.expand(self.batch_shape), log_one.expand(self.batch_shape)
 
+    def _log_form_of(self, value: Tensor, where: Tensor | None = None) -> Tensor:
+        """log Pr(y = value) in float64 from `_log_form`, of the elements that `where` selects."""
+        log_zero, log_one = self._log_form(where)
+        happened = value > 0.5 if where is None else (value > 0.5).expand(where.shape)[where]
+        return torch.where(happened, log_one, log_zero)
+
     @torch.no_grad()
     def probability64(self) -> Tensor:
         """Pr(y = 1) in float64, of shape `batch_shape`, without logarithms and without gradients.
@@ -219,6 +209,15 @@ class EventForms(Expandable):
         log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.
         return (log_above, log_below) if isinstance(self.cost, Tensor) else (log_below, log_above)
+
+
+def _where_rare(values: Tensor, p: Tensor, by: Callable[[Tensor], Tensor]) -> Tensor:
+    """The values, replaced where the product form of p has lost digits: by what `by` gives there.
+
+    :param by: mask of the shape of p -> a vector of the elements that it selects.
+    """
+    rare = p < SMALLEST_PRODUCT
+    return values if rare.is_meta or not rare.any() else values.masked_scatter(rare, by(rare))
 
 
 def _at(where: Tensor | None, values: Tensor, event_shape: torch.Size) -> Tensor:
@@ -282,49 +281,28 @@ class _Probabilities(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         # Pr(y = 0) = 1 - Pr(y = 1): every derivative is that of Pr(y = 1).
-        return None, None, *_gradients(ctx, grad_outputs[1] - grad_outputs[0])
-
-
-class _MeanProbability(torch.autograd.Function):
-    """The mean of Pr(y = outcome) over dimension 0, from the inputs of `_Probabilities`.
-
-    :param outcome: boolean, of the shape of the result.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, outcome: Tensor, *inputs: Any) -> Tensor:
-        zero, one = _Probabilities.forward(ctx, *inputs)
-        ctx.outcome = outcome
-        return torch.where(outcome, one, zero).mean(0)
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        share = grad_outputs[0] / len(ctx.saved_tensors[-1])
-        return None, None, None, *_gradients(ctx, torch.where(ctx.outcome, share, -share))
-
-
-def _gradients(ctx: Any, by_one: Tensor) -> tuple[Tensor | None, ...]:
-    """Gradients in point, loc, scale and logits from that in Pr(y = 1)."""
-    inputs, (standard, alternatives) = ctx.saved_tensors[:4], ctx.options
-    point, loc, scale, logits = inputs
-    # Second derivatives go through the inputs, so that the parts are computed from them anew.
-    again = torch.is_grad_enabled()
-    parts = _evaluate(*ctx.options, *inputs) if again else _Parts(*ctx.saved_tensors[4:])
-    if alternatives:
-        by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
-    by_row = by_one * parts.hit
-    by_u = standard.pull(by_row.unsqueeze(-1), parts.u, parts.up)
-    by_point = by_u.mul_(parts.inverse)
-    for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
-    by_scale = by_logits = None
-    if for_scale:
-        # An infinite point has slope 0.
-        u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
-        by_scale = -_like(scale, by_point * u)
-    if for_logits:
-        by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
-    by_loc = -_like(loc, by_point) if for_loc else None
-    return _like(point, by_point) if for_point else None, by_loc, by_scale, by_logits
+        by_one = grad_outputs[1] - grad_outputs[0]
+        inputs, (standard, alternatives) = ctx.saved_tensors[:4], ctx.options
+        point, loc, scale, logits = inputs
+        # Second derivatives go through the inputs, so that the parts are computed from them anew.
+        again = torch.is_grad_enabled()
+        parts = _evaluate(*ctx.options, *inputs) if again else _Parts(*ctx.saved_tensors[4:])
+        if alternatives:
+            by_one = (by_one * parts.zero).unsqueeze(-1) / parts.miss.clamp_min(_TINY)
+        by_row = by_one * parts.hit
+        by_u = standard.pull(by_row.unsqueeze(-1), parts.u, parts.up)
+        by_point = by_u.mul_(parts.inverse)
+        for_point, for_loc, for_scale, for_logits = ctx.needs_input_grad[-4:]
+        by_scale = by_logits = None
+        if for_scale:
+            # An infinite point has slope 0.
+            u = parts.u.masked_fill(parts.u.isinf(), 0.0) if point.isinf().any() else parts.u
+            by_scale = -_like(scale, by_point * u)
+        if for_logits:
+            by_logits = -_like(logits, by_row * torch.sigmoid(logits.double()))
+        by_loc = -_like(loc, by_point) if for_loc else None
+        of_point = _like(point, by_point) if for_point else None
+        return None, None, of_point, by_loc, by_scale, by_logits
 
 
 def _like(parameter: Tensor, gradient: Tensor) -> Tensor:

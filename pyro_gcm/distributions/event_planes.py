@@ -68,18 +68,15 @@ class Factor(NamedTuple):
 
 
 class CostPlanes:
-    """A random cost, taken apart into its coordinates.
+    """What is random in an `OrderEvent`, taken apart into its coordinates.
 
-    :param base: distribution of the coordinates, of batch shape [..., (G,) K].
-    :param event_shape: (K,) or (G, K).
-    :param logits: log-odds of an infinite cost, [..., (G)], or None.
+    :param event: of a random cost or revenue.
     :param rows: the rows of the last batch dimension to keep, where the cost is `separable`.
     """
 
-    def __init__(
-        self, base: Any, event_shape: torch.Size, logits: Tensor | None = None, rows: slice = ALL
-    ) -> None:
-        self.base, self.event_shape = base, event_shape
+    def __init__(self, event: Any, rows: slice = ALL) -> None:
+        logits, event_shape = event.logits, event.cost_shape
+        self.base, self.event_shape = event.base_dist, event_shape
         standard = cost_family(type(self.base)).standard
         #: Whether a coordinate, and a row, can be evaluated alone and still gets the same bits.
         self.separable = standard is not None
@@ -188,17 +185,12 @@ class EventPlanes:
         return torch.where(low, x, -x)
 
 
-def cost_planes(event: Any, rows: slice = ALL) -> CostPlanes:
-    """The random cost of an `OrderEvent`, or what is random in it."""
-    return CostPlanes(event.base_dist, event.cost_shape, event.logits, rows)
-
-
 def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
     """An `OrderEvent` with a random cost, as predictions read it.
 
     :param rows: the rows of the last batch dimension to keep, where the cost is `separable`.
     """
-    cost = cost_planes(event, rows)
+    cost = CostPlanes(event, rows)
 
     def log_probs() -> tuple[Tensor, Tensor]:
         log_zero, log_one = event.log_probs64()

@@ -11,6 +11,7 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from pyro_gcm.distributions.base import distributions
 from pyro_gcm.distributions.families import base_distribution, cost_family
 
 
@@ -94,16 +95,26 @@ def side(name: str, value: Any) -> Side:
         return Side(None, value, value.shape, 0)
     if not isinstance(value, torch.distributions.Distribution):
         raise TypeError(f"{name} must be a tensor or a distribution, got {type(value).__name__}")
-    event_dim = len(value.event_shape)
-    if event_dim not in (1, 2):
-        raise ValueError(
-            f"{name} has event_dim {event_dim}, expected 1 for [K] or 2 for [G, K]; "
-            "use .to_event(1) or .to_event(2)"
-        )
-    base = base_distribution(value)
+    base = univariate(name, value)
     cost_family(type(base))  # registered
     parameter: Tensor = getattr(base, next(iter(base.arg_constraints)))
-    return Side(base, parameter, value.batch_shape + value.event_shape, event_dim)
+    return Side(base, parameter, value.batch_shape + value.event_shape, len(value.event_shape))
+
+
+def univariate(name: str, value: Any) -> Any:
+    """The univariate distribution of the coordinates of a cost or a revenue, [K] or [G, K].
+
+    :param name: of the argument, for an error.
+    :raises TypeError: for what is no distribution.
+    :raises ValueError: for another event shape, and for dependent coordinates.
+    """
+    distributions(**{name: value})
+    if len(value.event_shape) not in (1, 2):
+        raise ValueError(
+            f"{name} has event_dim {len(value.event_shape)}, expected 1 for [K] or 2 for [G, K]; "
+            "use .to_event(1) or .to_event(2)"
+        )
+    return base_distribution(value)
 
 
 def gaussian_difference(cost: Any, revenue: Any) -> Any:

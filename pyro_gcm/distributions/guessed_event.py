@@ -52,8 +52,7 @@ class GuessedEvent(Enumerable, EventOutcome):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         log_zero, log_one = self.event.log_probs64()
         logits = self.logits.double()
         happened = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + log_one)
@@ -78,8 +77,7 @@ class GuessedEvent(Enumerable, EventOutcome):
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y), exact: given y = 1 the event occurred with the odds of Pr(c < r) to guesses."""
-        if self._validate_args:
-            self._validate_sample(y)
+        self._check(y)
         log_zero, log_one = self.event.log_probs64()
         log_guess = logsigmoid(self.logits.double())
         log_y = torch.logaddexp(log_guess, logsigmoid(-self.logits.double()) + log_one)

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.distributions.base import distributions, tensors
+from pyro_gcm.distributions.base import tensors
+from pyro_gcm.distributions.event_sides import univariate
 from pyro_gcm.distributions.families import base_distribution
 
 
@@ -47,21 +48,14 @@ class InfiniteCost(TorchDistribution):
     def __init__(
         self, cost: TorchDistribution, logits: Tensor, *, validate_args: bool | None = None
     ) -> None:
-        distributions(cost=cost)
+        univariate("cost", cost)
         tensors(logits=logits)
-        event_shape = cost.event_shape
-        if len(event_shape) not in (1, 2):
-            raise ValueError(
-                f"cost has event_dim {len(event_shape)}, expected 1 for [K] or 2 for [G, K]; "
-                "use .to_event(1) or .to_event(2)"
-            )
-        base_distribution(cost)  # refuses dependent coordinates
-        alternatives = event_shape[:-1]  # (G,), or nothing
+        alternatives = cost.event_shape[:-1]  # (G,), or nothing
         rows = broadcast_shapes(cost.batch_shape + alternatives, logits.shape)
         batch_shape = rows[: len(rows) - len(alternatives)]
         self.cost = cost if cost.batch_shape == batch_shape else cost.expand(batch_shape)
         self.logits = logits.expand(rows)  # [..., (G)]
-        super().__init__(batch_shape, event_shape, validate_args=validate_args)
+        super().__init__(batch_shape, cost.event_shape, validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> constraints.Constraint | None:

@@ -10,7 +10,7 @@ from pyro.distributions import TorchDistribution, constraints
 from torch import Tensor
 
 from pyro_gcm._utils.validation import as_tensor
-from pyro_gcm.distributions.base import Expandable, distributions, tensors
+from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
 from pyro_gcm.distributions.families import tail_log_probs
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 
@@ -28,6 +28,7 @@ class LatentMixture(Expandable):
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = real_costs
 
     def __init__(
         self,
@@ -56,11 +57,6 @@ class LatentMixture(Expandable):
         if self._validate_args and not (self.log_weights.logsumexp(0).abs() < 1e-3).all():
             raise ValueError("log_weights must be normalised over dimension 0")
 
-    @constraints.dependent_property(is_discrete=False)
-    def support(self) -> constraints.Constraint:
-        """All of R^K."""
-        return constraints.independent(constraints.real, len(self.event_shape))
-
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""
         weights = self.log_weights.exp().reshape(
@@ -83,8 +79,7 @@ class LatentMixture(Expandable):
             value = as_tensor("value", value)
         tensors(value=value)
         value = value.to(self.loc.device)
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return value
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -77,12 +77,7 @@ class OrderEvent(Enumerable, EventForms):
                 "revenue is a distribution, but alternatives share their revenue, so that the "
                 "events are not independent: sample the revenue and pass the draws"
             )
-        shape = broadcast_shape(c.shape, r.shape)
-        if len(shape) < event_dim:
-            raise ValueError(
-                f"cost and revenue need at least {event_dim} dimensions, got shapes "
-                f"{tuple(c.shape)} and {tuple(r.shape)}"
-            )
+        batch_shape, _ = self.infer_shapes(c.shape, r.shape, event_dim)
         self.cost, self.revenue, self.cost_event_dim = cost, revenue, event_dim
         # A coordinate is random through `base_dist`, and the event asks on which side of `point`
         # it lies: c against r, r against c, or c - r against 0.
@@ -97,8 +92,7 @@ class OrderEvent(Enumerable, EventForms):
         self.dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
         self.device = c.like.device
         self.logits = cost.logits if isinstance(cost, InfiniteCost) else None
-        batch_shape = torch.Size(shape[: len(shape) - event_dim])
-        self.cost_shape = torch.Size(shape[len(shape) - event_dim :])
+        self.cost_shape = torch.Size(broadcast_shape(c.shape, r.shape)[len(batch_shape) :])
         super().__init__(batch_shape, torch.Size(), validate_args=validate_args)
         if self._validate_args and isinstance(revenue, Tensor) and revenue.isnan().any():
             raise ValueError("revenue contains NaN")
@@ -116,7 +110,10 @@ class OrderEvent(Enumerable, EventForms):
         """
         shape = broadcast_shape(cost, revenue)
         if len(shape) < cost_event_dim:
-            raise ValueError(f"cost must have at least {cost_event_dim} dimensions, got {cost}")
+            raise ValueError(
+                f"cost must have at least {cost_event_dim} dimensions with revenue, got shapes "
+                f"{tuple(cost)} and {tuple(revenue)}"
+            )
         return torch.Size(shape[: len(shape) - cost_event_dim]), torch.Size()
 
     def given_cost(self, cost: Tensor) -> OrderEvent:
@@ -175,8 +172,7 @@ class OrderEvent(Enumerable, EventForms):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return self.log_prob64(value).to(self.dtype)
 
     @property

@@ -6,11 +6,12 @@ import math
 from typing import Any
 
 import torch
-from pyro.distributions import TorchDistribution, constraints
+from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import as_tensor, broadcast_shapes
-from pyro_gcm.distributions.base import distributions, tensors
+from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
+from pyro_gcm.distributions.event_sides import univariate
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
@@ -20,7 +21,7 @@ from pyro_gcm.distributions.families import (
 from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 
 
-class PartlyKnown(TorchDistribution):
+class PartlyKnown(Expandable):
     """A univariate distribution, conditioned on its value where that is known.
 
     The density is 1 at a known value and 0 elsewhere, so that `log_prob` counts unknown values
@@ -53,20 +54,13 @@ class PartlyKnown(TorchDistribution):
         """The support of the unknown values."""
         return self.base_dist.support
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> PartlyKnown:
-        """The same distribution with a larger batch shape."""
-        shape = torch.Size(batch_shape)
-        base, known = self.base_dist.expand(shape), self.known.expand(shape)
-        return PartlyKnown(base, known, validate_args=self._validate_args)
-
     def where_known(self, known: Tensor, unknown: Tensor) -> Tensor:
-        """`known` at the known values, `unknown` elsewhere."""
-        return torch.where(self.known.isnan(), unknown, known)
+        """`known` at the known values, `unknown` elsewhere; at least of the batch shape."""
+        return self._wide(torch.where(self.known.isnan(), unknown, known))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of the unknown values, of shape `sample_shape + batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         agrees = torch.where(value == self.known, 0.0, -math.inf)
         return self.where_known(agrees, self.base_dist.log_prob(value))
 
@@ -83,7 +77,8 @@ class PartlyKnown(TorchDistribution):
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of shape `sample_shape + batch_shape`."""
-        return self.where_known(self.known, self.base_dist.sample(torch.Size(sample_shape)))
+        draw = self.base_dist.expand(self.batch_shape).sample(torch.Size(sample_shape))
+        return self.where_known(self.known, draw)
 
 
 def _log_tails(d: PartlyKnown, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -104,7 +99,7 @@ def _quantile(d: PartlyKnown, log_p: Tensor, log_q: Tensor) -> Tensor:
 add_cost_family(PartlyKnown, CostFamily(_log_tails, _quantile))
 
 
-class ObservedCost(TorchDistribution):
+class ObservedCost(Expandable):
     """The marginal density of the observed coordinates of a cost; NaN stands for the others.
 
     A row with all of its coordinates has the density of `cost`, a row with none has density 1.
@@ -124,15 +119,13 @@ class ObservedCost(TorchDistribution):
     """
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    #: NaN is allowed as well.
+    support = real_costs
 
     def __init__(
         self, cost: Any, loc: Any = 0.0, scale: Any = 1.0, *, validate_args: bool | None = None
     ) -> None:
-        distributions(cost=cost)
-        if len(cost.event_shape) not in (1, 2):
-            raise ValueError(f"cost has event_dim {len(cost.event_shape)}, expected 1 or 2")
-        self.cost = cost
-        like = base_distribution(finite_part(cost)).mean
+        self.cost, like = cost, univariate("cost", finite_part(cost)).mean
         self.loc, self.scale = (
             unit.to(torch.promote_types(unit.dtype, like.dtype))
             if isinstance(unit, Tensor)
@@ -141,22 +134,11 @@ class ObservedCost(TorchDistribution):
         )
         super().__init__(cost.batch_shape, cost.event_shape, validate_args=validate_args)
 
-    @constraints.dependent_property(is_discrete=False)
-    def support(self) -> constraints.Constraint:
-        """All of R^K; NaN is allowed as well."""
-        return constraints.independent(constraints.real, len(self.event_shape))
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> ObservedCost:
-        """The same distribution with a larger batch shape."""
-        cost = self.cost.expand(torch.Size(batch_shape))
-        return ObservedCost(cost, self.loc, self.scale, validate_args=self._validate_args)
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density of the entries of `[..., K]` or `[..., G, K]` that are not NaN."""
         value = value.double()  # the same for costs of every type
         observed = ~value.isnan()
-        if self._validate_args:
-            self._validate_sample(torch.where(observed, value, 0.0))
+        self._check(torch.where(observed, value, 0.0))
         infinite = torch.zeros_like(observed)
         if isinstance(self.cost, InfiniteCost):  # rows of infinite costs are an atom
             infinite = ((value == math.inf) | ~observed).all(-1, keepdim=True) & observed
@@ -167,12 +149,12 @@ class ObservedCost(TorchDistribution):
             atom = torch.where(infinite.any(-1), self.cost.log_infinite, self.cost.log_finite)
             log_p = log_p + torch.where(observed.any(-1), atom, 0.0)
         log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
-        return log_p.to(self.loc.dtype)
+        return self._wide(log_p.to(self.loc.dtype))
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Draws of the whole cost, of shape `sample_shape + batch_shape + event_shape`."""
-        draw: Tensor = self.cost.sample(torch.Size(sample_shape))
+        draw: Tensor = self.cost.expand(self.batch_shape).sample(torch.Size(sample_shape))
         return self.loc + self.scale * draw
 
 

@@ -44,8 +44,7 @@ class RevenuePosterior(Expandable):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Density of a revenue `[..., K]`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         given = self.event.given_revenue(value)
         log_ratio = given.log_prob(self.outcome) - self.event.log_prob(self.outcome)
         return self._wide(self.event.revenue.log_prob(value) + log_ratio)

@@ -11,7 +11,7 @@ from pyro.distributions import constraints
 from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.distributions.base import EventOutcome, Expandable
+from pyro_gcm.distributions.base import EventOutcome, Expandable, real_costs
 from pyro_gcm.distributions.families import base_distribution, of_same_family, parameters_of
 from pyro_gcm.distributions.order_event import OrderEvent
 
@@ -100,16 +100,13 @@ class SideBySide(Expandable):
     :param parts: of event shapes [K_j] or [G, K_j].
     """
 
+    support = real_costs
+
     def __init__(self, parts: Sequence[Any]) -> None:
         self.parts, self._sizes = parts, [part.event_shape[-1] for part in parts]
         shape = broadcast_shapes(*(part.batch_shape for part in parts))
         event_shape = torch.Size((*parts[0].event_shape[:-1], sum(self._sizes)))
         super().__init__(shape, event_shape, validate_args=False)
-
-    @constraints.dependent_property(is_discrete=False)
-    def support(self) -> Any:
-        """Real numbers."""
-        return constraints.independent(constraints.real, len(self.event_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The sum of the log-densities, [...]."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -122,8 +123,7 @@ class ThresholdNormal(EventOutcome):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density at `value`, of the broadcast shape of `value` and `batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         mean, scale = self.prediction64(), self.scale.double()
         if self.equal_weights and self.cost is None and mean.requires_grad:
             weight = scale.detach().square()
@@ -230,6 +230,12 @@ class ThresholdQuantile(AsymmetricLaplace):
     :raises ValueError: for a spread or a level outside of its range.
     """
 
+    arg_constraints = {
+        **AsymmetricLaplace.arg_constraints,
+        "spread": constraints.positive,
+        "level": constraints.unit_interval,
+    }
+
     def __init__(
         self,
         event: OrderEvent,
@@ -242,12 +248,8 @@ class ThresholdQuantile(AsymmetricLaplace):
     ) -> None:
         an_event(event)
         tensors(threshold_loc=threshold_loc, spread=spread, level=level, scale=scale)
-        if self._validate_args if validate_args is None else validate_args:
-            if not (spread > 0).all():
-                raise ValueError(f"spread must be positive, got values from {spread.min():g}")
-            if not ((level >= 0) & (level <= 1)).all():
-                raise ValueError("level must lie in [0, 1]")
-        self.event, self.threshold_loc, self.spread = event, threshold_loc, spread
+        self.event, self.threshold_loc = event, threshold_loc
+        self.spread, self.level = spread, level
         dtype = torch.promote_types(event.dtype, threshold_loc.dtype)
         shape = broadcast_shapes(event.batch_shape, threshold_loc.shape, spread.shape)
         level = level.clamp(_SMALLEST_LEVEL, 1.0 - _SMALLEST_LEVEL)
@@ -256,24 +258,18 @@ class ThresholdQuantile(AsymmetricLaplace):
         width = scale / (level * (1.0 - level)).sqrt()
         like = threshold_loc.to(dtype).expand(shape)
         super().__init__(like, width, odds, validate_args=validate_args)
-        self._mean: Tensor | None = None  # predictions do not need it
+        del self.loc  # predictions do not need it
 
-    @property
-    def loc(self) -> Tensor:
+    @cached_property
+    def loc(self) -> Tensor:  # type: ignore[override]
         """mu, the quantile."""
-        if self._mean is None:
-            dtype = torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
-            self._mean = self.prediction64().to(dtype).expand(self.batch_shape)
-        return self._mean
-
-    @loc.setter
-    def loc(self, value: Tensor) -> None:
-        self._mean = value
+        dtype = torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
+        return self.prediction64().to(dtype).expand(self.batch_shape)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ThresholdQuantile:
         """The same distribution with a larger batch shape."""
         new = self._get_checked_instance(ThresholdQuantile, _instance)
-        for name in ("event", "threshold_loc", "spread"):
+        for name in ("event", "threshold_loc", "spread", "level"):
             setattr(new, name, getattr(self, name))
         return super().expand(batch_shape, _instance=new)
 

@@ -17,7 +17,6 @@ from pyro_gcm.distributions.event_planes import (
     CostPlanes,
     EventPlanes,
     Factor,
-    cost_planes,
     is_separable,
     planes,
 )
@@ -147,7 +146,7 @@ class MovingRevenues:
         # A member's map is chosen by e.
         revenues = model.mapped(r, draws.values.get("e", self.x))
         event = OrderEvent(self.p_y_event.cost, revenues)
-        cost = self._cost = self._cost or cost_planes(event)
+        cost = self._cost = self._cost or CostPlanes(event)
 
         def factors(logarithms: bool) -> Iterator[Factor]:
             for k, value in enumerate(planes(revenues, cost.event_shape)):

@@ -14,9 +14,9 @@ from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.validation import kind
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
+    CostPlanes,
     EventPlanes,
     Factor,
-    cost_planes,
     elementwise,
     is_separable,
     planes,
@@ -240,7 +240,7 @@ class _Grid:
         if self.read is None:
             size = event.batch_shape.numel() * event.cost_shape.numel()
         else:
-            self.cost = cost_planes(event, rows)
+            self.cost = CostPlanes(event, rows)
         self.chunk = max(1, int(min(PLANE, room / _PLANES)) // size)
         self._tables: dict[int, Factor] = {}
         self.tabulated = set()

@@ -77,12 +77,10 @@ class AxisMap(nn.Module):
         :param weights: [..., *event, 1 + J], such as those of one member for every position.
         :param event_dim: number of dimensions of the event.
         """
-        at = position.double().reshape(*position.shape, *(1,) * event_dim)
-        slope = weights[..., 0]
+        at, *gates = self.gates(position.reshape(*position.shape, *(1,) * event_dim))
+        slope, *bends = weights.unbind(-1)
         shift = slope * at
-        for j in range(len(self.knots)):
-            weight, width = weights[..., 1 + j], self.widths[j].double()
-            gate = torch.sigmoid((at - self.knots[j].double()) / width)
+        for weight, gate, width in zip(bends, gates, self.widths.double(), strict=True):
             shift = shift + weight * gate
             slope = slope + weight * (gate * (1.0 - gate) / width)
         return shift, slope.expand(shift.shape)

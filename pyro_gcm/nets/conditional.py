@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributions import constraints
+from torch.distributions import constraints, transform_to
 
 from pyro_gcm._utils.options import shape_of
 from pyro_gcm._utils.recipe import recorded
@@ -113,12 +113,8 @@ class Conditional(nn.Module):
         raw = self.net(context).reshape(*context.shape[:-1], len(wanted), *self.event_shape)
         parameters: dict[str, Tensor] = {}
         for name, column in zip(wanted, raw.unbind(-1 - len(self.event_shape)), strict=True):
-            if wanted[name] is constraints.real:
-                parameters[name] = column
-            elif wanted[name] is constraints.positive:
-                parameters[name] = positive(column)
-            else:
-                parameters[name] = torch.distributions.transform_to(wanted[name])(column)
+            is_positive = wanted[name] is constraints.positive
+            parameters[name] = (positive if is_positive else transform_to(wanted[name]))(column)
         return self.family(**parameters).to_event(len(self.event_shape))
 
 

@@ -47,9 +47,8 @@ def check_shape(
     made = check_input(name, part, columns)
     if drawn:
         _check_distribution(name, made, shape)
-    elif not isinstance(made, Tensor) or tuple(made.shape[1:]) != tuple(shape):
-        got = tuple(made.shape[1:]) if isinstance(made, Tensor) else kind(made)
-        raise ValueError(f"{name} must give values of shape {tuple(shape)} for a row, got {got}")
+    else:
+        _check_event(name, made.shape[1:] if isinstance(made, Tensor) else kind(made), shape)
     return made
 
 
@@ -82,11 +81,13 @@ def check_guide(name: str, guide: nn.Module, columns: Sequence[int], shape: Sequ
 def _check_distribution(name: str, made: Any, shape: Sequence[int]) -> None:
     if not isinstance(made, Distribution):
         raise ValueError(f"{name} must give a distribution, got {kind(made)}")
-    if tuple(made.event_shape) != tuple(shape):
-        raise ValueError(
-            f"{name} must give values of shape {tuple(shape)} for a row, got "
-            f"{tuple(made.event_shape)}"
-        )
+    _check_event(name, made.event_shape, shape)
+
+
+def _check_event(name: str, found: Any, wanted: Sequence[int]) -> None:
+    found = found if isinstance(found, str) else tuple(found)
+    if found != tuple(wanted):
+        raise ValueError(f"{name} must give values of shape {tuple(wanted)} for a row, got {found}")
 
 
 def _refuse_sites(name: str, trace: Any) -> None:

@@ -199,6 +199,11 @@ def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
     return EventPlanes(cost, partial(cost.factors, event.point, rows=rows), log_probs)
 
 
+def of_rows(values: Tensor, rows: slice) -> Tensor:
+    """Some rows of values [..., B], which may also be the same for all rows, [..., 1] or []."""
+    return values[..., rows] if values.dim() and values.shape[-1] > 1 else values
+
+
 def is_separable(event: Any) -> bool:
     """Whether the coordinates and the rows of an `OrderEvent` can be evaluated one by one."""
     return cost_family(type(event.base_dist)).standard is not None

@@ -12,7 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
-from pyro_gcm.distributions.event_planes import EventPlanes
+from pyro_gcm.distributions.event_planes import ALL, EventPlanes, of_rows
 from pyro_gcm.distributions.order_event import OrderEvent
 
 
@@ -45,10 +45,10 @@ class GuessedEvent(Enumerable, EventOutcome):
         """What a prediction averages: Pr(y = 1), which rises with the event's probability."""
         return self.probability64()
 
-    def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
+    def plane_reader(self, rows: slice) -> Callable[[EventPlanes | OrderEvent], Tensor]:
         """`prediction64` of some rows as a function of the event in planes."""
-        guessed = torch.sigmoid(self.logits.double())[..., rows]
-        return lambda event: event.probability64().mul(1.0 - guessed).add_(guessed)
+        guessed = of_rows(torch.sigmoid(self.logits.double()), rows)
+        return lambda event: guessed + (1.0 - guessed) * event.probability64()
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log Pr(y = value), of the broadcast shape of `value` and `batch_shape`."""
@@ -61,8 +61,7 @@ class GuessedEvent(Enumerable, EventOutcome):
 
     def probability64(self) -> Tensor:
         """Pr(y = 1), float64, without gradients; it rises with the probability of the event."""
-        guessed = torch.sigmoid(self.logits.double())
-        return guessed + (1.0 - guessed) * self.event.probability64()
+        return self.plane_reader(ALL)(self.event)
 
     @property
     def mean(self) -> Tensor:

@@ -16,25 +16,22 @@ from torch import Tensor
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import EventOutcome, an_event, tensors
 from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
-from pyro_gcm.distributions.event_planes import EventPlanes
+from pyro_gcm.distributions.event_planes import ALL, EventPlanes, of_rows
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
 
 _SMALLEST_LEVEL = 1e-6
 
 
-def threshold_mean(event: OrderEvent, threshold_loc: Tensor, spread: Tensor) -> Tensor:
-    """mu_y = spread * Phi^-1(Pr(c < r)) + mu_t, in float64 (paper, appendix D.3)."""
-    return spread.double() * event.probit64() + threshold_loc.double()
+def threshold_mean(loc: Tensor, spread: Tensor, rows: slice = ALL) -> Callable[[Any], Tensor]:
+    """mu_y = spread * Phi^-1(Pr(c < r)) + mu_t of some rows, float64, of an event or its planes.
 
+    Source: paper, appendix D.3.
 
-def line_reader(loc: Tensor, spread: Tensor, rows: slice) -> Callable[[EventPlanes], Tensor]:
-    """`threshold_mean` of some rows as a function of the event in planes."""
-    loc, spread = (
-        part[..., rows] if part.dim() and part.shape[-1] > 1 else part
-        for part in (loc.double(), spread.double())
-    )
-    return lambda event: event.probit64().mul(spread).add_(loc)
+    :param loc: mu_t.
+    """
+    loc, spread = of_rows(loc.double(), rows), of_rows(spread.double(), rows)
+    return lambda event: event.probit64() * spread + loc
 
 
 class ThresholdNormal(EventOutcome):
@@ -96,11 +93,11 @@ class ThresholdNormal(EventOutcome):
 
         It is what a prediction averages.
         """
-        return threshold_mean(self.event, self.threshold_loc, self._spread())
+        return threshold_mean(self.threshold_loc, self._spread())(self.event)
 
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
         """`prediction64` of some rows as a function of the event in planes."""
-        return line_reader(self.threshold_loc, self._spread(), rows)
+        return threshold_mean(self.threshold_loc, self._spread(), rows)
 
     def cost_posterior(self, y: Tensor) -> CostPosterior:
         """p(c | y): the event has probability Phi((y - mu_t) / sigma_t) once y is known."""
@@ -280,11 +277,11 @@ class ThresholdQuantile(AsymmetricLaplace):
 
     def prediction64(self) -> Tensor:
         """What a prediction averages: the quantile mu, which rises with the level."""
-        return threshold_mean(self.event, self.threshold_loc, self.spread)
+        return threshold_mean(self.threshold_loc, self.spread)(self.event)
 
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:
         """`prediction64` of some rows as a function of the event in planes."""
-        return line_reader(self.threshold_loc, self.spread, rows)
+        return threshold_mean(self.threshold_loc, self.spread, rows)
 
     def given_cost(self, cost: Tensor) -> ThresholdQuantile:
         """The same distribution, because y depends on the costs' distribution only."""

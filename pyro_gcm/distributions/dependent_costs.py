@@ -83,7 +83,7 @@ class CommonFactor(DependentCosts):
     >>> from pyro_gcm.distributions import CommonFactor
     >>> cost = dist.Normal(torch.zeros(2), 1.0).to_event(1)
     >>> CommonFactor(cost, torch.tensor([0.6, 0.8])).log_prob(torch.zeros(2))
-    tensor(-1.7072)
+    tensor(-1.7069)
     """
 
     arg_constraints = {"loading": constraints.interval(-1.0, 1.0)}

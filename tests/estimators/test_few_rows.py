@@ -19,6 +19,7 @@ def noisy(count, seed):
 
 
 @pytest.mark.filterwarnings("ignore:members need 20 rows")
+@pytest.mark.long(keep=["10"])
 @pytest.mark.parametrize("count", [10, 99])
 def test_held_out_log_loss_is_no_worse_than_that_of_logistic_regression(count):
     test, outcome = noisy(4000, 99)

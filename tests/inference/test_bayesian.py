@@ -70,7 +70,7 @@ def test_the_likelihood_is_that_of_predictions(kind: str) -> None:
     torch.testing.assert_close(own.log_likelihood(own.weights, *data[:3]), found)
 
 
-@pytest.mark.long(keep=["laplace-0.4-1.2"])
+@pytest.mark.long(keep=())
 @pytest.mark.parametrize(
     ("guide", "off", "narrower"),
     [("normal", 0.4, 3.5), ("low_rank", 0.4, 1.5), ("laplace", 0.4, 1.2), ("sgld", 0.9, 1.5)],

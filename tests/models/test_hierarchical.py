@@ -100,17 +100,17 @@ def test_svi_and_nuts_train_it() -> None:
     bound = TraceEnum_ELBO(num_particles=4, max_plate_nesting=1, vectorize_particles=True)
     pyro.set_rng_seed(0)
     svi = SVI(conditional(model.model), model.guide, optimizer, bound)
-    losses = [svi.step(*data[:3]) for _ in range(150)]
+    losses = [svi.step(*data[:3]) for _ in range(80)]
     assert sum(losses[-20:]) < 0.8 * sum(losses[:20])
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     kernel = NUTS(conditional(model.model), max_tree_depth=4, max_plate_nesting=1)
-    mcmc = MCMC(kernel, num_samples=40, warmup_steps=30, disable_progbar=True)
+    mcmc = MCMC(kernel, num_samples=20, warmup_steps=20, disable_progbar=True)
     mcmc.run(*data[:3])
     draws = mcmc.get_samples()
-    assert draws["effect"].shape == (40, GROUPS + 1)
+    assert draws["effect"].shape == (20, GROUPS + 1)
     found = draws["effect"].mean(0)[:-1]
-    assert torch.corrcoef(torch.stack([found, truth]))[0, 1] > 0.8
+    assert torch.corrcoef(torch.stack([found, truth]))[0, 1] > 0.6
 
 
 def test_names_are_kept_and_shown(tmp_path: Path) -> None:

@@ -293,7 +293,7 @@ AUTOGUIDES: dict[str, Any] = {
 }
 
 
-@pytest.mark.long(keep=11)
+@pytest.mark.long(keep=6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", AUTOGUIDES)
 @pytest.mark.parametrize("kind", ["plain", "continuous", "joint", "implicit", "implicit, joint"])

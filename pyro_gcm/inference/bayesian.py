@@ -24,7 +24,7 @@ from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import ArrayLike, one_of, positive, positive_int, shown
-from pyro_gcm.inference.reading import StoryModel
+from pyro_gcm.inference.reading import Plan, StoryModel
 from pyro_gcm.prediction.base_samples import pairwise_mean
 from pyro_gcm.prediction.draws import Rows
 from pyro_gcm.prediction.predicted import FixedNoise, Predicted
@@ -39,15 +39,22 @@ _AT_ONCE = 64
 class Predicting(StoryModel, Protocol):
     """A model, as draws of its weights need it."""
 
-    prediction_plan: Any
+    @property
+    def prediction_plan(self) -> Plan:
+        """How a prediction treats the sites."""
+
+    @property
+    def objective(self) -> str:
+        """What the model was trained for."""
+
+    def trained_parameters(self, objective: str = "conditional") -> Mapping[str, Tensor]:
+        """The weights that an objective trains."""
 
     def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
         """Checked columns."""
-        raise NotImplementedError
 
     def noise(self, num_samples: int | None) -> FixedNoise:
         """What drives draws of z."""
-        raise NotImplementedError
 
 
 def scaled_normal(name: str, weight: Tensor) -> Any:
@@ -57,7 +64,11 @@ def scaled_normal(name: str, weight: Tensor) -> Any:
 
 
 def bayesian(
-    model: Any, *, prior: Prior = scaled_normal, parts: Sequence[str] = (), num_samples: int = 32
+    model: Predicting,
+    *,
+    prior: Prior = scaled_normal,
+    parts: Sequence[str] = (),
+    num_samples: int = 32,
 ) -> Bayesian:
     """The weights of a model as sites that all rows share, with a prior, in place of parameters.
 
@@ -92,8 +103,7 @@ class Bayesian:
     def __init__(
         self, model: Predicting, prior: Prior, parts: Sequence[str], num_samples: int
     ) -> None:
-        own: Any = model
-        trained = own.trained_parameters(own.objective)
+        trained = model.trained_parameters(model.objective)
         chosen = {n: p for n, p in trained.items() if not parts or n.startswith(tuple(parts))}
         for part in parts:
             if not any(name.startswith(part) for name in trained):
@@ -196,12 +206,12 @@ class Bayesian:
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> Any:
         """A copy of the model with these weights: a draw of a guide, of NUTS, or of `program`."""
-        model: Any = copy.deepcopy(self.model)
+        made: Any = copy.deepcopy(self.model)
         with torch.no_grad():
             for name, value in weights.items():
-                model.get_parameter(name).copy_(value)
-        model.is_trained = True
-        return model
+                made.get_parameter(name).copy_(value)
+        made.is_trained = True
+        return made
 
     # How the draws are made
 
@@ -304,13 +314,14 @@ class Bayesian:
 class _Likelihood(nn.Module):
     """log p(y | x, r) of a model, for weights that stand in for its own in a `functional_call`."""
 
-    def __init__(self, model: Any, num_samples: int) -> None:
+    def __init__(self, model: Predicting, num_samples: int) -> None:
         super().__init__()
-        self.model, self.num_samples = model, num_samples
+        self.model: Predicting = model
+        self.num_samples = num_samples
 
     def forward(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
         """Of every row, [B]."""
-        model: Any = self.model
+        model = self.model
         rows = model.rows(x, r, y, required="xry")
         noise = model.noise(self.num_samples)
         with evaluating(model):

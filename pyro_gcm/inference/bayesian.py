@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pyro
 import pyro.distributions as dist
@@ -14,47 +13,21 @@ from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoLowRankMultivariateNormal, AutoNormal
 from pyro.infer.autoguide.initialization import init_to_value
 from pyro.optim import ClippedAdam
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 from tqdm.auto import tqdm
 
-from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.options import flag, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, one_of, positive, positive_int, shown
-from pyro_gcm.inference.reading import Plan, StoryModel
+from pyro_gcm._utils.validation import ArrayLike, one_of, positive, positive_int
+from pyro_gcm.inference.weight_sites import Predicting, Prior, WeightSites
 from pyro_gcm.prediction.base_samples import pairwise_mean
 from pyro_gcm.prediction.draws import Rows
-from pyro_gcm.prediction.predicted import FixedNoise, Predicted
 
-#: A name and a tensor of weights to their prior, of the shape of the tensor.
-Prior = Callable[[str, Tensor], Any]
 GUIDES = ("normal", "low_rank", "laplace", "sgld")
 #: Gradients of so many rows that are taken together.
 _AT_ONCE = 64
-
-
-class Predicting(StoryModel, Protocol):
-    """A model, as draws of its weights need it."""
-
-    @property
-    def prediction_plan(self) -> Plan:
-        """How a prediction treats the sites."""
-
-    @property
-    def objective(self) -> str:
-        """What the model was trained for."""
-
-    def trained_parameters(self, objective: str = "conditional") -> Mapping[str, Tensor]:
-        """The weights that an objective trains."""
-
-    def rows(self, *columns: ArrayLike | None, required: str = "xr") -> Rows:
-        """Checked columns."""
-
-    def noise(self, num_samples: int | None) -> FixedNoise:
-        """What drives draws of z."""
 
 
 def scaled_normal(name: str, weight: Tensor) -> Any:
@@ -97,53 +70,8 @@ def bayesian(
     return Bayesian(model, prior, parts, num_samples)
 
 
-class Bayesian:
+class Bayesian(WeightSites):
     """What `bayesian` returned."""
-
-    def __init__(
-        self, model: Predicting, prior: Prior, parts: Sequence[str], num_samples: int
-    ) -> None:
-        trained = model.trained_parameters(model.objective)
-        chosen = {n: p for n, p in trained.items() if not parts or n.startswith(tuple(parts))}
-        for part in parts:
-            if not any(name.startswith(part) for name in trained):
-                raise ValueError(f"parts must begin names of weights, got {part!r}")
-        #: The weights by name, as the model has them.
-        self.weights: dict[str, Tensor] = {n: p.detach().clone() for n, p in chosen.items()}
-        self.model, self.prior = model, prior
-        for name, weight in self.weights.items():
-            shape = getattr(prior(name, weight), "batch_shape", None)
-            if shape != weight.shape:
-                raise ValueError(
-                    f"prior must give independent distributions of shape {tuple(weight.shape)} for "
-                    f"{name!r}, got {shown(shape)}"
-                )
-        self._likelihood = _Likelihood(model, positive_int("num_samples", num_samples))
-
-    def program(
-        self, x: ArrayLike, r: ArrayLike, y: ArrayLike, rows: int | None = None
-    ) -> dict[str, Tensor]:
-        """The Pyro program: weights from their prior, and the likelihood of rows.
-
-        :param x, r, y: as in `fit`.
-        :param rows: of the whole data set, if these are a batch of it.
-        """
-        values = {
-            name: pyro.sample(name, self.prior(name, weight).to_event(weight.dim()))
-            for name, weight in self.weights.items()
-        }
-        scale = 1.0 if rows is None else rows / len(x)
-        with pyro.plate("data", len(x)), pyro.poutine.scale(scale=scale):
-            pyro.factor("log_likelihood", self.log_likelihood(values, x, r, y))
-        return values
-
-    def log_likelihood(
-        self, weights: Mapping[str, Tensor], x: ArrayLike, r: ArrayLike, y: ArrayLike
-    ) -> Tensor:
-        """log p(y | x, r, weights) of rows, [B], differentiable in the weights."""
-        named = {f"model.{name}": value for name, value in weights.items()}
-        found: Tensor = functional_call(self._likelihood, named, (x, r, y))
-        return found
 
     @one_thread()
     def fit(
@@ -204,17 +132,6 @@ class Bayesian:
                 draws = self._variational(guide, batches(), len(data.x), rate, steps, num_draws)
         return WeightPosterior([self.with_weights(values) for values in draws])
 
-    def with_weights(self, weights: Mapping[str, Tensor]) -> Any:
-        """A copy of the model with these weights: a draw of a guide, of NUTS, or of `program`."""
-        made: Any = copy.deepcopy(self.model)
-        with torch.no_grad():
-            for name, value in weights.items():
-                made.get_parameter(name).copy_(value)
-        made.is_trained = True
-        return made
-
-    # How the draws are made
-
     def _variational(
         self, guide: Any, batches: Iterator[Rows], rows: int, rate: float, steps: int, count: int
     ) -> list[dict[str, Tensor]]:
@@ -238,27 +155,15 @@ class Bayesian:
                     {n: v for n, v in q(*given).items() if n in self.weights} for _ in range(count)
                 ]
 
-    def _log_posterior(
-        self, weights: Mapping[str, Tensor], batch: Rows, rows: int
-    ) -> tuple[Tensor, Tensor]:
-        """log p(weights), and the log-likelihoods of a batch, [B]."""
-        log_prior = sum(self.prior(n, w).log_prob(w).sum() for n, w in weights.items())
-        assert batch.y is not None
-        log_p = self.log_likelihood(weights, batch.x, batch.r, batch.y)
-        return torch.as_tensor(log_prior), log_p
-
-    def _start(self) -> dict[str, Tensor]:
-        return {n: w.clone().requires_grad_() for n, w in self.weights.items()}
-
     def _langevin(
         self, batches: Iterator[Rows], rows: int, steps: int, rate: float, count: int
     ) -> list[dict[str, Tensor]]:
-        weights = self._start()
+        weights = self.start()
         squares = {n: torch.zeros_like(w) for n, w in weights.items()}
         wanted = torch.linspace(steps // 2, steps - 1, count).long().tolist()
         draws = []
         for step, batch in enumerate(batches):
-            log_prior, log_p = self._log_posterior(weights, batch, rows)
+            log_prior, log_p = self.log_posterior(weights, batch, rows)
             total = log_prior / rows + log_p.mean()
             gradients = torch.autograd.grad(total, list(weights.values()))
             size = rate * (1.0 + 10.0 * step / steps) ** -0.55
@@ -275,23 +180,21 @@ class Bayesian:
     def _laplace(
         self, batches: Iterator[Rows], data: Rows, rate: float, count: int
     ) -> list[dict[str, Tensor]]:
-        weights, rows = self._start(), len(data.x)
+        weights, rows = self.start(), len(data.x)
         adam = torch.optim.Adam(weights.values(), lr=rate)
         for batch in batches:
-            log_prior, log_p = self._log_posterior(weights, batch, rows)
+            log_prior, log_p = self.log_posterior(weights, batch, rows)
             adam.zero_grad()
             (-log_prior / rows - log_p.mean()).backward()
             adam.step()
         mode = torch.cat([w.detach().flatten() for w in weights.values()])
         flat = mode.double().requires_grad_()
-        log_prior = sum(
-            self.prior(n, w).log_prob(w).sum() for n, w in self._unflatten(flat).items()
-        )
+        log_prior = sum(self.prior(n, w).log_prob(w).sum() for n, w in self.unflatten(flat).items())
         (slope,) = torch.autograd.grad(torch.as_tensor(log_prior), flat, create_graph=True)
         (curvature,) = torch.autograd.grad(slope.sum(), flat)  # priors are independent
         precision = torch.diag(-curvature)
         for index in torch.arange(rows, device=mode.device).split(_AT_ONCE):
-            _, log_p = self._log_posterior(weights, data.take(index), rows)
+            _, log_p = self.log_posterior(weights, data.take(index), rows)
             each = torch.autograd.grad(
                 log_p,
                 list(weights.values()),
@@ -303,31 +206,7 @@ class Bayesian:
         factor = torch.linalg.cholesky(precision)
         noise = torch.randn(len(mode), count, dtype=torch.float64, device=mode.device)
         steps = torch.linalg.solve_triangular(factor.T, noise, upper=True).T
-        return [self._unflatten(mode + step.to(mode)) for step in steps]
-
-    def _unflatten(self, flat: Tensor) -> dict[str, Tensor]:
-        sizes = [weight.numel() for weight in self.weights.values()]
-        parts = zip(self.weights.items(), flat.split(sizes), strict=True)
-        return {name: part.reshape(weight.shape) for (name, weight), part in parts}
-
-
-class _Likelihood(nn.Module):
-    """log p(y | x, r) of a model, for weights that stand in for its own in a `functional_call`."""
-
-    def __init__(self, model: Predicting, num_samples: int) -> None:
-        super().__init__()
-        self.model: Predicting = model
-        self.num_samples = num_samples
-
-    def forward(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
-        """Of every row, [B]."""
-        model = self.model
-        rows = model.rows(x, r, y, required="xry")
-        noise = model.noise(self.num_samples)
-        with evaluating(model):
-            draws = Predicted(model, model.prediction_plan, noise).read(rows.x, rows.r)
-        draws = draws.of_selected(model.response, rows)
-        return draws.log_mean(draws.log_likelihood(rows).expand(draws.num_draws, -1))
+        return [self.unflatten(mode + step.to(mode)) for step in steps]
 
 
 class WeightPosterior(NamedTuple):

@@ -77,6 +77,7 @@ SMOKE = [
     ["censoring --jobs 1"],
     ["crossings --jobs 1"],
     ["gradient_noise --jobs 1"],
+    ["stories --jobs 1 --parts groups"],
     ["ordinal --jobs 1 --datasets simulated"],
     ["distribution --jobs 1 --datasets simulated --methods 'LightGBM quantiles' 'Linear normal'"],
 ]

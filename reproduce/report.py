@@ -30,6 +30,7 @@ from reproduce import (
     released_tables,
     search_tables,
     soak,
+    stories,
     survival,
     tables,
     timing,
@@ -279,4 +280,5 @@ TABLES: dict[str, Callable[..., str]] = {
     "differences": search_tables.differences,
     "many_sets": many_sets.report,
     "gradient_noise": gradient_noise.report,
+    "stories": stories.report,
 }

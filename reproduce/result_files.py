@@ -17,6 +17,7 @@ from reproduce import (
     public,
     released,
     search,
+    stories,
     survival,
     untouched,
 )
@@ -88,6 +89,7 @@ FILES = {
     "ordinal": ("ordinal", 10 * len(ordinal.DATASETS) * len(ordinal.METHODS)),
     "distribution": ("distribution", 10 * len(distribution.DATASETS) * len(distribution.METHODS)),
     "gradient_noise": ("gradient_noise", len(gradient_noise.fits(quick=False))),
+    "stories": ("stories", len(stories.fits([*stories.PARTS], 50, 1))),
     "crossings": ("crossings", len(crossings.fits(1))),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.

@@ -280,7 +280,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce stories`."""
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--seeds", type=positive_count, default=50)
-    parser.add_argument("--band-seeds", type=positive_count, default=3)
+    parser.add_argument("--band-seeds", type=positive_count, default=1)
     add_run_arguments(parser)
 
 

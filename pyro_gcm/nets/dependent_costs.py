@@ -19,7 +19,9 @@ from pyro_gcm.nets.conditional import Conditional, mlp
 class FactorCosts(nn.Module):
     """Costs with a common factor (`CommonFactor`), whose loadings are learned, the same for all z.
 
-    With several alternatives they all share the factor.
+    With several alternatives they all share the factor. The bound of a few random draws is lowest
+    where costs depend most, and so hides a factor: train with `FitSettings(particles="qmc")`. In a
+    simulation with a correlation of .81 the mean estimate of 50 was .64, in place of .16.
 
     :param z_dim: number of columns of z.
     :param event_shape: of the costs, (K,) or (G, K); for K = r_dim and one alternative, (r_dim,).

@@ -98,6 +98,7 @@ def test_every_model_is_validated_in_evaluation_mode(make: Any, engine: str) -> 
     assert model.training
 
 
+@pytest.mark.long
 def test_fit_gives_members_what_fit_members_gives() -> None:
     columns = [column.float() for column in rows(300)]
     fitted, model = fit_members(*columns, seed=SEED, **QUICK), MemberGCM(3, 2, seed=SEED)

@@ -304,7 +304,7 @@ def test_other_predictions_saving_and_exports_follow(
         assert {"site": "u", "shared": "effect"}[change] in container.posterior
 
 
-@pytest.mark.long(keep=5)
+@pytest.mark.long(keep=3)
 @pytest.mark.parametrize(
     ("kind", "change"), [case for case in cases(KINDS[:7] + OTHERS) if case[0] != "joint"]
 )

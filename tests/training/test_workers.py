@@ -146,6 +146,7 @@ def _with_noise(distributed: bool | None) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_losses_and_gradients_are_those_of_one_process_on_average(tmp_path: Path) -> None:
     alone = _with_noise(None)
     first, second = in_processes(2, tmp_path, _with_noise, True)

@@ -26,7 +26,7 @@ from pyro_gcm.baselines.baseline import Baseline
 from pyro_gcm.baselines.fit import checked_rows
 from pyro_gcm.training import Diverged, FitResult, TrainingOptions, described
 from pyro_gcm.training.batches import GATHERED
-from pyro_gcm.training.trainer import not_finite
+from pyro_gcm.training.finite_steps import not_finite
 
 #: Options of `fit` that belong to one run alone.
 _OF_ONE = ("seed", "validation", "patience", "held_out", "checkpoint", "checkpoint_every")

@@ -13,11 +13,11 @@ from torch.distributions import kl_divergence
 from pyro_gcm._utils.options import number
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import is_independent_normal
+from pyro_gcm.inference.dreg import sample_sites
 from pyro_gcm.inference.elbo import (
     ImportanceWeightedELBO,
     RowELBO,
     importance_weighted,
-    sample_sites,
 )
 from pyro_gcm.inference.reading import Program
 
@@ -80,36 +80,20 @@ class PooledELBO(TraceEnum_ELBO):
         return loss.item()
 
 
-class EnumeratedWeightedELBO(TraceEnum_ELBO):
+class EnumeratedWeightedELBO(RowELBO, TraceEnum_ELBO):
     """The bound of `ImportanceWeightedELBO` where the program also has finite sites to sum out.
 
     A weight is that of a draw of the guide's sites, sum_m p(y, m, z_n) / q(z_n) over the values m.
     """
 
     alpha = 0.0
-
-    def differentiable_loss(
-        self, model: Program, guide: Program, *args: Any, **kwargs: Any
-    ) -> Tensor:
-        """Minus the bound, summed over the rows."""
-        return self.row_losses(model, guide, *args, **kwargs).sum()
-
-    @torch.no_grad()
-    def loss(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
-        """The same as a number."""
-        return self.differentiable_loss(model, guide, *args, **kwargs).item()
+    _get_trace = TraceEnum_ELBO._get_trace
 
     def row_losses(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> Tensor:
         """Minus the bound of every row, [B]."""
         ((trace, of_guide),) = self._get_traces(model, guide, args, kwargs)
         log_w = _summed_out(self, trace, of_guide)
         return -importance_weighted(log_w.reshape(-1, log_w.shape[-1]))
-
-    def loss_and_grads(self, model: Program, guide: Program, *args: Any, **kwargs: Any) -> float:
-        """The same, with gradients left in the parameters."""
-        loss = self.differentiable_loss(model, guide, *args, **kwargs)
-        loss.backward()
-        return loss.item()
 
 
 class PaperLoss(RowELBO):

@@ -15,7 +15,7 @@ from functools import partial
 from unittest.mock import patch
 
 from pyro_gcm._utils.process_state import Randomness
-from pyro_gcm.training.trainer import FiniteSteps
+from pyro_gcm.training.finite_steps import FiniteSteps
 from reproduce.arguments import positive_count
 from reproduce.benchmarks.paired import paired, show
 from reproduce.kinds import trained

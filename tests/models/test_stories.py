@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from pathlib import Path
 from typing import Any
@@ -13,147 +12,15 @@ import pyro.poutine as poutine
 import pytest
 import torch
 import zoo
+from changed_stories import KINDS, OTHERS, cases, trained
 from torch import Tensor
 
 from pyro_gcm import GCM, IGCM, export, load, save, to_arviz
-from pyro_gcm.distributions import InfiniteCost
-from pyro_gcm.inference import ImportanceWeightedELBO, of_rows
-from pyro_gcm.inference.reading import Objective, of
-from pyro_gcm.io import recorded
+from pyro_gcm.inference import ImportanceWeightedELBO
+from pyro_gcm.inference.reading import Objective
 from pyro_gcm.prediction.predicted import Predicted
 
-GROUPS = 3
 pytestmark = pytest.mark.filterwarnings("ignore:.*effective sample size below 100")
-
-
-def moved(costs: Any, by: Tensor | float) -> Any:
-    """Costs whose locations are shifted, of every row or every coordinate."""
-    if isinstance(costs, InfiniteCost):
-        return InfiniteCost(moved(costs.cost, by), costs.logits)
-    base = costs.base_dist
-    return type(base)(base.loc + by, base.scale).to_event(len(costs.event_shape))
-
-
-def spread(u: Tensor, costs: Any) -> Tensor:
-    """A number for each row, [..., B, 1], beside costs of event shape [(G,) K]."""
-    return u.reshape(*u.shape[:-1], *(1,) * len(costs.event_shape))
-
-
-class Shifted:
-    """A reader for which the costs are others."""
-
-    def __init__(self, sample: Any, by: Any) -> None:
-        self.sample, self.by = sample, by
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.sample, name)
-
-    def __call__(self, name: str, p: Any, obs: Any = None) -> Any:
-        if name != "c":
-            return self.sample(name, p, obs)
-
-        def costs() -> Any:
-            return moved(of(p), spread(self.by, of(p)))
-
-        return self.sample(name, costs, obs)
-
-
-class _Site:
-    """A new latent site u of a row, which moves its costs."""
-
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
-        rows = len(r) if x is None else len(x)
-        u = sample("u", dist.Normal(torch.full((rows, 1), 0.7).double(), 0.8).to_event(1))
-        return super().story(Shifted(sample, u), x, r, y, c)
-
-
-class _Prior:
-    """Another p(z|x), or p(z)."""
-
-    def z_dist(self, x: Tensor | None) -> Any:
-        base = super().z_dist(x).base_dist
-        return dist.Normal(base.loc + 0.8, 1.3 * base.scale).to_event(1)
-
-
-class _Costs:
-    """Other costs."""
-
-    def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
-        return moved(super().c_dist(z, covariates), 0.8)
-
-
-class _Outcome:
-    """Another outcome: r counts less."""
-
-    def y_dist(self, cost: Any, covariates: Tensor, *kernel_and_r: Tensor) -> Any:
-        *kernel, r = kernel_and_r
-        if kernel:
-            return super().y_dist(cost, covariates, kernel[0] - 0.5, r)
-        return super().y_dist(cost, covariates, r - 0.5 * self.r_standardizer.scale.to(r))
-
-
-class _Shared:
-    """An effect of a group, which the first column of x tells, that all rows share."""
-
-    def shared(self, sample: Any) -> Tensor:
-        return sample("effect", dist.Normal(torch.zeros(GROUPS).double(), 1.0).to_event(1))
-
-    def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:
-        groups = torch.zeros(1) if x is None else x[:, 0].nan_to_num()
-        effect = of_rows(sample.shared, groups.abs() % GROUPS).unsqueeze(-1)
-        return super().story(Shifted(sample, effect), x, r, y, c)
-
-
-CHANGES = {"site": _Site, "z_dist": _Prior, "c_dist": _Costs, "y_dist": _Outcome, "shared": _Shared}
-KINDS = (
-    *("plain", "alternatives", "joint", "literal loss", "members", "posterior guide"),
-    *("splines and logistic costs", "implicit", "implicit, one kernel", "implicit, joint"),
-    "implicit, laplace kernel",
-)
-#: Responses without a probability of y = 1.
-OTHERS = ("continuous", "survival", "ordinal", "distribution", "members, continuous")
-_CLASSES: dict[tuple[str, type], Any] = {}
-
-
-def class_of(change: str, family: type) -> Any:
-    """A model with a change, which `save` knows."""
-    key = change, family
-    if key not in _CLASSES:
-        name = f"{change}_{family.__name__}"
-        made = type(name, (CHANGES[change], family), {"__init__": _constructor(family)})
-        _CLASSES[key] = recorded(f"tests.{name}")(made)
-    return _CLASSES[key]
-
-
-def _constructor(family: Any) -> Any:
-    @functools.wraps(family.__init__)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        family.__init__(self, *args, **kwargs)
-
-    return __init__
-
-
-def cases(kinds: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Changes that have a meaning for a kind: members are a finite z, whose prior is its own."""
-    return [
-        (kind, change)
-        for kind in kinds
-        for change in CHANGES
-        if not (change == "z_dist" and kind.startswith(("members", "distribution")))
-    ]
-
-
-@functools.cache
-def trained(kind: str, change: str) -> tuple[Any, zoo.Rows]:
-    """A model of a kind with a change, and rows."""
-    own, data = zoo.KINDS[kind], zoo.rows_of(kind, 40)
-    if own.missing:
-        data = zoo.rows(own.response, 40)
-    model = zoo.make(class_of(change, own.family), **own.options)
-    training = {key: value for key, value in own.training.items() if value != "dreg"}
-    result = zoo.quickly(model, data, **training)
-    assert result.engine == "plain"
-    return model.eval(), data
 
 
 def log_ratio_of_outcomes(model: Any, x: Tensor, r: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from training_runs import same, weights
 from pyro_gcm import GCM, baselines, fit
 from pyro_gcm.training import Diverged, gathered
 from pyro_gcm.training.checkpoint import Checkpoint
-from pyro_gcm.training.trainer import FiniteSteps, NotFinite
+from pyro_gcm.training.finite_steps import FiniteSteps, NotFinite
 
 G = torch.Generator().manual_seed(0)
 X, R = torch.randn(200, 3, generator=G), torch.randn(200, 2, generator=G)

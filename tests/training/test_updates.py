@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pyro_gcm.training import Adam, AdamW
-from pyro_gcm.training.trainer import clip_gradients
+from pyro_gcm.training.finite_steps import clip_gradients
 
 PAIRS = {"Adam": (Adam, torch.optim.Adam), "AdamW": (AdamW, torch.optim.AdamW)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 import torch
@@ -12,12 +13,20 @@ from torch import Tensor
 from pyro_gcm._utils.options import a_model, checks, number, share
 from pyro_gcm._utils.table import names_of
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, matrix
+from pyro_gcm._utils.validation import ArrayLike, kind, matrix, same_rows
 from pyro_gcm.models.predictions import Predictions
 from pyro_gcm.prediction.base_samples import row_blocks
 
 
-@checks(model=a_model)
+def models(name: str, value: Any) -> None:
+    """Check that these are several models."""
+    if not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be a list of models, got {kind(value)}")
+    for one in value:
+        a_model(name, one)
+
+
+@checks(model=a_model, replicates=models)
 @one_thread()
 def marginal_effects(
     model: Predictions,
@@ -68,6 +77,9 @@ def marginal_effects(
     ]
     x = matrix("x", x, model.x_dim, "x_dim")
     r = matrix("r", r, model.r_dim, "r_dim")
+    same_rows(x=x, r=r)
+    if len(x) < 2 and not replicates:
+        raise ValueError("x must have 2 rows or more: a band tells how their means vary")
     step = (0.2 if model.members else 0.0) if step is None else number("step", step, 0.0)
     each = _slopes(model, x, r, step)
     estimate = each.mean(0)

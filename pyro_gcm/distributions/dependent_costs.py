@@ -297,8 +297,11 @@ def shifted(cost: Any, by: Tensor) -> Any:
     """Costs [..., (G,) K] of a location-scale family, moved by one number for each row.
 
     :param by: [...]; infinite costs stay infinite, and dependent ones keep their dependence.
+    :raises TypeError: for costs that are no distribution, or a shift that is no tensor.
     :raises ValueError: for a family without a parameter `loc`.
     """
+    distributions(cost=cost)
+    tensors(by=by)
     if isinstance(cost, InfiniteCost):
         return InfiniteCost(shifted(cost.cost, by), cost.logits, validate_args=False)
     if isinstance(cost, CommonFactor):

@@ -17,10 +17,10 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm._utils.interrupts import interruption_point
-from pyro_gcm._utils.options import flag, seed_of
+from pyro_gcm._utils.options import a_model, checks, flag, function, seed_of, share
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, one_of, positive, positive_int
+from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive, positive_int
 from pyro_gcm.inference.weight_sites import Predicting, Prior, WeightSites
 from pyro_gcm.prediction.base_samples import pairwise_mean
 from pyro_gcm.prediction.draws import Rows
@@ -36,6 +36,7 @@ def scaled_normal(name: str, weight: Tensor) -> Any:
     return dist.Normal(torch.zeros_like(weight), scale)
 
 
+@checks(model=a_model, prior=function)
 def bayesian(
     model: Predicting,
     *,
@@ -55,7 +56,7 @@ def bayesian(
     :param parts: beginnings of the names of the weights that are uncertain, such as "cost_net"; by
         default all that are trained for its objective.
     :param num_samples: draws of z behind a likelihood.
-    :raises ValueError: for parts of no name, and a prior of another shape.
+    :raises ValueError: for parts of no name, a prior of another shape, and a model without units.
 
     >>> import torch
     >>> from pyro_gcm import GCM, fit
@@ -67,7 +68,9 @@ def bayesian(
     >>> posterior.predict_draws(x[:5], r[:5]).shape
     torch.Size([8, 5])
     """
-    return Bayesian(model, prior, parts, num_samples)
+    if not model.is_trained:
+        raise ValueError("model must know its units: call fit or model.learn_units(x, r, y) first")
+    return Bayesian(model, prior, [parts] if isinstance(parts, str) else parts, num_samples)
 
 
 class Bayesian(WeightSites):
@@ -108,11 +111,12 @@ class Bayesian(WeightSites):
         """
         if isinstance(guide, str):
             one_of("guide", guide, GUIDES)
+        elif not callable(guide):
+            wanted = f"one of {list(GUIDES)}, or a function"
+            raise TypeError(f"guide must be {wanted}, got {kind(guide)}")
         steps, batch_size = positive_int("steps", steps), positive_int("batch_size", batch_size)
-        num_draws, rate = (
-            positive_int("num_draws", num_draws),
-            positive("learning_rate", learning_rate),
-        )
+        count, rate = positive_int("num_draws", num_draws), positive("learning_rate", learning_rate)
+        seed = seed_of(seed)
         data = self.model.rows(x, r, y, required="xry")
         bar = tqdm(range(steps), disable=not flag("progress", progress), desc="weights")
 
@@ -123,13 +127,13 @@ class Bayesian(WeightSites):
                 chosen = torch.randint(len(data.x), (batch_size,), generator=order)
                 yield data.take(chosen.to(data.x.device))
 
-        with Randomness(seed_of(seed), self.model.device).in_use():
+        with Randomness(seed, self.model.device).in_use():
             if guide == "sgld":
-                draws = self._langevin(batches(), len(data.x), steps, rate, num_draws)
+                draws = self._langevin(batches(), len(data.x), steps, rate, count)
             elif guide == "laplace":
-                draws = self._laplace(batches(), data, rate, num_draws)
+                draws = self._laplace(batches(), data, rate, count)
             else:
-                draws = self._variational(guide, batches(), len(data.x), rate, steps, num_draws)
+                draws = self._variational(guide, batches(), len(data.x), rate, steps, count)
         return WeightPosterior([self.with_weights(values) for values in draws])
 
     def _variational(
@@ -228,6 +232,7 @@ class WeightPosterior(NamedTuple):
 
     def bands(self, x: ArrayLike, r: ArrayLike, level: float = 0.9) -> Tensor:
         """Central intervals of the prediction under the posterior of the weights, [B, 2]."""
+        share("level", level, "a probability")
         draws, tail = self.predict_draws(x, r).double(), 0.5 * (1.0 - level)
         ends = torch.tensor([tail, 1.0 - tail], dtype=torch.float64, device=draws.device)
         return draws.quantile(ends, 0).T

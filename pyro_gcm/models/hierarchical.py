@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyro.distributions as dist
@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.recipe import recorded
-from pyro_gcm._utils.validation import positive_int
+from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.distributions.dependent_costs import shifted
 from pyro_gcm.inference.reading import of, of_rows
 from pyro_gcm.models.gcm import GCM
+from pyro_gcm.streams.moments import KnownMoments
 
 
 @recorded("models.HierarchicalGCM")
@@ -43,6 +44,7 @@ class HierarchicalGCM(GCM):
     :param r_dim: number of revenues.
     :param groups: their names in the order of their numbers, or how many there are.
     :param options: of `GCM`, with a prior p(z|x).
+    :raises TypeError: for groups that are neither.
     :raises ValueError: without covariates or groups, and for prior "standard".
 
     >>> import torch
@@ -55,24 +57,28 @@ class HierarchicalGCM(GCM):
     """
 
     def __init__(
-        self, x_dim: int, r_dim: int, *, groups: int | Sequence[str], **options: Any
+        self, x_dim: int, r_dim: int, *, groups: int | Sequence[Any], **options: Any
     ) -> None:
         positive_int("x_dim", x_dim, minimum=2)
-        if isinstance(groups, str) or not isinstance(groups, Sequence):
-            groups = [str(number) for number in range(positive_int("groups", groups))]
-        if not groups or len(set(groups)) < len(groups):
-            raise ValueError(f"groups must be names, each of them once, got {list(groups)!r}")
-        self.groups = list(groups)
+        named = isinstance(groups, list | tuple)
+        if not (named or isinstance(groups, int)):
+            raise TypeError(f"groups must be a list of names, or their number, got {shown(groups)}")
+        given: Any = groups if named else range(positive_int("groups", groups))
+        names = [str(name) for name in given]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"groups must be names, each of them once, got {names!r}")
+        self.groups = names
         super().__init__(x_dim, r_dim, **options)
         if not self.reads_x:
             raise ValueError("prior must be a p(z|x): with prior='standard' the group is drawn too")
+        self.shared_sites()  # whose guide has parameters
         #: Labels of what a site has, by name, for `to_arviz`.
         self.coordinates = {"effect": [*self.groups, "(a group not seen)"]}
 
-    def group_numbers(self, names: Sequence[str]) -> Tensor:
+    def group_numbers(self, names: Iterable[Any]) -> Tensor:
         """The column of x for groups by name, [B]; -1 for those that the model has not seen."""
         number = {name: float(i) for i, name in enumerate(self.groups)}
-        return torch.tensor([number.get(name, -1.0) for name in names])
+        return torch.tensor([number.get(str(name), -1.0) for name in names])
 
     # The sites that all rows share
 
@@ -97,9 +103,7 @@ class HierarchicalGCM(GCM):
 
     def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
         """x standardised, with the effect in its last column."""
-        number = x[..., -1]
-        known = (number >= 0) & (number < len(self.groups)) & (number == number.round())
-        number = torch.where(known, number, len(self.groups))
+        number = torch.where(self._is_seen(x), x[..., -1], len(self.groups))
 
         def columns() -> Tensor:
             effect = of_rows(sample.shared, number).unsqueeze(-1)
@@ -108,6 +112,23 @@ class HierarchicalGCM(GCM):
 
         found: Tensor = sample.note("e", columns)
         return found
+
+    def _is_seen(self, x: Tensor) -> Tensor:
+        """Whether the last column is the number of a group, [...]."""
+        number = x[..., -1]
+        return (number >= 0) & (number < len(self.groups)) & (number == number.round())
+
+    def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
+        """As `GCM.learn_units`.
+
+        :raises ValueError: if no row is of a group that the model knows.
+        """
+        if x.shape[-1:] == (self.x_dim,) and not self._is_seen(x).any():
+            raise ValueError(
+                f"the last column of x must be the number of a group, 0 to {len(self.groups) - 1}, "
+                "got no such row: `group_numbers` makes it of names"
+            )
+        super().learn_units(x, r, y, moments)
 
     def c_dist(self, z: Tensor, covariates: Tensor) -> Any:
         """Costs that are shifted by the effect."""

@@ -283,6 +283,11 @@ class OrderEventModel(Parts):
                 f"predictions and posteriors do not read: override {instead}, which all of them do"
             )
 
+    def state_dict(self, *args: Any, **options: Any) -> Any:
+        """As that of any module; the guide of the sites that all rows share is a part of it."""
+        self.shared_sites()
+        return super().state_dict(*args, **options)
+
     def _load_from_state_dict(self, *args: Any) -> None:
         self.shared_sites()  # whose guide has parameters
         super()._load_from_state_dict(*args)

@@ -72,6 +72,10 @@ def test_wrong_options_are_refused() -> None:
         marginal_effects(model, data.x, data.r, level=90)
     with pytest.raises(ValueError, match="x_names must have 3 names, got 2"):
         marginal_effects(model, data.x, data.r, x_names=["a", "b"])
+    with pytest.raises(ValueError, match="row counts differ"):
+        marginal_effects(model, data.x, data.r[:2])
+    with pytest.raises(TypeError, match="replicates must be a list of models"):
+        marginal_effects(model, data.x, data.r, replicates=model)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="model must be a GCM or an IGCM"):
         marginal_effects(None, data.x, data.r)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"kind must be one of .*, got 'slope'"):

@@ -137,6 +137,10 @@ def test_a_guide_of_ones_own_and_wrong_options() -> None:
         bayesian(weights.model, parts=["costs"])
     with pytest.raises(ValueError, match=r"prior must give independent .* shape \(4,\)"):
         bayesian(weights.model, prior=lambda name, weight: dist.Normal(0.0, 1.0), parts=[LAST])
+    with pytest.raises(ValueError, match="model must know its units"):
+        bayesian(zoo.make())
+    with pytest.raises(ValueError, match="level must be a probability"):
+        found.bands(data.x, data.r, level=90)
     with pytest.raises(ValueError, match="guide must be one of"):
         weights.fit(*data[:3], guide="nuts")
 

@@ -125,10 +125,21 @@ def test_names_are_kept_and_shown(tmp_path: Path) -> None:
     assert labels == [*NAMES, "(a group not seen)"]
 
 
+def test_an_untrained_model_is_saved_and_rows_without_groups_are_refused(tmp_path: Path) -> None:
+    model, data = HierarchicalGCM(2, 1, groups=[101, "b"], hidden=4), rows(20, 0)[0]
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.groups == ["101", "b"]
+    assert again.group_numbers([101, "b", "c"]).tolist() == [0.0, 1.0, -1.0]
+    with pytest.raises(ValueError, match="the last column of x must be the number of a group, 0"):
+        fit(model, *unseen(data)[:3], epochs=1, progress=False)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"groups": 0}, "groups must be"),
+        ({"groups": 0}, "groups must be an integer of at least 1"),
+        ({"groups": "abc"}, "groups must be a list of names, or their number, got 'abc'"),
         ({"groups": []}, "groups must be names, each of them once"),
         ({"groups": ["a", "a"]}, "groups must be names, each of them once"),
         ({"groups": 2, "x_dim": 1}, "x_dim must be an integer of at least 2"),
@@ -136,5 +147,5 @@ def test_names_are_kept_and_shown(tmp_path: Path) -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         HierarchicalGCM(**{"x_dim": 2, "r_dim": 1, **options})

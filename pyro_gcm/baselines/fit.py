@@ -80,7 +80,7 @@ def _constant_loss(model: Baseline, y: Tensor) -> float | None:
         return None
     if model.response == "binary":
         return entropy(y, torch.full_like(y, 1.0 / len(y)))
-    return float(y.var(correction=0) / model.y_units.scale.double().cpu().square())
+    return float(y.cpu().var(correction=0) / model.y_units.scale.double().cpu().square())
 
 
 def checked_rows(model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> list[Tensor]:

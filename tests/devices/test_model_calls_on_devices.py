@@ -64,7 +64,6 @@ CALLS: dict[str, Call] = {
     ),
     "posterior": Call(
         lambda m, d, put: m.posterior(d.x, d.r, d.y, d.c, **DRAWS),
-        ["plain", "continuous", "joint", "costs seen", "implicit", "implicit, joint"],
         random=True,
     ),
     "posterior without an outcome": Call(
@@ -74,7 +73,7 @@ CALLS: dict[str, Call] = {
     ),
     "cost_posterior by rejection": Call(
         lambda m, d, put: m.cost_posterior(d.x, d.r, d.y, **DRAWS, method="rejection"),
-        ["plain", "alternatives", "constant p0", "categorical prior", "implicit"],
+        ["plain", "alternatives", "constant p0", "implicit"],
         random=True,
     ),
     "cost_posterior by importance": Call(

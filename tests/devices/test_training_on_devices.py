@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,11 @@ import pyro
 import pytest
 import torch
 from placed_models import KINDS, Put, few_rows, fitted, on, untrained
-from pyro.infer import SVI, Predictive, Trace_ELBO
+from pyro.infer import SVI, Predictive, RenyiELBO, Trace_ELBO, TraceMeanField_ELBO
 
 from pyro_gcm import compare_assumptions, fit, render_model
-from pyro_gcm.inference import conditional, uncollapse
+from pyro_gcm.inference import bayesian, conditional, uncollapse
+from pyro_gcm.models import HierarchicalGCM
 from pyro_gcm.training import FitSettings
 
 pytestmark = pytest.mark.filterwarnings("ignore:prior='standard'", "ignore:.*seeded Monte Carlo")
@@ -31,6 +34,7 @@ def test_fit_moves_the_model_and_trains_it_as_on_the_cpu(
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "renyi": {"elbo": "renyi"},
+    "mean_field": {"elbo": "mean_field"},
     "no schedule, SGD": {"schedule": None, "optimizer": torch.optim.SGD},
 }
 
@@ -104,19 +108,38 @@ def test_learn_units_takes_rows_from_either_device(kind: str, device: torch.devi
             torch.testing.assert_close(value.cpu(), on_cpu.state_dict()[name])
 
 
+@pytest.mark.parametrize(
+    "elbo", [Trace_ELBO, TraceMeanField_ELBO, functools.partial(RenyiELBO, num_particles=2)]
+)
 @pytest.mark.parametrize("kind", ["plain", "implicit"])
-def test_svi_and_predictive_run_on_the_device(kind: str, device: torch.device) -> None:
+def test_svi_and_predictive_run_on_the_device(
+    kind: str, elbo: Callable[[], Any], device: torch.device
+) -> None:
     model = untrained(kind).to(device)
     columns = tuple(column.to(device) for column in ROWS)
     model.learn_units(*columns)
     program = conditional(model)
-    svi = SVI(program, model.guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO())
+    svi = SVI(program, model.guide, pyro.optim.Adam({"lr": 0.01}), elbo())
     before = {name: value.cpu().clone() for name, value in model.state_dict().items()}
     assert svi.step(*columns) > 0.0
     assert any(not torch.equal(v.cpu(), before[k]) for k, v in model.state_dict().items())
     draws = Predictive(uncollapse(model), guide=model.guide, num_samples=3)(*columns)
     assert {value.device for value in draws.values()} == {device}
     assert draws["c"].shape[0] == 3
+
+
+def test_groups_and_weights_with_priors_are_learned_on_the_device(device: torch.device) -> None:
+    x, r, y = (column.to(device) for column in ROWS)
+    x = torch.cat([x, torch.arange(len(x), device=device)[:, None] % 3], 1)
+    model = HierarchicalGCM(x.shape[1], r.shape[1], groups=3)
+    fit(model, x, r, y, device=device, **TRAINING)
+    effects = model.posterior(x, r, num_samples=4, progress=False)["effect"]
+    plain = untrained("plain").to(device)
+    plain.learn_units(*(column.to(device) for column in ROWS))
+    found = bayesian(plain, num_samples=2).fit(*ROWS, steps=2, progress=False)
+    for values in (effects, model.predict(x, r), found.predict_draws(ROWS[0].to(device), r)):
+        assert values.device == device
+        assert values.isfinite().all()
 
 
 @pytest.mark.parametrize("view", ["model", "conditional", "guide"])

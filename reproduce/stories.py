@@ -1,4 +1,4 @@
-"""Changed stories on simulated data: groups, costs that go together, weights with priors."""
+"""Changed stories: groups, costs that go together, modes of costs, weights with priors."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pyro_gcm.nets import FactorCosts, MixedCosts
 from reproduce.arguments import positive_count
 from reproduce.markdown import known_first, markdown, number
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.tasks import load
 
 TEST, GROUPS = 2000, 30
 #: Settings of the tables of `bands`: rows, and whether x has an interaction.
@@ -138,11 +139,7 @@ def factor(method: str, seed: int) -> Scores:
     given = (r.double() - torch.tanh(x[:, :1]).double())[..., None] - 0.9 * nodes
     truth = (_ndtr(given / 0.19**0.5).prod(1) * weights).sum(1)[rows:]
     data = Data(x[:rows], r[:rows], y[:rows], x[rows:], r[rows:], truth, truth)
-    torch.manual_seed(seed)
-    costs: Any = FactorCosts(2, (2,), hidden=8) if "factor" in method else "normal"
-    model = GCM(2, 2, hidden=8, z_dim=2, cost_family=costs, seed=seed)
-    draws = FitSettings(particles="qmc" if "Sobol" in method else "random")
-    fit(model, *data[:3], epochs=20, seed=seed, settings=draws, progress=False)
+    model = _with_factor(method, *data[:3], seed)
     one = torch.zeros(1, 2)
     drawn = model.posterior(one, one, num_samples=8000, seed=seed, progress=False)["c"][:, 0]
     return {
@@ -150,6 +147,26 @@ def factor(method: str, seed: int) -> Scores:
         "log score": data.log_score(model.predict(data.test_x, data.test_r)),
         "log score of the truth": data.log_score(data.truth),
     }
+
+
+def _with_factor(method: str, x: Tensor, r: Tensor, y: Tensor, seed: int) -> GCM:
+    torch.manual_seed(seed)
+    columns = r.shape[1]
+    costs: Any = FactorCosts(2, (columns,), hidden=8) if "factor" in method else "normal"
+    model = GCM(x.shape[1], columns, hidden=8, z_dim=2, cost_family=costs, seed=seed)
+    draws = FitSettings(particles="qmc" if "Sobol" in method else "random")
+    fit(model, x, r, y, epochs=20, seed=seed, settings=draws, progress=False)
+    return model
+
+
+def compas(method: str, seed: int) -> Scores:
+    """The score of a fifth of COMPAS, whose four revenues may have costs that go together."""
+    rows = load("compas", "default")
+    g = torch.Generator().manual_seed(seed)
+    train, test = torch.randperm(len(rows), generator=g).tensor_split([len(rows) * 4 // 5])
+    model = _with_factor(method, rows.x[train], rows.r[train], rows.y[train], seed)
+    p, y = model.predict(rows.x[test], rows.r[test]).double(), rows.y[test].double()
+    return {"log score": (y * p.log() + (1.0 - y) * (1.0 - p).log()).mean().item()}
 
 
 def _hermite(count: int) -> Any:
@@ -232,12 +249,15 @@ def bands(method: str, seed: int, rows: int, interaction: bool) -> Scores:
 PARTS: dict[str, tuple[str, ...]] = {
     "groups": ("HierarchicalGCM", "GCM, one-hot groups", "GCM, no groups"),
     "factor": ("GCM", "GCM, factor", "GCM, Sobol draws", "GCM, factor, Sobol draws"),
+    "compas": ("GCM, Sobol draws", "GCM, factor, Sobol draws"),
     "modes": ("GCM, Sobol draws", "GCM, modes, Sobol draws"),
     "bands": (
         "members", "bootstrap", "bayesian, normal", "bayesian, low_rank", "bayesian, sgld"
     ),
 }  # fmt: skip
-_RUN: dict[str, Callable[..., Scores]] = {"groups": groups, "factor": factor, "modes": modes}
+_RUN: dict[str, Callable[..., Scores]] = {
+    "groups": groups, "factor": factor, "compas": compas, "modes": modes
+}  # fmt: skip
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
@@ -262,18 +282,28 @@ def fits(parts: list[str], seeds: int, band_seeds: int) -> list[Fit]:
 
 
 def report(table: pd.DataFrame, part: str) -> str:
-    """Mean and standard deviation over the seeds of every score."""
-    own = table[table["dataset"] == part]
+    """Mean and standard deviation over the seeds of every score; the gain on the same seeds."""
+    own = table[table["dataset"] == part].astype({"value": float})
     several = own["variant"].nunique() > 1
     names = known_first(own["metric"])
+    first = PARTS[part][0]
     lines = []
     for (variant, method), rows in own.groupby(["variant", "method"], sort=False):
         cells = []
         for name in names:
-            values = rows.loc[rows["metric"] == name, "value"].astype(float)
+            values = rows.loc[rows["metric"] == name, "value"]
             cells.append(f"{number(values.mean())} ({number(values.std())})" if len(values) else "")
+        scores = own[(own["variant"] == variant) & (own["metric"] == "log score")]
+        scores = scores.pivot(index="seed", columns="method", values="value")
+        gain = scores[method] - scores[first]
+        cells.append(
+            ""
+            if method == first
+            else f"{number(gain.mean())} ({number(gain.std() / len(gain) ** 0.5)})"
+        )
         lines.append([*([str(variant)] if several else []), str(method), *cells])
-    return markdown([*(["Data"] if several else []), "Model", *names], lines)
+    gained = f"log score, gain over {first} (standard error)"
+    return markdown([*(["Data"] if several else []), "Model", *names, gained], lines)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

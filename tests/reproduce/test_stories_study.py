@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from toys import options
@@ -40,10 +41,21 @@ def test_truths_are_those_of_the_outcomes(part: str, quickly: list[stories.Data]
     assert all(torch.tensor(value).isfinite() for value in scores.values())
 
 
+def test_a_gain_is_that_on_the_same_data() -> None:
+    keys: dict[str, Any] = {"dataset": "modes", "variant": "", "metric": "log score"}
+    first, other = stories.PARTS["modes"]
+    scores = {first: (-0.5, -0.9), other: (-0.4, -0.6)}
+    rows = [
+        keys | {"seed": i, "method": m, "value": s[i]} for m, s in scores.items() for i in (0, 1)
+    ]
+    last = stories.report(pd.DataFrame(rows), "modes").splitlines()[-1]
+    assert last == f"| {other} | -0.5000 (0.1414) | 0.2000 (0.1000) |"
+
+
 def test_quick_fits_are_run_and_reported(tmp_path: Any, quickly: Any, capsys: Any) -> None:
     asked = options(stories, tmp_path, "--quick", "--jobs", "1", "--parts", "modes")
     stories.main(asked)
     told = capsys.readouterr().out
     assert "| GCM, modes, Sobol draws |" in told
     assert "error of the distribution function" in told
-    assert len(stories.fits([*stories.PARTS], 50, 1)) == 470
+    assert len(stories.fits([*stories.PARTS], 50, 1)) == 570

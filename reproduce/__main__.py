@@ -7,70 +7,32 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from pyro_gcm.files.writing import one_line
-from reproduce import (
-    ablation,
-    auctions,
-    censoring,
-    checks,
-    crossings,
-    datasets,
-    distribution,
-    falls,
-    gradient_noise,
-    implicit,
-    loans,
-    members_ablation,
-    open_track,
-    ordinal,
-    particles,
-    public,
-    quantile,
-    report,
-    search,
-    soak,
-    stories,
-    survival,
-    timing,
-    untouched,
-)
+from reproduce import datasets, own_study, report, soak, timing
 from reproduce.arguments import Refused, a_path, check_output
 from reproduce.in_pairs import run_in_pairs
+from reproduce.studies import OTHERS, STUDIES, listed
+from reproduce.study import Study
 
-EXPERIMENTS = {
-    "quantile": quantile,
-    "public": public,
-    "checks": checks,
+COMMANDS: dict[str, Any] = {
+    **STUDIES,
+    **OTHERS,
+    "study": own_study,
     "datasets": datasets,
-    "ablation": ablation,
-    "timing": timing,
-    "open": open_track,
-    "report": report,
-    "implicit": implicit,
-    "auctions": auctions,
-    "particles": particles,
-    "search": search,
-    "untouched": untouched,
-    "members_ablation": members_ablation,
-    "loans": loans,
     "soak": soak,
-    "falls": falls,
-    "gradient_noise": gradient_noise,
-    "ordinal": ordinal,
-    "crossings": crossings,
-    "distribution": distribution,
-    "survival": survival,
-    "censoring": censoring,
-    "stories": stories,
+    "timing": timing,
+    "report": report,
 }
 #: Commands of seconds or minutes that keep no part of their work.
-WHOLE = ("datasets", "timing", "report", "soak", "smoke")
+WHOLE = ("list", "datasets", "timing", "report", "soak", "smoke")
 #: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
 SMOKE = [
     ["quantile --jobs 1", "quantile --jobs 1 --setting paper --methods MLP GCM"],
     ["auctions --jobs 1"],
     ["untouched --jobs 1 --datasets fair --methods Members"],
+    ["study --jobs 1 --tasks fair --methods HistGradientBoosting"],
     ["soak"],
     ["falls --jobs 1"],
     ["survival --jobs 1 --datasets veteran"],
@@ -107,11 +69,14 @@ def main() -> None:
     """Parse the command line and run one experiment."""
     parser = argparse.ArgumentParser(prog="python -m reproduce", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in EXPERIMENTS.items():
-        text = str(module.__doc__).replace("%", "%%")  # argparse fills in help with the operator %
-        command = commands.add_parser(name, help=text, description=module.__doc__)
-        module.add_arguments(command)
-        command.set_defaults(main=module.main)
+    for name, study in COMMANDS.items():
+        about = study.about if isinstance(study, Study) else str(study.__doc__)
+        text = about.replace("%", "%%")  # argparse fills in help with the operator %
+        command = commands.add_parser(name, help=text, description=about)
+        study.add_arguments(command)
+        command.set_defaults(main=study.main)
+    command = commands.add_parser("list", help=listed.__doc__, description=listed.__doc__)
+    command.set_defaults(main=lambda arguments: print(listed()))
     command = commands.add_parser("smoke", help=smoke.__doc__, description=smoke.__doc__)
     command.add_argument("--output", type=a_path, default=Path("results"), help="folder of results")
     command.set_defaults(main=smoke)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,15 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import torch
 from scipy.stats import norm
 
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.estimators import GCMSurvival
-from reproduce.arguments import Refused, positive_count
 from reproduce.intervals import mean_interval, samples
 from reproduce.markdown import NOT_RUN, grid
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores
+from reproduce.study import Study
 from reproduce.turnbull import turnbull
 
 Array = npt.NDArray[Any]
@@ -124,26 +122,11 @@ def report(table: pd.DataFrame) -> str:
     return grid(cells, DESIGNS, dict.fromkeys(DESIGNS, True), order=METHODS)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce censoring`."""
-    parser.add_argument("--seeds", type=positive_count, default=10, help="simulations, from 0")
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the table lacks, and print it."""
-    try:
-        import sksurv  # noqa: F401
-    except ImportError as error:
-        raise Refused(f"{error}: pip install pyro-gcm[compare]") from error
-    torch.set_num_threads(1)
-    settings = as_json({"rows": QUICK_ROWS} if arguments.quick else {})
-    fits = [
-        Fit("censoring", design, "default", "simulated", str(seed), seed, method, settings)
-        for seed in range(1 if arguments.quick else arguments.seeds)
-        for design in DESIGNS
-        for method in METHODS
-        if method != "Cox" or design != "current status"
-    ]
-    table = run_fits(arguments.output / "censoring.csv", fits, run, arguments)
-    print(f"\n{report(table)}\n\nwritten: {arguments.output / 'censoring.csv'}")
+STUDY = Study(
+    *("censoring", str(__doc__), DESIGNS, METHODS, run, report),
+    counted="seeds",
+    protocol="simulated",
+    quick={"rows": QUICK_ROWS},
+    needs={"sksurv": "compare"},
+    left_out=[("current status", "Cox")],
+)

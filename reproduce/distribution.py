@@ -5,26 +5,23 @@ Ten random 4:1 splits of public sets, and ten simulated ones whose distributions
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 
 import numpy as np
 import pandas as pd
-import torch
 
-from reproduce.arguments import positive_count
 from reproduce.comparison import compared
 from reproduce.distribution_methods import METHODS, Predicted
 from reproduce.markdown import NOT_RUN
 from reproduce.ordered_data import REAL, SIMULATED, Array, Table, split
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores
+from reproduce.study import Study, each
 
 QUICK_ROWS = 150
 #: Thresholds of the integral that is the CRPS, the same for all methods.
 _THRESHOLDS = 400
 _COVERAGES = (0.5, 0.8, 0.95)
-DATASETS = (*REAL, SIMULATED)
 #: The metrics of a table, in this order.
 METRICS = ("log score", "CRPS", "mean |F - F0|", *(f"coverage {c:.0%}" for c in _COVERAGES))
 WIDTHS = (*(f"width {c:.0%}" for c in _COVERAGES), "crossings", "seconds of a fit")
@@ -90,27 +87,8 @@ def _compared(table: pd.DataFrame, name: str, metrics: tuple[str, ...]) -> str:
     return compared(rows, list(METHODS), metrics, independent=name == SIMULATED)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce distribution`."""
-    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--splits", type=positive_count, default=10)
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the table lacks, and print it."""
-    torch.set_num_threads(1)
-    settings = as_json({"rows": QUICK_ROWS} if arguments.quick else {})
-    fits = [
-        Fit("distribution", name, "default", "held-out", str(number), number, method, settings)
-        for name in arguments.datasets
-        for number in range(1 if arguments.quick else arguments.splits)
-        for method in arguments.methods
-    ]
-    path = arguments.output / "distribution.csv"
-    table = run_fits(path, fits, run, arguments)
-    for name in arguments.datasets:
-        title = REAL[name][0] if name in REAL else "Simulated"
-        print(f"\n{title}\n\n{report(table, name)}\n\n{widths(table, name)}")
-    print(f"\nwritten: {path}")
+TITLES = {name: entry[0] for name, entry in REAL.items()} | {SIMULATED: "Simulated"}
+STUDY = Study(
+    *("distribution", str(__doc__), TITLES, METHODS, run, each(TITLES, report, widths)),
+    quick={"rows": QUICK_ROWS},
+)

@@ -6,7 +6,6 @@ categories and missing values. Five random 4:1 splits.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import time
 from collections.abc import Callable
@@ -14,15 +13,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from pyro_gcm.data import load_loans
 from pyro_gcm.data.loaders.loan_psds import DIRECTIONS
 from pyro_gcm.estimators import GCMClassifier
-from reproduce.arguments import Refused, positive_count
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores
 from reproduce.scores import binary_scores
+from reproduce.study import Study
 from reproduce.tables import every_metric
 
 #: Rows of --quick.
@@ -88,24 +86,9 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     return {**scores, "fit seconds": spent, "seconds": spent, "epochs": epochs}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce loans`."""
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--splits", type=positive_count, default=5)
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the table lacks, and print it."""
-    torch.set_num_threads(1)
-    settings = as_json({"rows": QUICK_ROWS} if arguments.quick else {})
-    fits = [
-        Fit("loans", "loan_psds", "raw", "held-out", str(split), split, method, settings)
-        for split in range(1 if arguments.quick else arguments.splits)
-        for method in arguments.methods
-    ]
-    try:
-        table = run_fits(arguments.output / "loans.csv", fits, run, arguments)
-    except ImportError as error:
-        raise Refused(f"{error}: pip install pyro-gcm[boosting]") from error
-    print(f"\n{every_metric(table)}\n\nwritten: {arguments.output / 'loans.csv'}")
+STUDY = Study(
+    *("loans", str(__doc__), {"loan_psds": "Loan (stand-in)"}, METHODS, run, every_metric),
+    count=5,
+    variant="raw",
+    quick={"rows": QUICK_ROWS},
+)

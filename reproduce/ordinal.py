@@ -5,27 +5,24 @@ Ten random 4:1 splits of public sets, and ten simulated ones whose probabilities
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 
 import numpy as np
 import pandas as pd
-import torch
 from sklearn.metrics import cohen_kappa_score
 
-from reproduce.arguments import positive_count
 from reproduce.comparison import compared
 from reproduce.markdown import NOT_RUN
 from reproduce.ordered_data import ORDINAL, SIMULATED, Array, Table, split
 from reproduce.ordinal_methods import METHODS
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores
+from reproduce.study import Study, each
 
 #: Levels of the simulated tables, and rows of --quick.
 LEVELS, QUICK_ROWS = 5, 150
 #: The smallest probability of a level, of all methods.
 FLOOR = 1e-4
-DATASETS = (*ORDINAL, SIMULATED)
 #: The metrics of a table, in this order.
 METRICS = (
     *("log score", "RPS", "error of the median", "quadratic kappa", "mean |P - P0|"),
@@ -77,27 +74,8 @@ def report(table: pd.DataFrame, name: str) -> str:
     return compared(rows, list(METHODS), METRICS, independent=name == SIMULATED)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce ordinal`."""
-    parser.add_argument("--datasets", nargs="+", choices=DATASETS, default=list(DATASETS))
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--splits", type=positive_count, default=10)
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the table lacks, and print it."""
-    torch.set_num_threads(1)
-    settings = as_json({"rows": QUICK_ROWS} if arguments.quick else {})
-    fits = [
-        Fit("ordinal", name, "default", "held-out", str(number), number, method, settings)
-        for name in arguments.datasets
-        for number in range(1 if arguments.quick else arguments.splits)
-        for method in arguments.methods
-    ]
-    path = arguments.output / "ordinal.csv"
-    table = run_fits(path, fits, run, arguments)
-    for name in arguments.datasets:
-        title = ORDINAL[name][0] if name in ORDINAL else "Simulated"
-        print(f"\n{title}\n\n{report(table, name)}")
-    print(f"\nwritten: {path}")
+TITLES = {name: entry[0] for name, entry in ORDINAL.items()} | {SIMULATED: "Simulated"}
+STUDY = Study(
+    *("ordinal", str(__doc__), TITLES, METHODS, run, each(TITLES, report)),
+    quick={"rows": QUICK_ROWS},
+)

@@ -45,7 +45,7 @@ _SPACES = sum(method.space is not None for method in SEARCHED.values())
 TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
 FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
 CHANGES_OF = {Path(public.file_of("changes", name)).stem: name for name in released.CHANGED}
-SURVIVAL = [Path(survival.file_of(name)).stem for name in survival.TABLES]
+SURVIVAL = [f"survival_{name}" for name in survival.TABLES]
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -86,8 +86,8 @@ FILES = {
     "soak": ("soak", 0),
     **{file: ("survival", 50 * len(survival.METHODS)) for file in SURVIVAL},
     "censoring": ("censoring", 80),
-    "ordinal": ("ordinal", 10 * len(ordinal.DATASETS) * len(ordinal.METHODS)),
-    "distribution": ("distribution", 10 * len(distribution.DATASETS) * len(distribution.METHODS)),
+    "ordinal": ("ordinal", 10 * len(ordinal.TITLES) * len(ordinal.METHODS)),
+    "distribution": ("distribution", 10 * len(distribution.TITLES) * len(distribution.METHODS)),
     "gradient_noise": ("gradient_noise", len(gradient_noise.fits(quick=False))),
     "stories": ("stories", len(stories.fits([*stories.PARTS], 50, 1))),
     "crossings": ("crossings", len(crossings.fits(1))),

@@ -35,11 +35,11 @@ from pyro_gcm.training import Diverged
 from reproduce import tasks
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import Predictor, Rows, rows_of
+from reproduce.optuna_search import OptunaSearch
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, read_results, run_fits
 from reproduce.scores import distribution_scores
 from reproduce.search_tables import differences, means
 from reproduce.spaces import SEARCHED
-from reproduce.study import Study
 from reproduce.tuning import VALIDATION_LOSS
 
 
@@ -250,12 +250,12 @@ def search(name: str, splits: range, arguments: argparse.Namespace) -> dict[tupl
     }
 
 
-def _study(name: str, method: str, split: str, shared: Settings) -> Study:
+def _study(name: str, method: str, split: str, shared: Settings) -> OptunaSearch:
     dataset, entry = tasks.load(name, "default"), SEARCHED[method]
     rows = searched_rows(dataset, PLANS[name], split)[: shared.get("rows")]
     sizes = {"n": len(rows) * 3 // 5, "d": dataset.x_dim + dataset.r_dim}
     assert entry.space is not None
-    return Study(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
+    return OptunaSearch(f"{name}/{method}/{split}", partial(entry.space, **sizes), entry.default)
 
 
 def _stored(

@@ -1,81 +1,115 @@
-"""A search by Optuna's TPE, which goes on from its finished trials as if it had never stopped."""
+"""What a study is: methods on data sets over splits or simulations, in one table with a command."""
 
 from __future__ import annotations
 
-import math
-import zlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import argparse
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from reproduce.arguments import Refused
-from reproduce.runs import Settings
+import pandas as pd
 
-if TYPE_CHECKING:
-    from optuna import Trial
-
-#: Trials before TPE's model is used: the default, and random ones.
-STARTUP = 8
+from reproduce.arguments import Refused, positive_count
+from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 
 
+def numbered(count: int) -> Iterable[tuple[str, int]]:
+    """Splits "0", "1", ... with seeds of the same numbers."""
+    return ((str(at), at) for at in range(count))
+
+
+@dataclass(frozen=True)
 class Study:
-    """Trials of one method on some rows, one after the other.
+    """Every method on every data set, over `count` splits; `main` runs what the table lacks.
 
-    The sampler is seeded anew for each trial, from the name of the study and the number of the
-    trial: a study that is told the finished trials of another one goes on as that one would have.
-
-    :param name: what tells this study from the others.
-    :param space: see `reproduce.spaces.Searched`, with the sizes filled in.
-    :param default: the searched values of the first trial.
+    :param name: of the command, and of the CSV file of the results.
+    :param about: what is asked; the first line is that of the list of studies.
+    :param datasets: name -> title.
+    :param methods: name -> whatever `run` needs for it.
+    :param run: function (fit, device=) -> scores, with "seconds" and "epochs" among them.
+    :param report: function (rows of the table) -> text.
+    :param count: how many splits, as the option `counted` has it; `quick_count` with --quick.
+    :param protocol: "held-out", "simulated", ...; `variant` of the data sets.
+    :param splits: function (count) -> names and seeds of the splits.
+    :param settings: function (method) -> what the fit depends on beside its seed.
+    :param quick: what --quick adds to that.
+    :param needs: modules that have to be there -> the extra that brings them.
+    :param left_out: (data set, method) pairs that have no meaning.
+    :param file_a_dataset: whether each data set has a file of its own.
     """
 
-    def __init__(self, name: str, space: Callable[[Trial], Settings], default: Settings) -> None:
-        import optuna
+    name: str
+    about: str
+    datasets: Mapping[str, str]
+    methods: Mapping[str, Any]
+    run: Callable[..., Scores]
+    report: Callable[[pd.DataFrame], str]
+    _: KW_ONLY
+    count: int = 10
+    counted: str = "splits"
+    quick_count: int = 1
+    protocol: str = "held-out"
+    variant: str = "default"
+    splits: Callable[[int], Iterable[tuple[str, int]]] = numbered
+    settings: Callable[[str], Settings] = lambda method: {}
+    quick: Settings = field(default_factory=dict)
+    needs: Mapping[str, str] = field(default_factory=dict)
+    left_out: Iterable[tuple[str, str]] = ()
+    file_a_dataset: bool = False
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._name, self._space, self._default = name, space, default
-        self._study = optuna.create_study()
-        self._asked: tuple[Trial, Settings] | None = None
-        self._told: list[tuple[float, Settings]] = []
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Options of `python -m reproduce NAME`."""
+        for option, known in (("datasets", self.datasets), ("methods", self.methods)):
+            parser.add_argument(f"--{option}", nargs="+", choices=list(known), default=list(known))
+        parser.add_argument(f"--{self.counted}", type=positive_count, default=self.count)
+        add_run_arguments(parser)
 
-    def ask(self, finished: Settings | None = None) -> Settings:
-        """The settings of the next trial.
+    def fits(self, arguments: argparse.Namespace) -> list[Fit]:
+        """All that are asked for, those of a split together."""
+        splits, added = [*self.splits(getattr(arguments, self.counted))], {}
+        if arguments.quick:
+            splits, added = splits[: self.quick_count], self.quick
+        settings = {name: as_json({**self.settings(name), **added}) for name in arguments.methods}
+        return [
+            Fit(self.name, name, self.variant, self.protocol, split, seed, method, settings[method])
+            for name in arguments.datasets
+            for split, seed in splits
+            for method in arguments.methods
+            if (name, method) not in self.left_out
+        ]
 
-        :param finished: those that this trial had in an earlier run.
-        :raises Refused: if the space cannot have made them.
+    def main(self, arguments: argparse.Namespace) -> None:
+        """Run the fits that the tables lack, and print them.
+
+        :raises Refused: if a package is not there.
         """
-        from optuna.samplers import TPESampler
+        try:
+            for module in self.needs:
+                import_module(module)
+            files: dict[Path, list[Fit]] = {}
+            for fit in self.fits(arguments):
+                stem = f"{self.name}_{fit.dataset}" if self.file_a_dataset else self.name
+                files.setdefault(arguments.output / f"{stem}.csv", []).append(fit)
+            tables = [run_fits(path, fits, self.run, arguments) for path, fits in files.items()]
+        except ImportError as error:
+            extra = self.needs.get(str(error.name), "boosting")
+            raise Refused(f"{error}: pip install pyro-gcm[{extra}]") from error
+        print(f"\n{self.report(pd.concat(tables, ignore_index=True))}")
+        print(f"\nwritten: {', '.join(map(str, files))}")
 
-        number = len(self._told)
-        seed = zlib.crc32(f"{self._name}/{number}".encode())
-        self._study.sampler = TPESampler(seed=seed, n_startup_trials=STARTUP)
-        if finished is not None or number == 0:
-            self._study.enqueue_trial(self._default if finished is None else finished)
-        trial = self._study.ask()
-        settings = self._space(trial)
-        if finished is not None and settings != finished:
-            raise Refused(
-                f"trial {number} of {self._name} was {finished}, the space has {settings}: "
-                "remove the trials of another space"
-            )
-        self._asked = trial, settings
-        return settings
 
-    def tell(self, loss: float) -> None:
-        """The loss of the settings that were asked for; NaN if they diverged."""
-        if self._asked is None:
-            raise RuntimeError("there is no open trial: call ask first")
-        trial, settings = self._asked
-        loss = math.inf if math.isnan(loss) else loss
-        self._study.tell(trial, loss)
-        self._told.append((loss, settings))
-        self._asked = None
+def each(
+    titles: Mapping[str, str], *reports: Callable[[pd.DataFrame, str], str]
+) -> Callable[[pd.DataFrame], str]:
+    """A report of one data set after the other, from those of one (rows, its name)."""
 
-    def best(self) -> Settings:
-        """The settings with the lowest loss; the first of them if tied.
+    def report(table: pd.DataFrame) -> str:
+        parts = []
+        for name in titles:
+            if name in set(table["dataset"]):
+                parts += [titles[name], *(of_one(table, name) for of_one in reports)]
+        return "\n\n".join(filter(None, parts))
 
-        :raises Refused: if every trial diverged.
-        """
-        loss, settings = min(self._told, key=lambda each: each[0])
-        if math.isinf(loss):
-            raise Refused(f"every trial of {self._name} diverged")
-        return settings
+    return report

@@ -5,7 +5,6 @@ Repeated 5-fold splits. scikit-survival brings the rivals, the tables and most s
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,16 +12,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import torch
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyro_gcm.estimators import GCMSurvival
-from reproduce.arguments import Refused, positive_count
 from reproduce.intervals import TEST_TO_TRAIN, Place, holm, paired_interval, ranking, samples
 from reproduce.markdown import NOT_RUN, grid, markdown, shown
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores
+from reproduce.study import Study
 from reproduce.survival_data import TABLES, load
 from reproduce.survival_scores import brier_times, log_edges, survival_scores
 
@@ -218,39 +216,29 @@ def _places(table: pd.DataFrame, metric: str) -> Iterator[tuple[str, str, Place,
             yield name, place.method, place, adjusted.get(place.method, 1.0)
 
 
-def file_of(name: str) -> str:
-    """The file of the results of a table."""
-    return f"survival_{name}.csv"
+def _folds(repeats: int) -> list[tuple[str, int]]:
+    return [(f"{repeat}.{fold}", repeat) for repeat in range(repeats) for fold in range(FOLDS)]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce survival`."""
-    parser.add_argument("--datasets", nargs="+", choices=list(TABLES), default=list(TABLES))
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--repeats", type=positive_count, default=10, help="of 5 folds each")
-    add_run_arguments(parser)
+def _version(method: str) -> dict[str, Any]:
+    import sksurv
+
+    return {"scikit-survival": sksurv.__version__}
 
 
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the table lacks, and print it; with --quick on shuffled outcomes."""
-    try:
-        import sksurv
-    except ImportError as error:
-        raise Refused(f"{error}: pip install pyro-gcm[compare]") from error
-    torch.set_num_threads(1)
-    limit: dict[str, Any] = {"shuffled": 1} if arguments.quick else {}
-    settings = as_json({"scikit-survival": sksurv.__version__, **limit})
-    tables = []
-    for name in arguments.datasets:
-        fits = [
-            Fit("survival", name, "default", "5-fold", f"{repeat}.{fold}", repeat, method, settings)
-            for repeat in range(1 if arguments.quick else arguments.repeats)
-            for fold in range(1 if arguments.quick else FOLDS)
-            for method in arguments.methods
-        ]
-        tables.append(run_fits(arguments.output / file_of(name), fits, run, arguments))
-    table = pd.concat(tables, ignore_index=True)
-    for metric in METRICS:
-        print(f"\n{metric}\n\n{report(table, metric)}")
-    print(f"\nWhat directions gain\n\n{worth(table)}")
-    print(f"\nwritten: {arguments.output}")
+def _told(table: pd.DataFrame) -> str:
+    parts = [f"{metric}\n\n{report(table, metric)}" for metric in METRICS]
+    return "\n\n".join([*parts, "What directions gain", worth(table)])
+
+
+STUDY = Study(
+    *("survival", str(__doc__), {name: entry.title for name, entry in TABLES.items()}, METHODS),
+    *(run, _told),
+    counted="repeats",
+    protocol="5-fold",
+    splits=_folds,
+    settings=_version,
+    quick={"shuffled": 1},
+    needs={"sksurv": "compare"},
+    file_a_dataset=True,
+)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -18,11 +16,12 @@ from torch import Tensor
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, baselines, data, fit_members
 from pyro_gcm.training import Diverged
-from reproduce.arguments import Refused, positive_count
+from reproduce.arguments import Refused
 from reproduce.markdown import NOT_RUN, markdown
 from reproduce.methods import Predictor, Rows, rows_of, seeded
-from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores, Settings
 from reproduce.scores import distribution_scores
+from reproduce.study import Study, each
 from reproduce.tables import every_metric
 from reproduce.untouched_data import UNTOUCHED, load
 
@@ -99,8 +98,13 @@ METHODS = {
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
-    """Scores of one method on one split; NaN where it diverged."""
-    method, dataset = METHODS[fit.method], load(fit.dataset, fit.options.get("shuffled"))
+    """Scores of one method on one split."""
+    dataset = load(fit.dataset, fit.options.get("shuffled"))
+    return held_out(METHODS[fit.method], dataset, fit, device)
+
+
+def held_out(method: Default, dataset: data.Dataset, fit: Fit, device: str) -> Scores:
+    """Scores of one method on the rows that a split leaves out; NaN where it diverged."""
     learn, test = dataset.split(int(fit.split))
     start = time.perf_counter()
     try:
@@ -138,33 +142,7 @@ def report(table: pd.DataFrame, name: str) -> str:
     return f"{entry.title} (`{name}`): {size}\n\n{directions}\n\n{every_metric(rows)}"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce untouched`."""
-    parser.add_argument("--datasets", nargs="+", choices=list(UNTOUCHED), default=list(UNTOUCHED))
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--seeds", type=positive_count, default=10, help="splits, from 0")
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the fits that the table lacks, and print it; with --quick on shuffled outcomes."""
-    limit: Settings = {"shuffled": QUICK_ROWS} if arguments.quick else {}
-    versions = {method: _version(method) for method in arguments.methods}
-    fits = [
-        Fit("untouched", name, "default", "held-out", str(seed), seed, method, settings)
-        for name in arguments.datasets
-        for seed in range(2 if arguments.quick else arguments.seeds)
-        for method in arguments.methods
-        for settings in [as_json({**versions[method], **limit})]
-    ]
-    path: Path = arguments.output / "untouched.csv"
-    table = run_fits(path, fits, run, arguments)
-    for name in arguments.datasets:
-        print(f"\n{report(table, name)}")
-    print(f"\nwritten: {path}")
-
-
-def _version(method: str) -> Settings:
+def version_of(method: str) -> Settings:
     """The version of the library whose defaults a method has.
 
     :raises Refused: if it is not installed.
@@ -174,3 +152,13 @@ def _version(method: str) -> Settings:
         return {package: import_module(package).__version__}
     except ImportError as error:
         raise Refused(f"{method} needs {package}: pip install pyro-gcm[boosting]") from error
+
+
+STUDY = Study(
+    *("untouched", str(__doc__), dict.fromkeys(UNTOUCHED, ""), METHODS, run),
+    each(dict.fromkeys(UNTOUCHED, ""), report),
+    counted="seeds",
+    quick_count=2,
+    settings=version_of,
+    quick={"shuffled": QUICK_ROWS},
+)

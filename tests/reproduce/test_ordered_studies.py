@@ -163,9 +163,8 @@ def test_isotonic_distributions_rise_with_the_score():
 @pytest.mark.parametrize("study", [ordinal, distribution])
 def test_a_study_prints_its_tables(study, tmp_path, capsys):
     methods = ["Frequencies"] if study is ordinal else ["Linear normal"]
-    asked = options(study, tmp_path, "--quick", "--jobs", "1", "--methods", *methods)
-    asked.datasets = ["simulated"]
-    study.main(asked)
+    chosen = ["--datasets", "simulated", "--methods", *methods]
+    study.STUDY.main(options(study.STUDY, tmp_path, "--quick", "--jobs", "1", *chosen))
     assert "Simulated" in capsys.readouterr().out
 
 

@@ -16,10 +16,10 @@ from reproduce import search, tasks
 from reproduce.arguments import Refused
 from reproduce.intervals import Interval, holm, mean_interval
 from reproduce.methods import Rows
+from reproduce.optuna_search import STARTUP, OptunaSearch
 from reproduce.runs import Fit, as_json, read_results
 from reproduce.search_tables import differences, means
 from reproduce.spaces import SEARCHED, Searched
-from reproduce.study import STARTUP, Study
 from reproduce.tuning import VALIDATION_LOSS
 
 ROWS = 500
@@ -220,7 +220,7 @@ def test_rows_of_quick_fits_are_no_trials_of_others(given, tmp_path):
 
 def test_a_study_depends_on_its_name_its_number_and_what_it_was_told():
     def run(name, losses, finished=()):
-        study = Study(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
+        study = OptunaSearch(name, lambda trial: space(trial, 5, 2), {"shift": 0.5, "kind": "b"})
         for at, loss in enumerate(losses):
             proposed = study.ask(finished[at] if at < len(finished) else None)
             study.tell(loss(proposed["shift"]))

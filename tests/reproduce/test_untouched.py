@@ -16,7 +16,7 @@ from reproduce.untouched_data import UNTOUCHED, load
 
 
 def asked(tmp_path, *more):
-    return options(untouched, tmp_path, "--quick", "--jobs", "1", *more)
+    return options(untouched.STUDY, tmp_path, "--quick", "--jobs", "1", *more)
 
 
 # The data sets.
@@ -83,7 +83,7 @@ def test_shuffled_outcomes_are_those_of_other_rows(name, monkeypatch):
 
 @pytest.mark.long(keep=0)
 def test_the_study_has_every_method_and_learns_nothing_from_shuffled_outcomes(tmp_path, capsys):
-    untouched.main(asked(tmp_path, "--datasets", "fair", "randhie"))
+    untouched.STUDY.main(asked(tmp_path, "--datasets", "fair", "randhie"))
     found = read_results(tmp_path / "untouched.csv")
     wide = found.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
     assert len(wide) == 2 * len(untouched.METHODS) * 2

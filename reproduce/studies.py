@@ -1,0 +1,72 @@
+"""The studies of the report: `python -m reproduce NAME` runs one, and `list` shows them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reproduce import (
+    ablation,
+    auctions,
+    censoring,
+    checks,
+    crossings,
+    distribution,
+    falls,
+    gradient_noise,
+    implicit,
+    loans,
+    members_ablation,
+    open_track,
+    ordinal,
+    particles,
+    public,
+    quantile,
+    search,
+    stories,
+    survival,
+    untouched,
+)
+from reproduce.study import Study
+
+#: Name -> study: methods on data sets over splits.
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        untouched.STUDY,
+        loans.STUDY,
+        ordinal.STUDY,
+        distribution.STUDY,
+        survival.STUDY,
+        censoring.STUDY,
+    )
+}
+#: Name -> module with a protocol of its own: searches, the paper's ways, several in one table.
+OTHERS: dict[str, Any] = {
+    "quantile": quantile,
+    "public": public,
+    "search": search,
+    "open": open_track,
+    "ablation": ablation,
+    "implicit": implicit,
+    "auctions": auctions,
+    "particles": particles,
+    "members_ablation": members_ablation,
+    "stories": stories,
+    "checks": checks,
+    "falls": falls,
+    "crossings": crossings,
+    "gradient_noise": gradient_noise,
+}
+
+
+def listed() -> str:
+    """A line for each study: what it asks, its data sets, its methods and its splits."""
+    lines = []
+    for name, study in STUDIES.items():
+        sizes = f"data sets: {len(study.datasets)}; methods: {len(study.methods)}"
+        lines.append(f"{name}: {_first(study.about)} ({sizes}; {study.counted}: {study.count})")
+    return "\n".join([*lines, *(f"{name}: {_first(m.__doc__)}" for name, m in OTHERS.items())])
+
+
+def _first(text: str) -> str:
+    return text.strip().splitlines()[0]

@@ -1,0 +1,84 @@
+"""A method and a data set from outside, as the page on experiments shows them."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from toys import options
+
+from reproduce import own_study, studies
+from reproduce.arguments import Refused
+from reproduce.runs import read_results
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproducing.md"
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """The file of the page, where it can be imported."""
+    [code] = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "mine.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    own_study.imported.cache_clear()
+    return tmp_path
+
+
+def run(folder, *more):
+    asked = options(own_study, folder, "--quick", "--jobs", "1", "--splits", "2", *more)
+    own_study.main(asked)
+
+
+def test_a_method_and_a_data_set_of_ones_own_stand_beside_the_others(mine, capsys):
+    chosen = ["--methods", "HistGradientBoosting", "--task", "mine:coins"]
+    run(mine, "--method", "mine:Logistic", *chosen)
+    shown = capsys.readouterr().out
+    assert re.search(r"mine:coins\n\n\| Method \| AUC .*\| mine:Logistic \|", shown, re.DOTALL)
+    first = read_results(mine / "study.csv")
+    assert set(first["method"]) == {"HistGradientBoosting", "mine:Logistic"}
+    # What is there is not run again; a changed file is.
+    run(mine, "--method", "mine:Logistic", *chosen)
+    assert len(read_results(mine / "study.csv")) == len(first)
+    with (mine / "mine.py").open("a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    run(mine, "--method", "mine:Logistic", *chosen)
+    again = read_results(mine / "study.csv")
+    assert set(again.loc[~again["settings"].isin(first["settings"]), "method"]) == {"mine:Logistic"}
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("mine", "must be module:function"),
+        ("mine:Nothing", "cannot be imported: module 'mine' has no attribute"),
+        ("nowhere:f", "cannot be imported: No module named 'nowhere'"),
+        ("mine:torch", "must be module:function"),
+        ("mine:dull", r"must return a model with predict\(x, r\), got <class 'int'>"),
+        ("mine:Short", r"must predict finite, of shape \[80\], got shape \[3\]"),
+    ],
+)
+def test_what_is_wrong_is_said(mine, method, message):
+    with (mine / "mine.py").open("a", encoding="utf-8") as file:
+        file.write("""
+def dull(rows, seed):
+    return 3
+
+
+class Short(Logistic):
+    def predict(self, x, r):
+        return [0.5] * 3
+""")
+    with pytest.raises(Refused, match=message):
+        run(mine, "--method", method, "--methods", "--task", "mine:coins")
+
+
+def test_data_sets_are_asked_for(mine):
+    with pytest.raises(Refused, match="--tasks needs one of adult, compas"):
+        run(mine, "--method", "mine:Logistic")
+
+
+def test_every_study_is_listed():
+    listed = studies.listed().splitlines()
+    assert [line.partition(":")[0] for line in listed] == [*studies.STUDIES, *studies.OTHERS]
+    assert all(len(line) < 160 for line in listed)

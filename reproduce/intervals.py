@@ -14,6 +14,8 @@ from scipy import stats
 
 #: Test rows for each training row of a random 4:1 split.
 TEST_TO_TRAIN = 0.25
+#: Level of all tests.
+LEVEL = 0.05
 #: What pairs two fits: the split and the seed.
 PAIR = ["split", "seed"]
 
@@ -102,11 +104,12 @@ def paired_interval(first: pd.Series, second: pd.Series, test_to_train: float = 
 def holm(p_values: Mapping[Any, float]) -> dict[Any, float]:
     """Holm's adjusted p-values of a family of tests; a NaN is no member of it (Holm 1979)."""
     found = {name: value for name, value in p_values.items() if not math.isnan(value)}
-    adjusted, largest = dict(p_values), 0.0
-    for rank, name in enumerate(sorted(found, key=found.__getitem__)):
-        largest = max(largest, min(1.0, (len(found) - rank) * found[name]))
-        adjusted[name] = largest
-    return adjusted
+    if not found:
+        return dict(p_values)
+    from statsmodels.stats.multitest import multipletests
+
+    adjusted = multipletests(list(found.values()), method="holm")[1].tolist()
+    return {**p_values, **dict(zip(found, adjusted, strict=True))}
 
 
 def meet(first: Interval, second: Interval) -> bool | None:

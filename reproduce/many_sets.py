@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import wilcoxon
 
-from reproduce.intervals import holm, samples
+from reproduce.intervals import LEVEL, holm, samples
 from reproduce.markdown import markdown
-from reproduce.search_tables import LEVEL
 from reproduce.untouched import METHODS
 
 REFERENCE = "Members"

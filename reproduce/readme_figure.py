@@ -31,7 +31,7 @@ from reproduce.arguments import a_path
 
 #: At any bid the range of this many holds a new refit with probability (19 - 1) / (19 + 1) = 0.9.
 REFITS = 19
-LEVEL = 0.9
+WANTED = 0.9
 HIGHEST = 200.0
 AUCTIONS = {"low demand": (-1.3, 0.3), "medium demand": (0.3, -1.0), "high demand": (1.4, -0.4)}
 #: Okabe and Ito's blue, vermilion and green.
@@ -96,7 +96,7 @@ def curves(*, rows: int = 2000, epochs: int = 20, refits: int = REFITS) -> Curve
         low,
         high,
         log_density.exp() / bids,
-        model.required_revenue(auctions, LEVEL).exp(),
+        model.required_revenue(auctions, WANTED).exp(),
         torch.special.ndtr((bids.log() - loc) / scale),
     )
 
@@ -117,8 +117,8 @@ def draw(shown: Curves) -> Figure:
         ax.plot(shown.bids, shown.true[i], ":", color=INK, linewidth=1.1, zorder=3)
         ax.plot(shown.bids, shown.mean[i], color=color, linewidth=2.4, zorder=4)
         bid = float(shown.required[i])
-        ax.plot([bid, bid], [0.0, LEVEL], color=color, linewidth=0.9, linestyle=(0, (4, 3)))
-        ax.plot(bid, LEVEL, "o", color=color, markersize=9, markeredgecolor="white", zorder=5)
+        ax.plot([bid, bid], [0.0, WANTED], color=color, linewidth=0.9, linestyle=(0, (4, 3)))
+        ax.plot(bid, WANTED, "o", color=color, markersize=9, markeredgecolor="white", zorder=5)
         ax.text(bid + 3, 0.835, f"{bid:.0f}", color=color, fontsize=14, fontweight="bold")
         ax.text(bid, 1.035, name, color=color, fontsize=11.5, fontweight="bold", ha="center")
     _remark(ax, "the bid that wins\n9 times in 10", (162.0, 0.745), None)
@@ -149,7 +149,7 @@ def _frame(figure: Figure, ax: Axes) -> None:
         color=MUTED,
     )
     ax.set(xlim=(0.0, HIGHEST), ylim=(0.0, 1.09))
-    ax.set_yticks([0.0, 0.5, LEVEL, 1.0], ["0 %", "50 %", "90 %", "100 %"])
+    ax.set_yticks([0.0, 0.5, WANTED, 1.0], ["0 %", "50 %", "90 %", "100 %"])
     ax.set_xticks(range(0, 181, 30))
     ax.set_xlabel("bid", fontsize=11, color=MUTED, loc="right", labelpad=-11)
     ax.tick_params(length=0, labelsize=10.5, labelcolor=MUTED)

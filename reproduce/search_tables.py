@@ -7,14 +7,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from reproduce.intervals import TEST_TO_TRAIN, holm, mean_interval, paired_interval, samples
+from reproduce.intervals import LEVEL, TEST_TO_TRAIN, holm, mean_interval, paired_interval, samples
 from reproduce.markdown import NOT_RUN, Cells, Lower, grid
 from reproduce.spaces import SEARCHED
 from reproduce.tables import HIGHER
 from reproduce.tasks import TASKS
-
-#: Level of the tests.
-LEVEL = 0.05
 
 
 def means(table: pd.DataFrame, *metrics: str) -> str:

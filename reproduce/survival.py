@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyro_gcm.estimators import GCMSurvival
-from reproduce.intervals import TEST_TO_TRAIN, Place, holm, paired_interval, ranking, samples
+from reproduce.intervals import LEVEL, TEST_TO_TRAIN, Place, holm, paired_interval, ranking, samples
 from reproduce.markdown import NOT_RUN, grid, markdown, shown
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
@@ -26,8 +26,6 @@ from reproduce.survival_scores import brier_times, log_edges, survival_scores
 
 Array = npt.NDArray[Any]
 FOLDS = 5
-#: Level of the tests.
-LEVEL = 0.05
 #: Metrics, and whether lower is better.
 METRICS = {
     "integrated Brier score": True,

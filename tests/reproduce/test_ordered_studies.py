@@ -12,11 +12,11 @@ from toys import options, row, table
 
 from reproduce import crossings, distribution, ordinal
 from reproduce.arguments import Refused
-from reproduce.comparison import compared
 from reproduce.distribution_methods import METHODS as OF_NUMBERS
 from reproduce.distribution_methods import Predicted
 from reproduce.ordered_data import ORDINAL, REAL, Table, simulated, split
 from reproduce.ordinal_methods import METHODS as OF_LEVELS
+from reproduce.tables import compared
 
 # The data.
 

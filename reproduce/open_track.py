@@ -7,14 +7,11 @@ import math
 import time
 from pathlib import Path
 
-from torch import Tensor
-
-from pyro_gcm import data
 from pyro_gcm.training import Diverged
 from reproduce import public
 from reproduce.arguments import Refused, positive_count
-from reproduce.methods import METHODS, Predictor, methods_of, rows_of, train
-from reproduce.runs import Fit, Scores, Settings, add_run_arguments, run_fits
+from reproduce.methods import METHODS, methods_of, rows_of, spread_of_errors, train
+from reproduce.runs import Fit, Scores, add_run_arguments, run_fits
 from reproduce.scores import distribution_scores
 from reproduce.tables import own_scores
 from reproduce.tasks import TASKS, rows_of_fit
@@ -45,20 +42,11 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
     }
     spread = None
     if entry.estimator and dataset.response == "continuous":
-        spread = _spread(dataset, learn, fit.method, settings, fit.seed)
+        spread = spread_of_errors(
+            dataset, learn, lambda rows: train(fit.method, rows, settings, fit.seed)[0]
+        )
     models = [model for model, _ in made]
     return {**distribution_scores(dataset, models, test, device, spread), **cost}
-
-
-def _spread(
-    dataset: data.Dataset, learn: Tensor, method: str, settings: Settings, seed: int
-) -> float:
-    """Spread of a booster's errors on a fifth of the training rows that it did not see."""
-    size = len(learn) * 4 // 5
-    seen, unseen = learn[:size], learn[size:]
-    model: Predictor = train(method, rows_of(dataset, seen), settings, seed)[0]
-    error = dataset.y[unseen] - model.predict(dataset.x[unseen], dataset.r[unseen])
-    return float(error.square().mean().sqrt())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,14 +11,13 @@ from importlib import import_module
 from typing import Any
 
 import pandas as pd
-from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm import GCM, IGCM, baselines, data, fit_members
 from pyro_gcm.training import Diverged
 from reproduce.arguments import Refused
 from reproduce.markdown import NOT_RUN, markdown
-from reproduce.methods import Predictor, Rows, rows_of, seeded
+from reproduce.methods import Predictor, Rows, rows_of, seeded, spread_of_errors
 from reproduce.runs import Fit, Scores, Settings
 from reproduce.scores import distribution_scores
 from reproduce.study import Study, each
@@ -115,16 +114,10 @@ def held_out(method: Default, dataset: data.Dataset, fit: Fit, device: str) -> S
     cost = {"seconds": time.perf_counter() - start, "epochs": epochs}
     spread = None
     if dataset.response == "continuous" and not method.density:
-        spread = _spread(method, dataset, learn, fit.seed, device)
+        spread = spread_of_errors(
+            dataset, learn, lambda rows: method.fit(rows, fit.seed, device)[0]
+        )
     return {**distribution_scores(dataset, [model], test, device, spread), **cost}
-
-
-def _spread(method: Default, dataset: data.Dataset, learn: Tensor, seed: int, device: str) -> float:
-    size = len(learn) * 4 // 5
-    seen, unseen = learn[:size], learn[size:]
-    model, _ = method.fit(rows_of(dataset, seen), seed, device)
-    error = dataset.y[unseen] - model.predict(dataset.x[unseen], dataset.r[unseen])
-    return float(error.square().mean().sqrt())
 
 
 def report(table: pd.DataFrame, name: str) -> str:

@@ -3,7 +3,8 @@
 "confirmation" is "held-out" on further splits, which were not looked at when choices were made;
 "members" are members with their defaults on the splits of both; "published" is the training of this
 library on what the paper's code reads, see `reproduce.published`; "released" is the training code
-behind the paper's table, see `reproduce.released`, and "changes" that with one change at a time.
+behind the paper's table, see `reproduce.released`, "changes" that with one change at a time, and
+"positive" with other maps to positive weights (appendix E.1).
 """
 
 from __future__ import annotations
@@ -234,5 +235,13 @@ PROTOCOLS = {
         released.together,
         released_tables.report_changes,
         file_a_task=True,
+    ),
+    "positive": _Protocol(
+        list(released.CHANGED),
+        list(released.MAPPED),
+        released.mapped,
+        released.run,
+        released.together,
+        released_tables.positive_maps,
     ),
 }

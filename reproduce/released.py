@@ -17,7 +17,7 @@ import torch
 
 from reproduce.released_baselines import CMNN, MLP, MM, PWL, SMM, SMNN, Hint, PosNN
 from reproduce.released_costs import GCM, IGCM
-from reproduce.released_forms import Form, Part
+from reproduce.released_forms import POSITIVE, Form, Part
 from reproduce.released_rows import rows_of, unit_of_y
 from reproduce.released_training import scores, train
 from reproduce.runs import Fit, Scores, Settings, as_json
@@ -63,8 +63,10 @@ _ABOUT = {
     "Hint with each row's own sign": ("Hint",),
     "weights that learn": ("GCM", "IGCM"),
 }
+#: Methods whose weights a map makes positive.
+MAPPED = ("PosNN", "MM", "SMM", "CMNN", "SMNN", "GCM", "IGCM")
 #: What is not in the name of a network's settings.
-_OF_NETWORKS = ("z_dim", "draws", "loss_type", "own_sign", "weights_learn")
+_OF_NETWORKS = ("z_dim", "draws", "loss_type", "own_sign", "weights_learn", "positive")
 QUICK: Settings = {"epochs": 2, "rows": 100}
 #: Share of the training rows on which the epoch is chosen where it is not on the test rows.
 VALIDATION = 0.1
@@ -102,6 +104,20 @@ def changed(arguments: argparse.Namespace) -> list[Fit]:
         for name in arguments.datasets
         for method in arguments.methods
         for change in ({}, *changes_of(name, method).values())
+        for seed in seeds
+    ]
+
+
+def mapped(arguments: argparse.Namespace) -> list[Fit]:
+    """Every method with each map to positive weights but the paper's own, which "released" has."""
+    quick = QUICK if arguments.quick else {}
+    seeds = range(2 if arguments.quick else arguments.seeds)
+    return [
+        _fit(name, seed, method, {**settings_of(name, method)[0], "positive": by, **quick})
+        for name in arguments.datasets
+        for method in arguments.methods
+        if method in MAPPED
+        for by in [*POSITIVE][1:]
         for seed in seeds
     ]
 

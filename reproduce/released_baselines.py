@@ -12,7 +12,6 @@ from reproduce.released_forms import (
     Sizes,
     cross_entropy,
     held_at_zero,
-    positive,
 )
 
 #: Inverse temperature of SMM, and groups and pieces of MM and SMM.
@@ -36,7 +35,7 @@ class OneStream(ScoreForm):
 
     def layers(self, p: Parameters, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Both hidden layers [S, B, hidden] and s [S, B]."""
-        own = positive if self.increasing else torch.nn.Identity()
+        own = self.positive if self.increasing else torch.nn.Identity()
         first = torch.tanh(x @ p["wx"] + r @ own(p["wr"]) + p["b"])
         second = torch.tanh(first @ own(p["w1"]) + p["b1"])
         return first, second, (second @ own(p["w2"]) + p["b2"]).squeeze(-1)
@@ -116,10 +115,10 @@ class TwoStreams(ScoreForm):
 
     def score(self, p: Parameters, x: Tensor, r: Tensor) -> Tensor:
         a = x @ p["wx"] + p["bx"]
-        u = self.activation(r @ positive(p["wr"]) + p["br"] + a)
+        u = self.activation(r @ self.positive(p["wr"]) + p["br"] + a)
         a = torch.tanh(a) @ p["wx1"] + p["bx1"]
-        u = self.activation(u @ positive(p["wr1"]) + p["br1"] + a)
-        return self.joined(u @ positive(p["wr2"]) + torch.tanh(a) @ p["wx2"] + p["b2"])
+        u = self.activation(u @ self.positive(p["wr1"]) + p["br1"] + a)
+        return self.joined(u @ self.positive(p["wr2"]) + torch.tanh(a) @ p["wx2"] + p["b2"])
 
 
 class MM(TwoStreams):
@@ -162,13 +161,13 @@ class SMNN(ScoreForm):
         }  # fmt: skip
 
     def score(self, p: Parameters, x: Tensor, r: Tensor) -> Tensor:
-        u = _cut(r @ positive(p["wr"]) + p["br"])
+        u = _cut(r @ self.positive(p["wr"]) + p["br"])
         a = (x @ p["wx10"] + p["bx10"]).relu()
         c = _cut(x @ p["wx20"] + p["bx20"])
-        u = _cut(u @ positive(p["wr1"]) + p["br1"] + c @ p["wx21"])
+        u = _cut(u @ self.positive(p["wr1"]) + p["br1"] + c @ p["wx21"])
         c = _cut(a @ p["wx121"] + p["bx121"])
         a = (a @ p["wx11"] + p["bx11"]).relu()
-        s = a @ p["wx12"] + c @ p["wx22"] + u @ positive(p["wr2"]) + p["b2"]
+        s = a @ p["wx12"] + c @ p["wx22"] + u @ self.positive(p["wr2"]) + p["b2"]
         return s.squeeze(-1)
 
 

@@ -15,7 +15,6 @@ from reproduce.released_forms import (
     Sizes,
     cross_entropy,
     held_at_zero,
-    positive,
 )
 
 #: Weight of the bound on the revenues of IGCM.
@@ -64,7 +63,7 @@ class GCM(Form):
 
     def revenue(self, p: Parameters, r: Tensor) -> Tensor:
         """What is compared with the costs, [S, B, m]."""
-        return r @ positive(p["wr"])
+        return r @ self.positive(p["wr"])
 
     def bound_of_revenues(self, p: Parameters, r: Tensor, noise: torch.Generator) -> Tensor | float:
         """What is subtracted from the loss, [S]."""
@@ -153,7 +152,7 @@ class IGCM(GCM):
         loc, log_var = h @ p["wkmu"] + p["bkmu"], h @ p["wksig"] + p["bksig"]
         drawn = torch.randn(loc.shape, generator=noise, device=r.device)
         k = loc + (0.5 * log_var).exp() * drawn
-        error = (r - k @ positive(p["wkr"]) - p["bkr"]) / p["rsig"].exp()
+        error = (r - k @ self.positive(p["wkr"]) - p["bkr"]) / p["rsig"].exp()
         fits = (-0.5 * error.square() - p["rsig"]).sum(-1)
         divergence = 0.5 * (1.0 + log_var - loc.square() - log_var.exp()).sum(-1)
         return held_at_zero(RECONSTRUCTION * (fits + divergence).mean(1))

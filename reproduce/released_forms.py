@@ -9,13 +9,13 @@ is [S, rows, columns], a vector [S, 1, size].
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import leaky_relu, logsigmoid, softplus
 
 Parameters = Mapping[str, Tensor]
 Sizes = dict[str, tuple[int, ...]]
@@ -26,6 +26,16 @@ EPSILON = 1e-5
 def positive(w: Tensor) -> Tensor:
     """softplus(10 w) / 10, in place of a weight that must be positive."""
     return logsigmoid(-10.0 * w) / -10.0
+
+
+#: What the paper compares (appendix E.1), its own choice first. The fourth can be negative.
+POSITIVE: dict[str, Callable[[Tensor], Tensor]] = {
+    "softplus(10 W) / 10": positive,
+    "softplus(W)": softplus,
+    "square(W)": torch.square,
+    "leaky relu(W)": leaky_relu,
+    "exp(W)": torch.exp,
+}
 
 
 def cross_entropy(p: Tensor, y: Tensor, epsilon: float = EPSILON) -> Tensor:
@@ -62,6 +72,10 @@ class Form:
     hidden: int
     binary: bool
     options: Mapping[str, Any]
+
+    def positive(self, w: Tensor) -> Tensor:
+        """A weight that must be positive, by the map that option `positive` names."""
+        return POSITIVE[self.options.get("positive", next(iter(POSITIVE)))](w)
 
     def sizes(self) -> Sizes:
         """Name -> shape of a parameter: (rows, columns), or (size,)."""

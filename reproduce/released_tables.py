@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import pandas as pd
 from scipy.stats import kendalltau
 
-from reproduce.intervals import Interval, mean_interval, meet, samples
+from reproduce.intervals import Interval, mean_interval, meet, paired_interval, samples
 from reproduce.markdown import NOT_RUN, beside, grid, markdown, number, shown
-from reproduce.released import CHANGES, FORMS, Z_DIM, changes_of, settings_of
+from reproduce.released import CHANGES, FORMS, MAPPED, Z_DIM, changes_of, settings_of
+from reproduce.released_forms import POSITIVE
 from reproduce.released_rows import KNOWN_ROWS
 from reproduce.tables import intervals, paper_table_3
 from reproduce.tasks import TASKS, own_metric
@@ -161,6 +163,33 @@ def changes(table: pd.DataFrame, name: str) -> str:
         last = "–" if agreement is None else f"{agreement[0]:+.2f}"
         lines.append([change, *means, *places, last])
     return markdown(["Change", *FORMS, "place of GCM", "place of IGCM", "tau"], lines)
+
+
+def positive_maps(table: pd.DataFrame) -> str:
+    """Mean of each map to positive weights; * where the paired difference to the first is not 0.
+
+    :param table: with the fits of the released protocol, whose map is the first.
+    """
+    first, rows = next(iter(POSITIVE)), own_metric(table)
+    rows = rows.assign(by=[json.loads(s).get("positive", first) for s in rows["settings"]])
+    names = [name for name in TASKS if name in set(rows.loc[rows["by"] != first, "dataset"])]
+    values = samples(rows[rows["dataset"].isin(names)], ["method", "by", "dataset"])
+    lines = []
+    for method, by in product(MAPPED, POSITIVE):
+        cells = []
+        for name in names:
+            own, base = (values.get((method, key, name)) for key in (by, first))
+            apart = own is not None and base is not None and _apart(own, base)
+            cells.append(
+                NOT_RUN if own is None else shown(mean_interval(own), mark="*" if apart else "")
+            )
+        lines.append([method, by, *cells])
+    titles = [f"{TASKS[name].title}, {TASKS[name].metric}" for name in names]
+    return markdown(["Method", "W+", *titles], lines)
+
+
+def _apart(first: pd.Series, second: pd.Series) -> bool:
+    return paired_interval(first, second).excludes(0.0)
 
 
 def place_after(table: pd.DataFrame, name: str, change: str, method: str) -> str:

@@ -61,6 +61,10 @@ FILES = {
         file: ("public --protocol changes --seeds 5", _released(released.changed, [name], 5))
         for file, name in CHANGES_OF.items()
     },
+    "public_positive": (
+        "public --protocol positive",
+        _released(released.mapped, released.CHANGED, 10),
+    ),
     "checks": ("checks", _CHECKS * _PAPER),
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
     "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
@@ -93,7 +97,8 @@ FILES = {
     "crossings": ("crossings", len(crossings.fits(1))),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
-GROWING = (*SURVIVAL, "ordinal", "distribution")
+GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}
+MANY_SETTINGS |= {"public_positive"}

@@ -52,6 +52,7 @@ SMOKE_WITH_DATA = [
         "public --jobs 1 --protocol members --datasets compas",
     ],
     ["public --jobs 1 --protocol released --datasets auto_mpg"],
+    ["public --jobs 1 --protocol positive --datasets auto_mpg --methods MM"],
     ["public --jobs 1 --protocol changes --datasets auto_mpg --methods SMM Hint GCM"],
     ["open --jobs 1 --datasets compas auto_mpg"],
     ["checks --jobs 1"],

@@ -1,5 +1,6 @@
 """Protocol "released": the forms against Pyro, autograd and brute force; data, updates, tables."""
 
+import json
 import math
 
 import pandas as pd
@@ -14,10 +15,10 @@ from toys import table as made
 from pyro_gcm import GCM, IGCM
 from pyro_gcm.inference import collapse
 from reproduce import public, released, released_rows, released_tables
-from reproduce.released import FORMS
+from reproduce.released import FORMS, MAPPED
 from reproduce.released_baselines import SHIFT
 from reproduce.released_costs import DRAWS, spread
-from reproduce.released_forms import Part, cross_entropy, positive
+from reproduce.released_forms import POSITIVE, Part, cross_entropy, positive
 from reproduce.released_training import SIGN_EPSILON, Stacked, Updates, train
 from reproduce.runs import read_results
 from reproduce.tables import paper_table_3
@@ -137,6 +138,36 @@ def test_strict_forms_rise_in_r(name, binary):
     low, high = (form.predict(p, x, v, noise) for v in (r, r + torch.tensor([0.3, 0.0])))
     assert (high >= low).all()
     assert (high > low).any()
+
+
+@pytest.mark.parametrize("by", list(POSITIVE)[1:])
+@pytest.mark.parametrize("name", MAPPED)
+def test_a_map_to_positive_weights_is_another_network(name, by):
+    form, (x, r, y) = form_of(name, positive=by), rows(50)
+    gradients = []
+    for each in (form_of(name), form):
+        stacked = parameters(each)
+        loss = each.loss(stacked.views(), x, r, y, torch.Generator().manual_seed(0))
+        gradients += torch.autograd.grad(loss.sum(), stacked.theta)
+    assert not torch.equal(*gradients)
+    if name != "IGCM" and by != "leaky relu(W)":  # which may be negative
+        draws = torch.randn(2, 1, 8, 3, dtype=torch.float64)
+        raised = r + torch.tensor([0.3, 0.0])
+        low, high = (form.predict(stacked.views(), x, v, draws) for v in (r, raised))
+        assert (high >= low).all()
+
+
+def test_maps_are_compared_with_the_released_one():
+    settings = released.settings_of("auto_mpg", "MM")[0]
+    other = {**settings, "positive": "exp(W)"}
+    both = [
+        made({("MM", "RMSE"): values}, dataset="auto_mpg", settings=json.dumps(of))
+        for of, values in ((settings, [3.0, 3.1, 3.2]), (other, [4.0, 4.15, 4.2]))
+    ]
+    lines = released_tables.positive_maps(pd.concat(both)).splitlines()
+    assert "| MM | softplus(10 W) / 10 | 3.100 ± 0.2484 |" in lines
+    assert "| MM | exp(W) | 4.117 ± 0.2586* |" in lines
+    assert "| MM | square(W) | not run |" in lines
 
 
 @torch.no_grad()

@@ -101,8 +101,7 @@ def own_metric(table: pd.DataFrame) -> pd.DataFrame:
 
 def paper_hyperparameters(name: str) -> Settings:
     """Table 5 of the paper, as settings of `reproduce.methods.train`."""
-    table = pd.read_csv(PAPER / "hyperparameters.csv").set_index("dataset")
-    row = table.loc[TASKS[name].paper].to_dict()
+    row = _table_5().loc[TASKS[name].paper].to_dict()
     return {
         "hidden": int(row["hidden_dim"]),
         "num_particles": int(row["sample_number"]),
@@ -112,3 +111,8 @@ def paper_hyperparameters(name: str) -> Settings:
         "batch_size": int(row["batch_size"]),
         "learning_rate": float(row["learning_rate"]),
     }
+
+
+@lru_cache(maxsize=1)
+def _table_5() -> pd.DataFrame:
+    return pd.read_csv(PAPER / "hyperparameters.csv").set_index("dataset")

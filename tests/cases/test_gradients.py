@@ -75,6 +75,7 @@ FITS: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.long(keep=9)
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("fit", FITS)
 def test_the_same_model_is_trained(fit: str, state: str) -> None:

@@ -96,6 +96,7 @@ def texts(figure: Any) -> list[str]:
 
 
 @no_glyph
+@pytest.mark.long(keep=10)
 @pytest.mark.parametrize(
     ("plot", "name"), [*((plot, FORMULA) for plot in PLOTS), *(("feature", n) for n in NAMES)]
 )
@@ -232,6 +233,7 @@ INDEXES: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.filterwarnings("ignore:.* rows have an effective sample size")
+@pytest.mark.long(keep=5)
 @pytest.mark.parametrize("kind", INDEXES)
 def test_the_index_of_any_table_goes_into_a_file(kind: str, tmp_path: Path) -> None:
     index, wanted = INDEXES[kind]

@@ -263,6 +263,7 @@ def test_levels_may_be_numbers_that_no_row_has(capsys: Any) -> None:
         assert (code, f"--levels must be values of 'rating', got '{wrong}'" in said) == (2, True)
 
 
+@pytest.mark.long(keep=1)
 @pytest.mark.parametrize(
     ("values", "positive"), [(["no", "yes"], "no"), ([1, 2], "1"), ([False, True], "false")]
 )

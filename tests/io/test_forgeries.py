@@ -52,6 +52,7 @@ def _put(node: Any, key: Any, value: Any) -> None:
     node[key] = value
 
 
+@pytest.mark.long(keep=4)
 @pytest.mark.parametrize(
     "manifest", [*FIXTURES.glob("0.2.0/*/manifest.json")], ids=lambda path: path.parent.name
 )

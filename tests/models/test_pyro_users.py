@@ -121,6 +121,8 @@ ELBOS: dict[str, Any] = {
         num_particles=2, vectorize_particles=False, max_plate_nesting=1
     ),
 }
+#: Losses of a bound, whose mean is compared.
+DRAWN = 15
 PARTICLES: dict[str, dict[str, Any]] = {
     "one": {"max_plate_nesting": 1},
     "one, nesting guessed": {},
@@ -172,11 +174,11 @@ def test_every_bound_runs_on_a_continuous_z(kind: str, elbo: str, particles: str
         many = Trace_ELBO(2000, vectorize_particles=True, max_plate_nesting=1)
         wanted = float(many.loss(pair.program, pair.guide, *data[:3]))
         losses = []
-        for _ in range(40):
+        for _ in range(DRAWN):
             loss = ELBOS[elbo](**PARTICLES[particles]).loss(pair.program, pair.guide, *data[:3])
             losses.append(float(loss[0] if isinstance(loss, tuple) else loss))
     found = torch.tensor(losses)
-    error = 5.0 * float(found.std()) / math.sqrt(40) + 1e-6
+    error = 5.0 * float(found.std()) / math.sqrt(DRAWN) + 1e-6
     assert found.isfinite().all()
     if elbo in ("Renyi", "importance-weighted", "TMC", "wake-sleep"):
         assert float(found.mean()) < wanted + error

@@ -76,7 +76,7 @@ def test_predictions_are_those_of_the_program(kind: str, change: str) -> None:
         assert (plain.predict(x, r) - found).abs().max() > 0.01
 
 
-@pytest.mark.long(keep=16)
+@pytest.mark.long(keep=10)
 @pytest.mark.parametrize(("kind", "change"), cases(KINDS + OTHERS))
 def test_log_likelihoods_of_draws_are_those_of_the_program(kind: str, change: str) -> None:
     model, data = trained(kind, change)

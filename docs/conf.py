@@ -29,6 +29,7 @@ include_patterns = [
     "docs/**",
     "notebooks/*",
     "reproduce/REPORT.md",
+    "reproduce/report/*",
     "reproduce/benchmarks/README.md",
     "pyro_gcm/data/datasheets.md",
     "CHANGELOG.md",

@@ -24,6 +24,8 @@ _MAIN = {"loss_type": 0, "z_dim": Z_DIM}
 #: The methods of the paper's table.
 NINE = tuple(method for method in FORMS if method != "MLP")
 _AS_IT_IS = "as released"
+#: The paper's own map to positive weights.
+_OWN = next(iter(POSITIVE))
 Cells = Mapping[Any, Interval]
 
 
@@ -170,26 +172,46 @@ def positive_maps(table: pd.DataFrame) -> str:
 
     :param table: with the fits of the released protocol, whose map is the first.
     """
-    first, rows = next(iter(POSITIVE)), own_metric(table)
-    rows = rows.assign(by=[json.loads(s).get("positive", first) for s in rows["settings"]])
-    names = [name for name in TASKS if name in set(rows.loc[rows["by"] != first, "dataset"])]
-    values = samples(rows[rows["dataset"].isin(names)], ["method", "by", "dataset"])
+    values = _by_map(table)
+    names = [name for name in TASKS if any(of == name and by != _OWN for _, by, of in values)]
     lines = []
     for method, by in product(MAPPED, POSITIVE):
-        cells = []
-        for name in names:
-            own, base = (values.get((method, key, name)) for key in (by, first))
-            apart = own is not None and base is not None and _apart(own, base)
-            cells.append(
-                NOT_RUN if own is None else shown(mean_interval(own), mark="*" if apart else "")
-            )
+        cells = [NOT_RUN] * len(names)
+        for at, name in enumerate(names):
+            own = values.get((method, by, name))
+            if own is not None:
+                gap = _to_own_map(values, method, by, name)
+                cells[at] = shown(mean_interval(own), mark="*" if gap.excludes(0.0) else "")
         lines.append([method, by, *cells])
     titles = [f"{TASKS[name].title}, {TASKS[name].metric}" for name in names]
     return markdown(["Method", "W+", *titles], lines)
 
 
-def _apart(first: pd.Series, second: pd.Series) -> bool:
-    return paired_interval(first, second).excludes(0.0)
+def positive_counts(table: pd.DataFrame, which: str) -> str:
+    """In how many cells another map is significantly "better" or "worse" than the paper's own."""
+    found, values = [], _by_map(table)
+    for method, by, name in values:
+        if by != _OWN:
+            gap = _to_own_map(values, method, by, name)
+            better = (gap.mean < 0.0) == TASKS[name].lower_is_better
+            found.append(gap.excludes(0.0) and better == (which == "better"))
+    return f"{sum(found)} of {len(found)}"
+
+
+def _by_map(table: pd.DataFrame) -> dict[Any, pd.Series]:
+    """Values of the metric of a task by method, map and data set."""
+    rows = own_metric(table)
+    by = [json.loads(text).get("positive", _OWN) for text in rows["settings"]]
+    return samples(rows.assign(by=by), ["method", "by", "dataset"])
+
+
+def _to_own_map(values: Mapping[Any, pd.Series], method: str, by: str, name: str) -> Interval:
+    own = values.get((method, _OWN, name))
+    return (
+        Interval(math.nan, math.nan, 0)
+        if own is None
+        else paired_interval(values[method, by, name], own)
+    )
 
 
 def place_after(table: pd.DataFrame, name: str, change: str, method: str) -> str:

@@ -1,4 +1,4 @@
-"""REPORT.md and its figures from the stored results; nothing is computed anew."""
+"""REPORT.md, a page for each of its sections, and figures, from the stored results alone."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def main(arguments: argparse.Namespace) -> None:
     """Read the results that are there and write the report."""
     results = read(arguments.results, arguments.device)
     draw(results, arguments.output / "figures")
-    path: Path = arguments.output / "REPORT.md"
-    write_file(path, report(results).encode())
-    print(f"written: {path}")
+    for name, text in pages(report(results)).items():
+        write_file(arguments.output / name, text.encode())
+    print(f"written: {arguments.output / 'REPORT.md'}")
 
 
 def draw(results: Results, folder: Path) -> None:
@@ -107,6 +107,38 @@ def report(results: Results, template: str | None = None) -> str:
     text = re.sub(r"(?m)^\{\{([^{}]+)\}\}$", partial(fill, alone=True), text)
     text = re.sub(r"\{\{([^{}]+)\}\}", partial(fill, alone=False), text)
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def pages(text: str) -> dict[str, str]:
+    """The parts of the report by their files: what comes first, and a page for each section.
+
+    Sections are those with a number or a letter: "## 4. Title", "## Appendix A. Title". Where a
+    text names one, in a sentence or as the last cell of a row, there is a link to its page.
+    """
+    first, *parts = re.split(r"(?m)^## (?=\d+\.|Appendix )", text)
+    found = [re.match(r"(?:Appendix )?(\w+)\. ([^(\n]+)", part) for part in parts]
+    files = {m[1]: re.sub(r"\W+", "_", m[2].strip().lower()) + ".md" for m in found if m}
+
+    def linked(page: str, folder: str, places: str) -> str:
+        def link(number: re.Match[str]) -> str:
+            known = number[0] in files
+            return f"[{number[0]}]({folder}{files[number[0]]})" if known else number[0]
+
+        return re.sub(places, lambda at: at[1] + re.sub(r"\w+", link, at[2]), page)
+
+    several = r"((?:[Ss]ections?|[Aa]ppendix) )(\w+(?:,\s\d+)*(?:\s(?:and|to)\s\d+)?)(?!\.?\w)"
+    last_cell = r"(?m)(\| )(\d+(?:, \d+)*)(?= \|$)"
+    front = re.split(r"(?m)^(?=## )", first)
+    where = [last_cell if "| Section |" in part else several for part in front]
+    both = zip(front, where, strict=True)
+    first = "".join(linked(part, "report/", places) for part, places in both)
+    written = {"REPORT.md": f"{first.rstrip()}\n"}
+    for part, file in zip(parts, files.values(), strict=True):
+        title, _, body = part.partition("\n")
+        body = re.sub(r"\]\((?!https?:|#)", "](../", re.sub(r"(?m)^###", "##", body))
+        back = "[The report](../REPORT.md) has the claims of the paper, and what holds."
+        written[f"report/{file}"] = f"# {title}\n\n{back}\n{linked(body, '', several).rstrip()}\n"
+    return written
 
 
 def _fits(results: Results, name: str) -> tuple[int, int]:
@@ -192,6 +224,11 @@ def _main_rows(results: Results) -> pd.DataFrame:
     return released_tables.main_rows(results["public_released"])
 
 
+def _positive(results: Results) -> pd.DataFrame:
+    """Other maps to positive weights, and the paper's own of the released protocol."""
+    return pd.concat([results["public_positive"], _main_rows(results)])
+
+
 def _igcm_to_gcm(results: Results) -> str:
     published = results["public_published"]
     return quoted.igcm_to_gcm(_main_rows(results), published, pooled(results))
@@ -213,6 +250,7 @@ PLACEHOLDERS: dict[str, Callable[..., str]] = {
 JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
     "paper": lambda results: None,
     "released": _main_rows,
+    "positive_maps": _positive,
     "finals": finals,
     "pooled": pooled,
     "many": many,
@@ -242,6 +280,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "released_stand_in": released_tables.stand_in,
     "released_tau": released_tables.tau,
     "changes": released_tables.changes,
+    "positive": released_tables.positive_maps,
+    "positive_counts": released_tables.positive_counts,
     "place_after": released_tables.place_after,
     "published": tables.published,
     "seeds": tables.seeds,

@@ -93,7 +93,7 @@ FILES = {
     "ordinal": ("ordinal", 10 * len(ordinal.TITLES) * len(ordinal.METHODS)),
     "distribution": ("distribution", 10 * len(distribution.TITLES) * len(distribution.METHODS)),
     "gradient_noise": ("gradient_noise", len(gradient_noise.fits(quick=False))),
-    "stories": ("stories", len(stories.fits([*stories.PARTS], 50, 1))),
+    "stories": ("stories", len(stories.fits([*stories.PARTS], 50, 10))),
     "crossings": ("crossings", len(crossings.fits(1))),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.

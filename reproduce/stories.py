@@ -310,7 +310,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce stories`."""
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--seeds", type=positive_count, default=50)
-    parser.add_argument("--band-seeds", type=positive_count, default=1)
+    parser.add_argument("--band-seeds", type=positive_count, default=10)
     add_run_arguments(parser)
 
 

@@ -33,6 +33,8 @@ DOCUMENTS = {
         *sorted(ROOT.glob("*.md")),
         *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "notebooks").glob("*.md")),
+        *sorted((ROOT / "reproduce").glob("REPORT.md")),
+        *sorted((ROOT / "reproduce" / "report").glob("*.md")),
     )
 }
 #: Pages with examples alone; those with commands of the shell run elsewhere.

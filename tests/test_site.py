@@ -15,6 +15,7 @@ PAPER = sorted((ROOT / "docs" / "paper").glob("*.md"))
 PAGES = [
     ROOT / "README.md",
     ROOT / "reproduce" / "REPORT.md",
+    *sorted((ROOT / "reproduce" / "report").glob("*.md")),
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts),
 ]
 

@@ -80,7 +80,9 @@ def section(text, title):
 def test_the_committed_report_is_complete_and_of_the_results():
     results = report.read(RESULTS)
     text = report.report(results)
-    assert text == (RESULTS.parent / "REPORT.md").read_text(encoding="utf-8")
+    for name, page in report.pages(text).items():
+        assert page == (RESULTS.parent / name).read_text(encoding="utf-8"), name
+    assert len(report.pages(text)["REPORT.md"].split()) <= 2000
     for lacking in ("{{", "Not run", "(not run)", "Not complete"):
         assert lacking not in text
     assert not re.search(r"\bnan\b", text)
@@ -96,8 +98,8 @@ def test_the_committed_report_is_complete_and_of_the_results():
 
 
 def test_the_command_writes_the_report_and_every_figure_that_it_names(made):
-    text = (made / "REPORT.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"!\[[^]]*\]\(([^)]+)\)", text))
+    text = "".join(path.read_text(encoding="utf-8") for path in (made / "report").iterdir())
+    named = set(re.findall(r"!\[[^]]*\]\(\.\./([^)]+)\)", text))
     drawn = {f"figures/{file.name}" for file in (made / "figures").iterdir()}
     assert named == drawn == {"figures/held_out.png", "figures/quantile_curves_1.png"}
 
@@ -109,7 +111,8 @@ def test_neither_the_order_of_rows_nor_another_device_changes_the_report(made, c
             rows = pd.concat([rows, rows.assign(device="cuda", value=0.4321)])
         rows.to_csv(file, index=False)
     before, after = report.read(made), report.read(copied)
-    assert report.report(after) == (made / "REPORT.md").read_text(encoding="utf-8")
+    for name, page in report.pages(report.report(after)).items():
+        assert page == (made / name).read_text(encoding="utf-8")
     for name, rows in before.items():
         pd.testing.assert_frame_equal(rows, after[name])
     other = report.read(copied, "cuda")
@@ -119,6 +122,43 @@ def test_neither_the_order_of_rows_nor_another_device_changes_the_report(made, c
     both = pd.concat([times, times.assign(device="cuda")])
     both.to_csv(copied / "timing.csv", index=False)
     assert "Device: cuda" in report.report(report.read(copied), "{{times timing}}")
+
+
+def test_a_section_is_a_page_and_its_number_a_link():
+    text = """# Report
+
+As section 2 says, sections 1 and 2 are not section 2.1 of the paper.
+
+## Map
+
+| a | Section |
+| - | - |
+| 3 | 1, 2 |
+
+## 1. One (Table 1)
+
+See appendix A and [this](figures/x.png).
+
+### Part
+
+## 2. Two words
+
+Section 1.
+
+## Appendix A. More
+
+Text.
+"""
+    pages = report.pages(text)
+    first = "section [2](report/two_words.md) says, sections [1](report/one.md) and [2]"
+    assert [*pages] == ["REPORT.md", "report/one.md", "report/two_words.md", "report/more.md"]
+    assert first in pages["REPORT.md"]
+    assert "section 2.1 of the paper" in pages["REPORT.md"]
+    assert "| 3 | [1](report/one.md), [2](report/two_words.md) |" in pages["REPORT.md"]
+    assert pages["report/one.md"].startswith("# 1. One (Table 1)\n\n[The report](../REPORT.md)")
+    assert "appendix [A](more.md) and [this](../figures/x.png)" in pages["report/one.md"]
+    assert "\n## Part\n" in pages["report/one.md"]
+    assert pages["report/two_words.md"].endswith("Section [1](one.md).\n")
 
 
 def test_absent_files_say_which_command_makes_them(tmp_path):

@@ -187,11 +187,11 @@ def positive_maps(table: pd.DataFrame) -> str:
     return markdown(["Method", "W+", *titles], lines)
 
 
-def positive_counts(table: pd.DataFrame, which: str) -> str:
-    """In how many cells another map is significantly "better" or "worse" than the paper's own."""
+def positive_counts(table: pd.DataFrame, which: str, *maps: str) -> str:
+    """In how many cells these maps are significantly "better" or "worse" than the paper's own."""
     found, values = [], _by_map(table)
     for method, by, name in values:
-        if by != _OWN:
+        if by in (maps or POSITIVE) and by != _OWN:
             gap = _to_own_map(values, method, by, name)
             better = (gap.mean < 0.0) == TASKS[name].lower_is_better
             found.append(gap.excludes(0.0) and better == (which == "better"))

@@ -168,6 +168,9 @@ def test_maps_are_compared_with_the_released_one():
     assert "| MM | softplus(10 W) / 10 | 3.100 ± 0.2484 |" in lines
     assert "| MM | exp(W) | 4.117 ± 0.2586* |" in lines
     assert "| MM | square(W) | not run |" in lines
+    counts = [released_tables.positive_counts(pd.concat(both), w) for w in ("worse", "better")]
+    assert counts == ["1 of 1", "0 of 1"]
+    assert released_tables.positive_counts(pd.concat(both), "worse", "square(W)") == "0 of 0"
 
 
 @torch.no_grad()

@@ -151,14 +151,14 @@ def test_an_audit_reads_what_an_estimator_reads(model: GCMClassifier) -> None:
     X, _ = rows()
     for form in ("objects", "decimals", "mapping of series", "Arrow record batch", "nullable"):
         table = FORMS[form](X)
-        assert audit_table(model, table, pairs=60, progress=False).passed
+        assert audit_table(model, table, pairs=9, progress=False).passed
         assert np.array_equal(model.predict_proba(table), model.predict_proba(X))
     objects = FORMS["objects"](X)
     model.as_read(objects)
     assert set(objects.dtypes) == {np.dtype(object)}  # it is not the caller's table that changes
     fitted = GCMClassifier(**FAST, monotonic_cst={1: 1})
     numbered = X.drop(columns="job").set_axis([3, 1, 2], axis=1)
-    assert audit_table(fitted.fit(numbered, rows()[1]), numbered, pairs=60, progress=False).passed
+    assert audit_table(fitted.fit(numbered, rows()[1]), numbered, pairs=9, progress=False).passed
 
 
 WRONG = {

@@ -159,8 +159,8 @@ class Console(io.TextIOWrapper):
     "command",
     [
         *(["plot", "--out=curve.png", "--column", NAMES[n]] for n in (1, 4)),
-        ["report", "--out=report.html", "--pairs=60"],
-        ["audit", "--pairs=60", "--plot=audit.png"],
+        ["report", "--out=report.html", "--pairs=9"],
+        ["audit", "--pairs=9", "--plot=audit.png"],
         ["surface", "--column", NAMES[1], "--values=0,1", "--out=surface.parquet"],
         ["predict", "--keep", NAMES[3], "--out=predictions.csv"],
     ],

@@ -147,7 +147,7 @@ def test_the_positive_class_is_the_event_everywhere(kind: Any, tmp_path: Path) -
     )
     assert auc == pytest.approx(other)
     if kind is GCMClassifier:
-        assert audit_table(model, X, pairs=300, progress=False).passed
+        assert audit_table(model, X, pairs=9, progress=False).passed
         assert (model.explain(X)["probability"].to_numpy() == event).all()
     with pytest.raises(ValueError, match=r"positive must be one of the classes \['no', 'yes'\]"):
         kind(**options, positive="maybe").fit(X, WORDS)
@@ -312,7 +312,7 @@ def test_a_pipeline_is_audited_for_its_event() -> None:
     fitted = GCMClassifier(**SMALL, monotonic_cst={"debt": 1}, positive="no").fit(X, WORDS)
     pipeline = Pipeline([("as it is", "passthrough"), ("model", fitted)])
     for predictor in (fitted, pipeline):
-        assert audit_table(predictor, X, {"debt": 1}, pairs=60, progress=False).passed
+        assert audit_table(predictor, X, {"debt": 1}, pairs=9, progress=False).passed
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])

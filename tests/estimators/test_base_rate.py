@@ -11,7 +11,7 @@ from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
 
 DIRECTIONS = {"income": -1, "debt": 1}
 MODELS = [
-    GCMClassifier(members=4, hidden=16, epochs=6),
+    GCMClassifier(members=2, hidden=8, epochs=3),
     GCMClassifier(prior="conditional", alternatives=3, costs=3, epochs=6, early_stopping=True),
     IGCMClassifier(epochs=6, early_stopping=True),
 ]

@@ -136,6 +136,7 @@ def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_non
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns, path = [column.float() for column in rows(60)], tmp_path / "run"
+    monkeypatch.setattr(epoch_search, "MOST", 1)  # epochs of a search, in those of a training
 
     def run(**more: Any) -> tuple[GCM, Any]:
         model = MemberGCM(3, 2, members=2, hidden=4, seed=SEED)

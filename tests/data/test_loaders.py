@@ -48,8 +48,9 @@ def test_names_metrics_and_the_rows_of_the_fixed_split_are_the_expected_ones(rea
     assert len(columns) == GROUPS.get(name, 0)
     for column in columns:
         group = [i for i, x in enumerate(dataset.x_names) if x.startswith(f"{column}=")]
-        assert ((dataset.x[:, group] == 0) | (dataset.x[:, group] == 1)).all()
-        assert (dataset.x[:, group].sum(1) == 1).all()
+        of_rows = dataset.x[:, group]
+        assert ((of_rows == 0) | (of_rows == 1)).all()
+        assert (of_rows.sum(1) == 1).all()
 
 
 @pytest.mark.parametrize(

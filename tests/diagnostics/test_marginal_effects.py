@@ -47,7 +47,7 @@ def probit(count: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
 def test_the_effects_of_a_probit_model_are_found_and_plotted() -> None:
     x, r, y = probit(3000, 0)
     models = []
-    for seed in range(3):
+    for seed in range(2):
         rows = torch.from_numpy(np.random.default_rng(seed).integers(0, 3000, 3000))
         models.append(GCM(2, 1, seed=seed))
         fit(models[-1], x[rows], r[rows], y[rows], epochs=12, batch_size=256, progress=False)

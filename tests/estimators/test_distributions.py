@@ -51,16 +51,16 @@ def test_answers_are_those_of_the_model(model, table):
 
 def test_a_whole_distribution_follows_a_skewed_y(table):
     X, y = table
-    skewed = GCMRegressor(**{**SMALL, "epochs": 25}, response="distribution").fit(X, y)
+    skewed = GCMRegressor(**{**SMALL, "epochs": 12}, response="distribution").fit(X, y)
     low, middle, high = skewed.predict_quantiles(X[:60], [0.1, 0.5, 0.9]).T
     assert ((high - middle) > 1.3 * (middle - low)).mean() > 0.9
 
 
 def test_the_response_that_is_better_for_the_rows_is_taken(table, tmp_path):
     X, y = table
-    chosen = GCMRegressor(**{**SMALL, "epochs": 12}).fit(X, y)
+    chosen = GCMRegressor(**{**SMALL, "epochs": 6}).fit(X, y)
     assert chosen.response_ == "distribution"
-    named = GCMRegressor(**{**SMALL, "epochs": 12}, response="distribution").fit(X, y)
+    named = GCMRegressor(**{**SMALL, "epochs": 6}, response="distribution").fit(X, y)
     np.testing.assert_array_equal(chosen.predict(X), named.predict(X))
     pyro_gcm.save(chosen, tmp_path / "model")
     loaded = pyro_gcm.load(tmp_path / "model")

@@ -114,7 +114,7 @@ def test_calibration_importance_and_partial_dependence(table):
     X, y = table
     calibrated = CalibratedClassifierCV(GCMClassifier(**SMALL), cv=2).fit(X, y)
     assert calibrated.predict_proba(X).shape == (240, 2)
-    longer = {**SMALL, "epochs": 10}
+    longer = {**SMALL, "epochs": 5}
     model = GCMClassifier(**longer).fit(X, y)
     importance = permutation_importance(model, X, y, n_repeats=1, random_state=0)
     assert importance.importances_mean.shape == (X.shape[1],)

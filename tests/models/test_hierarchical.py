@@ -39,7 +39,7 @@ def learned(dtype: torch.dtype = torch.float32) -> Any:
     data = rows(900, 0)[0].map(lambda column: column.to(dtype))
     with zoo.default_dtype(dtype):
         model = HierarchicalGCM(2, 1, groups=NAMES, z_dim=2, num_samples=16)
-    fit(model, *data, epochs=60, learning_rate=0.02, seed=1, progress=False)
+    fit(model, *data, epochs=40, learning_rate=0.03, seed=1, progress=False)
     return model
 
 
@@ -100,8 +100,8 @@ def test_svi_and_nuts_train_it() -> None:
     bound = TraceEnum_ELBO(num_particles=4, max_plate_nesting=1, vectorize_particles=True)
     pyro.set_rng_seed(0)
     svi = SVI(conditional(model.model), model.guide, optimizer, bound)
-    losses = [svi.step(*data[:3]) for _ in range(80)]
-    assert sum(losses[-20:]) < 0.8 * sum(losses[:20])
+    losses = [svi.step(*data[:3]) for _ in range(40)]
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     kernel = NUTS(conditional(model.model), max_tree_depth=4, max_plate_nesting=1)

@@ -306,10 +306,10 @@ def test_autoguides_train_what_is_left_when_costs_are_integrated_out(kind: str, 
         program = conditional(model.model) if model.reads_x else collapse(model.model)
         make: Any = AUTOGUIDES[name]
         guide = make(program)
-        svi = SVI(program, guide, pyro.optim.Adam({"lr": 0.01}), Trace_ELBO(4))
-        losses = [svi.step(*data[:3]) for _ in range(40)]
+        svi = SVI(program, guide, pyro.optim.Adam({"lr": 0.02}), Trace_ELBO(4))
+        losses = [svi.step(*data[:3]) for _ in range(20)]
     assert all(map(math.isfinite, losses))
-    assert sum(losses[-10:]) < sum(losses[:10])
+    assert sum(losses[-5:]) < sum(losses[:5])
 
 
 # Scales, derivatives

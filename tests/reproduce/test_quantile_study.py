@@ -87,14 +87,14 @@ def test_a_diverged_fit_is_nan(protocol, method, tmp_path):
 
 @pytest.mark.parametrize("method", ["SMM", "PWL"])
 def test_a_seed_has_the_errors_that_it_has_alone(method, tmp_path):
-    seeds = (2, 0, 1)  # the figure's is not the first
+    seeds = (2, 0)  # the figure's is not the first
     group = [fit(method=method, seed=seed) for seed in seeds]
     assert len({quantile.together(each) for each in group}) == 1
     found = quantile.run(group, curves=tmp_path)
     for each, scores in zip(group, found, strict=True):
         (alone,) = quantile.run([each], curves=tmp_path / "alone" if each.seed == 0 else None)
         assert scores == pytest.approx(alone | {"seconds": scores["seconds"]}, rel=1e-4)
-    assert len({scores["MAE r=0.5"] for scores in found}) == 3
+    assert len({scores["MAE r=0.5"] for scores in found}) == 2
     assert len({scores["seconds"] for scores in found}) == 1
     one, other = (pd.read_csv(path / f"{method}.csv") for path in (tmp_path, tmp_path / "alone"))
     pd.testing.assert_frame_equal(one, other, rtol=1e-4)

@@ -114,7 +114,7 @@ def test_the_cost_of_a_column_is_what_a_simulation_finds():
     r = rng.uniform(0, 10, 4000)
     cost = 5 + rng.logistic(size=4000)
     X, y = pd.DataFrame({"r": r}), (cost < r).astype(int)
-    model = GCMClassifier(monotonic_cst=[1], epochs=20).fit(X, y)
+    model = GCMClassifier(monotonic_cst=[1], epochs=20, members=2).fit(X, y)
     found = model.explain(pd.DataFrame({"r": [4.0, 6.0]}), level=0.5)
     above = cost[(r < 4.2) & (r > 3.8) & (y == 0)]
     below = cost[(r < 6.2) & (r > 5.8) & (y == 1)]

@@ -69,7 +69,7 @@ def some(count: int, revenues: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.long(keep=1)
 @pytest.mark.parametrize("name", MODELS)
 def test_surface_is_that_of_predict_whatever_the_memory(name: str) -> None:
-    model, (x, revenues) = built(name), some(70, 40)
+    model, (x, revenues) = built(name), some(70, 15)
     revenues = torch.cat([revenues, revenues[::3].flip(0)])  # some come twice
     surface = functools.partial(model.surface, x, revenues, num_samples=16)
     whole = surface()

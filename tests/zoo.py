@@ -206,7 +206,7 @@ def make(family: type = GCM, dtype: torch.dtype = torch.float64, **options: Any)
     """A small untrained model, the same at every call."""
     r_dim = 1 if options.get("response") == "quantile" else R_DIM
     with torch.random.fork_rng(), default_dtype(dtype):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         parts = {key: part() if _makes(part) else part for key, part in options.items()}
         sizes = {"hidden": 4, "z_dim": 2, "num_samples": 16, "seed": 3}
         if issubclass(family, MemberGCM):

@@ -343,6 +343,9 @@ def test_a_result_never_overwrites_a_column(run: Run) -> None:
         done = run("surface", "model", "data.csv", "--column", name, "--values=0,50")
         assert done.code == 2
         assert f"--column '{name}' has the name of a column of the result" in done.err
-    assert run("surface", "model", "data.csv", "--column=row", "--mean").code == 0
-    assert run("plot", "model", "data.csv", "--column=prediction", "--out=a.svg").code == 0
+    assert run("surface", "model", "data.csv", "--column=row", "--values=0,9", "--mean").code == 0
+    assert (
+        run("plot", "model", "data.csv", "--column=prediction", "--values=0,9", "--out=a.svg").code
+        == 0
+    )
     assert run("audit", "model", "data.csv", "--pairs=9").code == 0

@@ -158,7 +158,7 @@ class Console(io.TextIOWrapper):
 @pytest.mark.parametrize(
     "command",
     [
-        *(["plot", "--out=curve.png", "--column", NAMES[n]] for n in (1, 4)),
+        *(["plot", "--values=0,1", "--out=curve.png", "--column", NAMES[n]] for n in (1, 4)),
         ["report", "--out=report.html", "--pairs=9"],
         ["audit", "--pairs=9", "--plot=audit.png"],
         ["surface", "--column", NAMES[1], "--values=0,1", "--out=surface.parquet"],

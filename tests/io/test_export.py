@@ -76,7 +76,9 @@ def check(model: GCM, predict: Predict, error: float) -> None:
     for place in (0, 17, 31, 32, 299):
         assert torch.equal(predict(x[place, None], r[place, None]), whole[place, None])
     assert torch.equal(predict(x[5:70], r[5:70]), whole[5:70])
-    options: Any = {"dtype": "float64", "pairs": 600, "progress": False}
+    options: Any = {
+        "dtype": "float64", "pairs": 20_000, "searches": ("random", "grid"), "progress": False
+    }  # fmt: skip
     audit = audit_monotonicity(lambda a, b: predict(a.double(), b.double()), x, r, **options)
     assert audit.frame.violations.sum() == 0
 

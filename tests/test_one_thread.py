@@ -101,7 +101,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "audit_monotonicity": lambda: audit_monotonicity(
         lambda x, r: r.exp().sum(1), X, R, pairs=60, progress=False
     ),
-    "audit_table": lambda: audit.audit_table(CLASSIFIER, TABLE, pairs=60, progress=False),
+    "audit_table": lambda: audit.audit_table(CLASSIFIER, TABLE, pairs=9, progress=False),
     "importance_diagnostics": lambda: diagnostics.importance_diagnostics(
         MODEL, X, R, Y, num_particles=30, progress=False
     ),

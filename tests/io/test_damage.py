@@ -44,6 +44,11 @@ def damages(raw: bytes) -> Iterator[bytes]:
     yield from (raw[:-1], raw + b"\n", b"")
 
 
+# One reader for all kinds: a model and an estimator of each version, and members.
+KEPT = ("0.1.0 classifier", "0.1.0 gcm", "0.2.0 classifier", "0.2.0 gcm", "0.2.0 members")
+
+
+@pytest.mark.long(keep=KEPT)
 @pytest.mark.parametrize("source", FOLDERS, ids=lambda path: f"{path.parent.name} {path.name}")
 def test_no_damaged_missing_or_added_file_is_silent(
     source: Path, tmp_path: Path, executed: list[str]

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pyro_gcm.files.writing import one_line
-from reproduce import datasets, own_study, report, soak, timing
+from reproduce import report, soak, timing
 from reproduce.arguments import Refused, a_path, check_output
+from reproduce.data import datasets
+from reproduce.defaults import own_study
 from reproduce.in_pairs import run_in_pairs
 from reproduce.studies import OTHERS, STUDIES, listed
 from reproduce.study import Study

@@ -13,10 +13,10 @@ import pandas as pd
 from reproduce import published, released
 from reproduce.arguments import positive_count
 from reproduce.intervals import mean_interval
-from reproduce.markdown import NOT_RUN, beside, markdown, number, shown
 from reproduce.methods import methods_of
+from reproduce.rendering.markdown import NOT_RUN, beside, markdown, number, shown
+from reproduce.rendering.tables import intervals, paper_cells
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
-from reproduce.tables import intervals, paper_cells
 from reproduce.tasks import PAPER
 
 LATENT_DIMENSIONS = (4, 8, 12, 16)

@@ -15,7 +15,7 @@ from pyro_gcm import GCM, data, fit
 from pyro_gcm.training import FitSettings
 from reproduce.arguments import positive_count
 from reproduce.intervals import mean_interval, samples
-from reproduce.markdown import markdown, shown
+from reproduce.rendering.markdown import markdown, shown
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
 #: Chosen by hand on auctions of seeds from 100. Bids and prices enter as logarithms.

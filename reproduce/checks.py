@@ -10,8 +10,8 @@ import argparse
 from reproduce.arguments import positive_count
 from reproduce.methods import METHODS, methods_of
 from reproduce.published import fit_of, run, settings_of
+from reproduce.rendering.tables import own_scores
 from reproduce.runs import Fit, add_run_arguments, run_fits
-from reproduce.tables import own_scores
 from reproduce.tasks import PUBLISHED_TASKS
 
 CHECKS = methods_of("checks")

@@ -24,7 +24,7 @@ from torch import Tensor
 import pyro_gcm
 from reproduce.arguments import positive_count
 from reproduce.kinds import CURVES, rows, trained
-from reproduce.markdown import markdown
+from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}

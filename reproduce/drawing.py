@@ -14,10 +14,10 @@ import pandas as pd
 import torch
 
 from pyro_gcm.files.writing import write_figure
-from reproduce import simulation
+from reproduce.data import simulation
 from reproduce.intervals import Interval
 from reproduce.released_tables import NINE, by_change
-from reproduce.tables import places
+from reproduce.rendering.tables import places
 from reproduce.tasks import TASKS
 
 OURS = {"GCM": "tab:red", "IGCM": "tab:purple"}

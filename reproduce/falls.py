@@ -23,7 +23,7 @@ import pyro_gcm
 from pyro_gcm._utils.threads import torch_threads
 from reproduce.arguments import positive_count
 from reproduce.kinds import KINDS, rows, trained
-from reproduce.markdown import markdown
+from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM, data
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
-from reproduce.markdown import markdown
+from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 
 N = 32

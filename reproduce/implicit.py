@@ -13,11 +13,11 @@ from sklearn.model_selection import cross_val_predict
 
 from reproduce.arguments import positive_count
 from reproduce.intervals import TEST_TO_TRAIN, paired_interval, samples
-from reproduce.markdown import known_first, markdown, number, shown
 from reproduce.methods import METHODS, Rows, methods_of, rows_of, train
+from reproduce.rendering.markdown import known_first, markdown, number, shown
+from reproduce.rendering.tables import star
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.scores import distribution_scores
-from reproduce.tables import star
 from reproduce.tasks import TASKS, own_metric, rows_of_fit
 
 IMPLICIT = methods_of("implicit")

@@ -23,10 +23,10 @@ from pyro_gcm.training import Diverged
 from reproduce import tasks
 from reproduce.arguments import a_path, positive_count
 from reproduce.intervals import TEST_TO_TRAIN, mean_interval, samples
-from reproduce.markdown import NOT_RUN, markdown, shown
+from reproduce.rendering.markdown import NOT_RUN, markdown, shown
+from reproduce.rendering.tables import star
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import distribution_scores
-from reproduce.tables import star
 from reproduce.tasks import TASKS
 
 DEFAULT = "default"

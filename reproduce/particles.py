@@ -7,11 +7,11 @@ import json
 
 import pandas as pd
 
-from reproduce import open_track
 from reproduce.arguments import positive_count
 from reproduce.intervals import paired_interval
-from reproduce.markdown import markdown, shown
+from reproduce.rendering.markdown import markdown, shown
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits
+from reproduce.searching import open_track
 from reproduce.tasks import TASKS
 
 #: Kind and number of the draws for each row and step; the first is what the others are held to.

@@ -29,11 +29,11 @@ from reproduce import published, released, released_tables
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, Predictor, least_squares, methods_of, rows_of, train
 from reproduce.published import QUICK
+from reproduce.rendering.tables import own_scores
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import point_scores
-from reproduce.tables import own_scores
+from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 from reproduce.tasks import PUBLISHED_TASKS, TASKS, Task, rows_of_fit
-from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 
 #: First split of each protocol with random splits.
 FIRST_SPLIT = {"held-out": 0, "confirmation": 10}

@@ -17,16 +17,16 @@ import torch
 from pyro_gcm import baselines
 from pyro_gcm.baselines.baseline import pinball_loss
 from pyro_gcm.training import Diverged
-from reproduce import simulation
 from reproduce.arguments import positive_count
+from reproduce.data import simulation
 from reproduce.drawing import draw_curves
 from reproduce.intervals import paired_interval, samples
-from reproduce.markdown import beside, grid
 from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of, train
+from reproduce.rendering.markdown import beside, grid
+from reproduce.rendering.tables import intervals, paper_cells, star
 from reproduce.results import write_csv
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
-from reproduce.tables import intervals, paper_cells, star
-from reproduce.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
+from reproduce.searching.tuning import VALIDATION_LOSS, add_tune_argument, best_settings, trials
 
 #: The paper leaves IGCM out, for a quantile is strictly increasing in its level; boosting has no
 #: monotone form of the level as an input under the pinball loss in scikit-learn.

@@ -12,11 +12,11 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 from reproduce.intervals import Interval, mean_interval, meet, paired_interval, samples
-from reproduce.markdown import NOT_RUN, beside, grid, markdown, number, shown
 from reproduce.released import CHANGES, FORMS, MAPPED, Z_DIM, changes_of, settings_of
 from reproduce.released_forms import POSITIVE
 from reproduce.released_rows import KNOWN_ROWS
-from reproduce.tables import intervals, paper_table_3
+from reproduce.rendering.markdown import NOT_RUN, beside, grid, markdown, number, shown
+from reproduce.rendering.tables import intervals, paper_table_3
 from reproduce.tasks import TASKS, own_metric
 
 #: What the networks of GCM and IGCM have unless a call says otherwise.

@@ -15,34 +15,28 @@ from pyro_gcm.files.writing import write_file
 from reproduce import (
     ablation,
     auctions,
-    censoring,
     crossings,
-    datasets,
-    distribution,
     falls,
     gradient_noise,
     implicit,
-    many_sets,
     members_ablation,
-    ordinal,
     quantile,
-    quoted,
     released_tables,
-    search_tables,
     soak,
     stories,
-    survival,
-    tables,
     timing,
-    untouched,
 )
 from reproduce.arguments import a_path
+from reproduce.curves import censoring, distribution, ordinal, survival
+from reproduce.data import datasets
+from reproduce.defaults import untouched
 from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out
-from reproduce.markdown import NOT_RUN, markdown, number
-from reproduce.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
+from reproduce.rendering import many_sets, quoted, search_tables, tables
+from reproduce.rendering.markdown import NOT_RUN, markdown, number
+from reproduce.rendering.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
+from reproduce.rendering.stored_results import NotRun, Results, finals, joined, many, pooled, read
 from reproduce.results import RESULTS, versions_of_files
 from reproduce.runs import KEY
-from reproduce.stored_results import NotRun, Results, finals, joined, many, pooled, read
 
 TEMPLATE = Path(__file__).with_name("REPORT_template.md")
 

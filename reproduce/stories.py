@@ -17,7 +17,7 @@ from pyro_gcm.inference import WeightPosterior, bayesian
 from pyro_gcm.models import HierarchicalGCM
 from pyro_gcm.nets import FactorCosts, MixedCosts
 from reproduce.arguments import positive_count
-from reproduce.markdown import known_first, markdown, number
+from reproduce.rendering.markdown import known_first, markdown, number
 from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
 from reproduce.tasks import load
 

@@ -7,25 +7,20 @@ from typing import Any
 from reproduce import (
     ablation,
     auctions,
-    censoring,
     checks,
     crossings,
-    distribution,
     falls,
     gradient_noise,
     implicit,
-    loans,
     members_ablation,
-    open_track,
-    ordinal,
     particles,
     public,
     quantile,
-    search,
     stories,
-    survival,
-    untouched,
 )
+from reproduce.curves import censoring, distribution, ordinal, survival
+from reproduce.defaults import loans, untouched
+from reproduce.searching import open_track, search
 from reproduce.study import Study
 
 #: Name -> study: methods on data sets over splits.

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from reproduce.arguments import Refused, a_path, positive_count, torch_device
 from reproduce.intervals import faster_from
-from reproduce.markdown import NOT_RUN, markdown
 from reproduce.methods import METHODS, Predictor, methods_of
+from reproduce.rendering.markdown import NOT_RUN, markdown
 from reproduce.results import versions, write_csv
 from reproduce.runs import COLUMNS, Fit, as_json, read_results
 from reproduce.tasks import PAPER, load, paper_hyperparameters

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from pyro_gcm import baselines
-from reproduce import simulation
 from reproduce.arguments import positive_count
 from reproduce.benchmarks.paired import paired, show
+from reproduce.data import simulation
 from reproduce.methods import METHODS
 from reproduce.quantile import BATCH, QUANTILE_METHODS
 

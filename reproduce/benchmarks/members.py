@@ -24,8 +24,8 @@ from reproduce.benchmarks.paired import paired, show
 from reproduce.methods import Rows, rows_of
 from reproduce.results import RESULTS
 from reproduce.runs import Settings, read_results
-from reproduce.search import final_file, trials_file
-from reproduce.spaces import SEARCHED
+from reproduce.searching.search import final_file, trials_file
+from reproduce.searching.spaces import SEARCHED
 
 MEMBERS, BOOSTING = "Members, default", "LightGBM"
 #: Rows of a prediction.

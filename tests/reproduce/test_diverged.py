@@ -8,10 +8,12 @@ from toys import load_as, toy
 
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import Diverged
-from reproduce import members_ablation, open_track, public, search, untouched
+from reproduce import members_ablation, public
+from reproduce.defaults import untouched
 from reproduce.runs import Fit, as_json
-from reproduce.spaces import Searched
-from reproduce.tuning import VALIDATION_LOSS
+from reproduce.searching import open_track, search
+from reproduce.searching.spaces import Searched
+from reproduce.searching.tuning import VALIDATION_LOSS
 
 NETWORK = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1, "hidden": 4}
 MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}

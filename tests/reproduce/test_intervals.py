@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 from toys import row, table
 
-from reproduce import intervals, tables
+from reproduce import intervals
 from reproduce.intervals import Interval, mean_interval, meet, paired_interval
-from reproduce.markdown import shown
+from reproduce.rendering import tables
+from reproduce.rendering.markdown import shown
 
 FIRST = pd.Series([0.81, 0.83, 0.80, 0.86])
 SECOND = pd.Series([0.80, 0.80, 0.81, 0.82])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from toys import table
 
-from reproduce import many_sets
+from reproduce.rendering import many_sets
 
 
 def table_of(scores, metric_of):

@@ -10,13 +10,14 @@ import torch
 from scipy.stats import norm
 from toys import options, row, table
 
-from reproduce import crossings, distribution, ordinal
+from reproduce import crossings
 from reproduce.arguments import Refused
-from reproduce.distribution_methods import METHODS as OF_NUMBERS
-from reproduce.distribution_methods import Predicted
-from reproduce.ordered_data import ORDINAL, REAL, Table, simulated, split
-from reproduce.ordinal_methods import METHODS as OF_LEVELS
-from reproduce.tables import compared
+from reproduce.curves import distribution, ordinal
+from reproduce.curves.distribution_methods import METHODS as OF_NUMBERS
+from reproduce.curves.distribution_methods import Predicted
+from reproduce.curves.ordinal_methods import METHODS as OF_LEVELS
+from reproduce.data.ordered_data import ORDINAL, REAL, Table, simulated, split
+from reproduce.rendering.tables import compared
 
 # The data.
 

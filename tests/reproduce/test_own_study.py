@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from toys import options
 
-from reproduce import own_study, studies
+from reproduce import studies
 from reproduce.arguments import Refused
+from reproduce.defaults import own_study
 from reproduce.runs import read_results
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproducing.md"

@@ -9,11 +9,13 @@ from toys import load_as, options, toy
 
 from pyro_gcm import audit_monotonicity, fit_members
 from pyro_gcm.models.member_settings import MemberSettings
-from reproduce import estimators, public, quantile, runs, tuning
+from reproduce import public, quantile, runs
+from reproduce.defaults import estimators
 from reproduce.methods import METHODS, Rows, train
 from reproduce.public import candidates
 from reproduce.runs import Fit, as_json
-from reproduce.tuning import VALIDATION_LOSS
+from reproduce.searching import tuning
+from reproduce.searching.tuning import VALIDATION_LOSS
 
 SMALL = {
     "epochs": 2, "batch_size": 16, "optimizer": "adam", "learning_rate": 0.02, "hidden": 4,

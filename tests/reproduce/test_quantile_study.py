@@ -9,11 +9,12 @@ import torch
 from toys import DIVERGING, options, table
 
 from pyro_gcm.training import Diverged
-from reproduce import quantile, runs, simulation
+from reproduce import quantile, runs
+from reproduce.data import simulation
 from reproduce.methods import Rows, train
 from reproduce.quantile import QUANTILE_METHODS, candidates, paper_settings
 from reproduce.runs import Fit, as_json
-from reproduce.tuning import VALIDATION_LOSS
+from reproduce.searching.tuning import VALIDATION_LOSS
 
 LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 SMALL = {"optimizer": "adam", "learning_rate": 0.01, "hidden": 8, "steps": 20}

@@ -20,8 +20,8 @@ from reproduce.released_baselines import SHIFT
 from reproduce.released_costs import DRAWS, spread
 from reproduce.released_forms import POSITIVE, Part, cross_entropy, positive
 from reproduce.released_training import SIGN_EPSILON, Stacked, Updates, train
+from reproduce.rendering.tables import paper_table_3
 from reproduce.runs import read_results
-from reproduce.tables import paper_table_3
 
 OPTIONS = {"z_dim": 3, "loss_type": 0, "epsilon": 0.0}
 SEEDS = (0, 1)

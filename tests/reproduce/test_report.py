@@ -13,8 +13,9 @@ import pytest
 from scipy import stats
 from toys import options, row, table
 
-from reproduce import drawing, quoted, report, tables
+from reproduce import drawing, report
 from reproduce.released import Z_DIM
+from reproduce.rendering import quoted, tables
 from reproduce.results import RESULTS
 from reproduce.runs import COLUMNS
 from reproduce.tasks import TASKS

@@ -12,15 +12,16 @@ from sklearn.metrics import log_loss, roc_auc_score
 from toys import options, table, toy
 
 from pyro_gcm.training import Diverged
-from reproduce import search, tasks
+from reproduce import tasks
 from reproduce.arguments import Refused
 from reproduce.intervals import Interval, holm, mean_interval
 from reproduce.methods import Rows
-from reproduce.optuna_search import STARTUP, OptunaSearch
+from reproduce.rendering.search_tables import differences, means
 from reproduce.runs import Fit, as_json, read_results
-from reproduce.search_tables import differences, means
-from reproduce.spaces import SEARCHED, Searched
-from reproduce.tuning import VALIDATION_LOSS
+from reproduce.searching import search
+from reproduce.searching.optuna_search import STARTUP, OptunaSearch
+from reproduce.searching.spaces import SEARCHED, Searched
+from reproduce.searching.tuning import VALIDATION_LOSS
 
 ROWS = 500
 

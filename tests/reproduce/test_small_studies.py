@@ -10,22 +10,14 @@ import pytest
 import torch
 from toys import REAL, load_as, options, table, toy
 
-from reproduce import (
-    ablation,
-    checks,
-    datasets,
-    open_track,
-    published,
-    released,
-    runs,
-    tasks,
-    timing,
-)
+from reproduce import ablation, checks, published, released, runs, tasks, timing
 from reproduce.arguments import Refused
+from reproduce.data import datasets
 from reproduce.methods import methods_of
 from reproduce.released_costs import DRAWS
 from reproduce.runs import Fit, as_json
 from reproduce.scores import pit_calibration_error
+from reproduce.searching import open_track
 
 # The sizes of the data sets.
 

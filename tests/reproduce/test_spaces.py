@@ -7,10 +7,10 @@ import torch
 from toys import toy
 
 from pyro_gcm.models.member_settings import MemberSettings
-from reproduce import networks
 from reproduce.methods import Rows
 from reproduce.runs import as_json
-from reproduce.spaces import SEARCHED
+from reproduce.searching import networks
+from reproduce.searching.spaces import SEARCHED
 
 #: Boosters are tried on both responses, networks on one.
 CASES = [

@@ -9,9 +9,9 @@ from toys import table as results
 
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
-from reproduce import censoring, survival
-from reproduce.survival_scores import UNIFORM, calibration_error, log_score
-from reproduce.turnbull import turnbull
+from reproduce.curves import censoring, survival
+from reproduce.curves.survival_scores import UNIFORM, calibration_error, log_score
+from reproduce.curves.turnbull import turnbull
 
 
 def test_the_log_score_is_that_of_bins_and_of_all_later_ones():

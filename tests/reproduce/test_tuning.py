@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from reproduce.methods import METHODS, methods_of
-from reproduce.tuning import DESIGN, VALIDATION_LOSS, chosen, trials
+from reproduce.searching.tuning import DESIGN, VALIDATION_LOSS, chosen, trials
 
 CANDIDATES = ["a", "b", "c"]
 

@@ -10,9 +10,10 @@ from toys import options, table, toy
 
 import pyro_gcm
 from pyro_gcm import baselines
-from reproduce import untouched, untouched_data
+from reproduce.data import untouched_data
+from reproduce.data.untouched_data import UNTOUCHED, load
+from reproduce.defaults import untouched
 from reproduce.runs import Fit, read_results
-from reproduce.untouched_data import UNTOUCHED, load
 
 
 def asked(tmp_path, *more):

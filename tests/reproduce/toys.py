@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from pyro_gcm import data
-from reproduce import datasets, released_rows, tasks, timing
+from reproduce import released_rows, tasks, timing
+from reproduce.data import datasets
 from reproduce.runs import COLUMNS
 
 REAL = pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")

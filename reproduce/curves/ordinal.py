@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import cohen_kappa_score
 
-from reproduce.markdown import NOT_RUN
-from reproduce.ordered_data import ORDINAL, SIMULATED, Array, Table, split
-from reproduce.ordinal_methods import METHODS
+from reproduce.curves.ordinal_methods import METHODS
+from reproduce.data.ordered_data import ORDINAL, SIMULATED, Array, Table, split
+from reproduce.rendering.markdown import NOT_RUN
+from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study, each
-from reproduce.tables import compared
 
 #: Levels of the simulated tables, and rows of --quick.
 LEVELS, QUICK_ROWS = 5, 150

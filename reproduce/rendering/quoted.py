@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 import pandas as pd
 
 from reproduce.intervals import TEST_TO_TRAIN, meet, paired_interval, samples
-from reproduce.markdown import NOT_RUN, grid
 from reproduce.methods import METHODS
-from reproduce.tables import intervals, paper_table_3
+from reproduce.rendering.markdown import NOT_RUN, grid
+from reproduce.rendering.tables import intervals, paper_table_3
 from reproduce.tasks import TASKS, own_metric
 
 #: Mean of the metric of a task by method and data set.

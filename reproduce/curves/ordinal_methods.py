@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor, nn
 
 from pyro_gcm.estimators import GCMOrdinal
-from reproduce.ordered_data import Array, Table
+from reproduce.data.ordered_data import Array, Table
 
 #: Probabilities [n, L] of rows; the rows of levels of a table of boosting may not sum to 1.
 Predict = Callable[[Table], Array]

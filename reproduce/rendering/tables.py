@@ -18,8 +18,8 @@ from reproduce.intervals import (
     ranking,
     samples,
 )
-from reproduce.markdown import NOT_RUN, beside, grid, known_first, markdown, shown
 from reproduce.methods import METHODS
+from reproduce.rendering.markdown import NOT_RUN, beside, grid, known_first, markdown, shown
 from reproduce.tasks import PAPER, TASKS, own_metric
 
 #: Settings that are the same for every method of a data set, and not searched.

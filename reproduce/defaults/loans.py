@@ -18,10 +18,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from pyro_gcm.data import load_loans
 from pyro_gcm.data.loaders.loan_psds import DIRECTIONS
 from pyro_gcm.estimators import GCMClassifier
+from reproduce.rendering.tables import every_metric
 from reproduce.runs import Fit, Scores
 from reproduce.scores import binary_scores
 from reproduce.study import Study
-from reproduce.tables import every_metric
 
 #: Rows of --quick.
 QUICK_ROWS = 400

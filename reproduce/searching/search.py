@@ -35,12 +35,12 @@ from pyro_gcm.training import Diverged
 from reproduce import tasks
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import Predictor, Rows, rows_of
-from reproduce.optuna_search import OptunaSearch
+from reproduce.rendering.search_tables import differences, means
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, read_results, run_fits
 from reproduce.scores import distribution_scores
-from reproduce.search_tables import differences, means
-from reproduce.spaces import SEARCHED
-from reproduce.tuning import VALIDATION_LOSS
+from reproduce.searching.optuna_search import OptunaSearch
+from reproduce.searching.spaces import SEARCHED
+from reproduce.searching.tuning import VALIDATION_LOSS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold
 
 from pyro_gcm.estimators import GCMRegressor
 from reproduce.arguments import Refused
-from reproduce.ordered_data import Array, Table
+from reproduce.data.ordered_data import Array, Table
 
 #: Levels of the quantile models.
 LEVELS = np.linspace(0.025, 0.975, 39)

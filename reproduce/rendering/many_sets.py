@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import wilcoxon
 
+from reproduce.defaults.untouched import METHODS
 from reproduce.intervals import LEVEL, holm, samples
-from reproduce.markdown import markdown
-from reproduce.untouched import METHODS
+from reproduce.rendering.markdown import markdown
 
 REFERENCE = "Members"
 #: Fewest data sets of a test.

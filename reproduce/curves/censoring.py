@@ -13,11 +13,11 @@ from scipy.stats import norm
 
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.estimators import GCMSurvival
+from reproduce.curves.turnbull import turnbull
 from reproduce.intervals import mean_interval, samples
-from reproduce.markdown import NOT_RUN, grid
+from reproduce.rendering.markdown import NOT_RUN, grid
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
-from reproduce.turnbull import turnbull
 
 Array = npt.NDArray[Any]
 ROWS, QUICK_ROWS, TEST_ROWS = 1000, 60, 500

@@ -22,13 +22,15 @@ import torch
 from torch import Tensor
 
 from pyro_gcm import data
-from reproduce import tasks, untouched, untouched_data
+from reproduce import tasks
 from reproduce.arguments import Refused, positive_count
+from reproduce.data import untouched_data
+from reproduce.defaults import untouched
+from reproduce.defaults.untouched import METHODS, Default, held_out
 from reproduce.methods import Predictor, Rows
+from reproduce.rendering.tables import every_metric
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments
 from reproduce.study import Study, each
-from reproduce.tables import every_metric
-from reproduce.untouched import METHODS, Default, held_out
 
 #: Rows of --quick.
 QUICK_ROWS = 400

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from reproduce.arguments import a_path
-from reproduce.markdown import markdown
+from reproduce.rendering.markdown import markdown
 from reproduce.results import write_csv
 from reproduce.tasks import PAPER, TASKS, load
 

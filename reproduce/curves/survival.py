@@ -17,12 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pyro_gcm.estimators import GCMSurvival
+from reproduce.curves.survival_scores import brier_times, log_edges, survival_scores
+from reproduce.data.survival_data import TABLES, load
 from reproduce.intervals import LEVEL, TEST_TO_TRAIN, Place, holm, paired_interval, ranking, samples
-from reproduce.markdown import NOT_RUN, grid, markdown, shown
+from reproduce.rendering.markdown import NOT_RUN, grid, markdown, shown
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study
-from reproduce.survival_data import TABLES, load
-from reproduce.survival_scores import brier_times, log_edges, survival_scores
 
 Array = npt.NDArray[Any]
 FOLDS = 5

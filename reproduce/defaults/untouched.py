@@ -16,13 +16,13 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, baselines, data, fit_members
 from pyro_gcm.training import Diverged
 from reproduce.arguments import Refused
-from reproduce.markdown import NOT_RUN, markdown
+from reproduce.data.untouched_data import UNTOUCHED, load
 from reproduce.methods import Predictor, Rows, rows_of, seeded, spread_of_errors
+from reproduce.rendering.markdown import NOT_RUN, markdown
+from reproduce.rendering.tables import every_metric
 from reproduce.runs import Fit, Scores, Settings
 from reproduce.scores import distribution_scores
 from reproduce.study import Study, each
-from reproduce.tables import every_metric
-from reproduce.untouched_data import UNTOUCHED, load
 
 #: Rows of --quick, whose outcomes are shuffled.
 QUICK_ROWS = 1_000

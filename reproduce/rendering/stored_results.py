@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import ablation, many_sets, released_tables, untouched
+from reproduce import ablation, released_tables
 from reproduce.arguments import Refused
-from reproduce.markdown import known_first
-from reproduce.result_files import FILES, FINALS_OF, MANY_SETTINGS
+from reproduce.defaults import untouched
+from reproduce.rendering import many_sets
+from reproduce.rendering.markdown import known_first
+from reproduce.rendering.result_files import FILES, FINALS_OF, MANY_SETTINGS
 from reproduce.runs import KEY, read_results
 
 #: Files whose fits are all on the one split of the paper's code.

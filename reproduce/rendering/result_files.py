@@ -6,27 +6,16 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reproduce import (
-    ablation,
-    crossings,
-    distribution,
-    falls,
-    gradient_noise,
-    loans,
-    ordinal,
-    public,
-    released,
-    search,
-    stories,
-    survival,
-    untouched,
-)
+from reproduce import ablation, crossings, falls, gradient_noise, public, released, stories
+from reproduce.curves import distribution, ordinal, survival
+from reproduce.data.untouched_data import UNTOUCHED
+from reproduce.defaults import loans, untouched
 from reproduce.methods import METHODS, methods_of
 from reproduce.runs import Fit
-from reproduce.spaces import SEARCHED
+from reproduce.searching import search
+from reproduce.searching.spaces import SEARCHED
+from reproduce.searching.tuning import DESIGN
 from reproduce.tasks import PUBLISHED_TASKS, TASKS
-from reproduce.tuning import DESIGN
-from reproduce.untouched_data import UNTOUCHED
 
 
 def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:

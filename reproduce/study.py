@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from importlib import import_module
@@ -80,6 +81,17 @@ class Study:
             if (name, method) not in self.left_out
         ]
 
+    def planned(self) -> dict[str, int]:
+        """Name of each file of results -> its fits at the defaults of the command."""
+        splits, found = len([*self.splits(self.count)]), Counter[str]()
+        for name in self.datasets:
+            methods = sum((name, method) not in self.left_out for method in self.methods)
+            found[self._file(name)] += splits * methods
+        return dict(found)
+
+    def _file(self, dataset: str) -> str:
+        return f"{self.name}_{dataset}" if self.file_a_dataset else self.name
+
     def main(self, arguments: argparse.Namespace) -> None:
         """Run the fits that the tables lack, and print them.
 
@@ -90,8 +102,8 @@ class Study:
                 import_module(module)
             files: dict[Path, list[Fit]] = {}
             for fit in self.fits(arguments):
-                stem = f"{self.name}_{fit.dataset}" if self.file_a_dataset else self.name
-                files.setdefault(arguments.output / f"{stem}.csv", []).append(fit)
+                path = arguments.output / f"{self._file(fit.dataset)}.csv"
+                files.setdefault(path, []).append(fit)
             tables = [run_fits(path, fits, self.run, arguments) for path, fits in files.items()]
         except ImportError as error:
             extra = self.needs.get(str(error.name), "boosting")

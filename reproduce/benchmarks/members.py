@@ -22,10 +22,10 @@ from reproduce import tasks
 from reproduce.arguments import a_path, positive_count
 from reproduce.benchmarks.paired import paired, show
 from reproduce.methods import Rows, rows_of
+from reproduce.methods.spaces import SEARCHED
 from reproduce.results import RESULTS
 from reproduce.runs import Settings, read_results
 from reproduce.searching.search import final_file, trials_file
-from reproduce.searching.spaces import SEARCHED
 
 MEMBERS, BOOSTING = "Members, default", "LightGBM"
 #: Rows of a prediction.

@@ -11,8 +11,8 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from reproduce.curves.distribution_methods import METHODS, Predicted
 from reproduce.data.ordered_data import REAL, SIMULATED, Array, Table, split
+from reproduce.methods.distribution import METHODS, Predicted
 from reproduce.rendering.markdown import NOT_RUN
 from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores

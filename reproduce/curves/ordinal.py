@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import cohen_kappa_score
 
-from reproduce.curves.ordinal_methods import METHODS
 from reproduce.data.ordered_data import ORDINAL, SIMULATED, Array, Table, split
+from reproduce.methods.ordinal import METHODS
 from reproduce.rendering.markdown import NOT_RUN
 from reproduce.rendering.tables import compared
 from reproduce.runs import Fit, Scores

@@ -25,9 +25,9 @@ from pyro_gcm import data
 from reproduce import tasks
 from reproduce.arguments import Refused, positive_count
 from reproduce.data import untouched_data
-from reproduce.defaults import untouched
-from reproduce.defaults.untouched import METHODS, Default, held_out
+from reproduce.defaults.untouched import held_out
 from reproduce.methods import Predictor, Rows
+from reproduce.methods.defaults import DEFAULTS, Default, version_of
 from reproduce.rendering.tables import every_metric
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments
 from reproduce.study import Study, each
@@ -79,7 +79,7 @@ def _fit(name: str, rows: Rows, seed: int, device: str) -> tuple[Predictor, int]
 
 
 def _method(name: str) -> Default:
-    return METHODS[name] if name in METHODS else Default(partial(_fit, name), "")
+    return DEFAULTS[name] if name in DEFAULTS else Default(partial(_fit, name), "")
 
 
 def load(name: str) -> data.Dataset:
@@ -103,8 +103,8 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 
 def settings(method: str) -> Settings:
     """What decides what a method is: a version, or the source of the file from outside."""
-    if method in METHODS:
-        return untouched.version_of(method)
+    if method in DEFAULTS:
+        return version_of(method)
     source = Path(str(inspect.getsourcefile(imported(method)))).read_bytes()
     return {"source": hashlib.sha256(source).hexdigest()[:12]}
 
@@ -117,7 +117,7 @@ def report(table: pd.DataFrame, name: str) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `python -m reproduce study`."""
     parser.add_argument("--method", nargs="+", default=[], help="module:function of your own")
-    parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="*", choices=list(DEFAULTS), default=list(DEFAULTS))
     parser.add_argument("--task", nargs="+", default=[], help="module:function of a data set")
     parser.add_argument("--tasks", nargs="*", choices=list(TASKS), default=[])
     parser.add_argument("--splits", type=positive_count, default=10)

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import wilcoxon
 
-from reproduce.defaults.untouched import METHODS
 from reproduce.intervals import LEVEL, holm, samples
+from reproduce.methods.defaults import DEFAULTS
 from reproduce.rendering.markdown import markdown
 
 REFERENCE = "Members"
@@ -54,7 +54,7 @@ def report(table: pd.DataFrame, metric: str) -> str:
     marks gains with one below 0.05.
     """
     every = gains(table, metric)
-    tested = [m for m in METHODS if m in every and every[m].notna().sum() >= FEWEST]
+    tested = [m for m in DEFAULTS if m in every and every[m].notna().sum() >= FEWEST]
     p_values = {m: float(wilcoxon(every[m].dropna(), method="exact").pvalue) for m in tested}
     adjusted = holm(p_values)
     lines = []

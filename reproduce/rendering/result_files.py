@@ -7,14 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from reproduce import ablation, crossings, falls, gradient_noise, public, released, stories
-from reproduce.curves import distribution, ordinal, survival
-from reproduce.data.untouched_data import UNTOUCHED
-from reproduce.defaults import loans, untouched
 from reproduce.methods import METHODS, methods_of
+from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import Fit
 from reproduce.searching import search
-from reproduce.searching.spaces import SEARCHED
 from reproduce.searching.tuning import DESIGN
+from reproduce.studies import STUDIES
 from reproduce.tasks import PUBLISHED_TASKS, TASKS
 
 
@@ -27,6 +25,10 @@ def _released(make: Callable[..., list[Fit]], datasets: Sequence[str], seeds: in
     return len(make(Namespace(datasets=datasets, methods=methods, seeds=seeds, quick=False)))
 
 
+def _of(study: str) -> dict[str, tuple[str, int]]:
+    return {file: (study, count) for file, count in STUDIES[study].planned().items()}
+
+
 _CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
 _CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
 _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
@@ -34,7 +36,7 @@ _SPACES = sum(method.space is not None for method in SEARCHED.values())
 TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
 FINALS_OF = {Path(search.final_file(name)).stem: plan for name, plan in search.PLANS.items()}
 CHANGES_OF = {Path(public.file_of("changes", name)).stem: name for name in released.CHANGED}
-SURVIVAL = [f"survival_{name}" for name in survival.TABLES]
+SURVIVAL = [*_of("survival")]
 #: File of results -> the command that makes it, and the fits at its defaults (0: it has no fits).
 FILES = {
     "datasets": ("datasets", 0),
@@ -72,15 +74,15 @@ FILES = {
         for file, plan in TRIALS_OF.items()
     },
     **{file: ("search", plan.splits * len(SEARCHED)) for file, plan in FINALS_OF.items()},
-    "untouched": ("untouched", 10 * len(UNTOUCHED) * len(untouched.METHODS)),
+    **_of("untouched"),
     "members_ablation": ("members_ablation", 102),
-    "loans": ("loans", 5 * len(loans.METHODS)),
+    **_of("loans"),
     "falls": ("falls", len(falls.fits(1, [*falls.KINDS]))),
     "soak": ("soak", 0),
-    **{file: ("survival", 50 * len(survival.METHODS)) for file in SURVIVAL},
-    "censoring": ("censoring", 80),
-    "ordinal": ("ordinal", 10 * len(ordinal.TITLES) * len(ordinal.METHODS)),
-    "distribution": ("distribution", 10 * len(distribution.TITLES) * len(distribution.METHODS)),
+    **_of("survival"),
+    **_of("censoring"),
+    **_of("ordinal"),
+    **_of("distribution"),
     "gradient_noise": ("gradient_noise", len(gradient_noise.fits(quick=False))),
     "stories": ("stories", len(stories.fits([*stories.PARTS], 50, 10))),
     "crossings": ("crossings", len(crossings.fits(1))),

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pandas as pd
 
 from reproduce.intervals import LEVEL, TEST_TO_TRAIN, holm, mean_interval, paired_interval, samples
+from reproduce.methods.spaces import SEARCHED
 from reproduce.rendering.markdown import NOT_RUN, Cells, Lower, grid
 from reproduce.rendering.tables import HIGHER
-from reproduce.searching.spaces import SEARCHED
 from reproduce.tasks import TASKS
 
 

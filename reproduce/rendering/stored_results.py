@@ -9,7 +9,7 @@ import pandas as pd
 
 from reproduce import ablation, released_tables
 from reproduce.arguments import Refused
-from reproduce.defaults import untouched
+from reproduce.methods.defaults import NETWORKS
 from reproduce.rendering import many_sets
 from reproduce.rendering.markdown import known_first
 from reproduce.rendering.result_files import FILES, FINALS_OF, MANY_SETTINGS
@@ -121,6 +121,6 @@ def many(results: Results) -> pd.DataFrame:
     """
     there = [results["untouched"]] if "untouched" in results else []
     held_out = pooled(results)
-    held_out = held_out[held_out["method"].isin(["IGCM", *untouched.NETWORKS, "Members, default"])]
+    held_out = held_out[held_out["method"].isin(["IGCM", *NETWORKS, "Members, default"])]
     held_out = held_out.replace({"method": {"Members, default": many_sets.REFERENCE}})
     return pd.concat([finals(results), held_out, *there], ignore_index=True)

@@ -24,7 +24,7 @@ class OptunaSearch:
     trial: a study that is told the finished trials of another one goes on as that one would have.
 
     :param name: what tells this study from the others.
-    :param space: see `reproduce.searching.spaces.Searched`, with the sizes filled in.
+    :param space: see `reproduce.methods.spaces.Searched`, with the sizes filled in.
     :param default: the searched values of the first trial.
     """
 

@@ -35,11 +35,11 @@ from pyro_gcm.training import Diverged
 from reproduce import tasks
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import Predictor, Rows, rows_of
+from reproduce.methods.spaces import SEARCHED
 from reproduce.rendering.search_tables import differences, means
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, read_results, run_fits
 from reproduce.scores import distribution_scores
 from reproduce.searching.optuna_search import OptunaSearch
-from reproduce.searching.spaces import SEARCHED
 from reproduce.searching.tuning import VALIDATION_LOSS
 
 

@@ -21,7 +21,7 @@ from reproduce.benchmarks import (
     workers,
 )
 from reproduce.benchmarks.paired import paired, ratio, show
-from reproduce.searching.spaces import SEARCHED
+from reproduce.methods.spaces import SEARCHED
 
 
 def test_sides_run_in_turn_after_a_warm_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,10 @@ from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import Diverged
 from reproduce import members_ablation, public
 from reproduce.defaults import untouched
+from reproduce.methods import defaults
+from reproduce.methods.spaces import Searched
 from reproduce.runs import Fit, as_json
 from reproduce.searching import open_track, search
-from reproduce.searching.spaces import Searched
 from reproduce.searching.tuning import VALIDATION_LOSS
 
 NETWORK = {"epochs": 1, "batch_size": 16, "learning_rate": 0.1, "hidden": 4}
@@ -45,7 +46,7 @@ def test_a_fit_that_diverged_has_no_score(
     for module, name in trainers.items():
         monkeypatch.setattr(module, name, diverge)
     monkeypatch.setitem(search.SEARCHED, "wild", Searched(dict, diverge, {}))
-    monkeypatch.setitem(untouched.METHODS, "wild", untouched.Default(diverge, "numpy"))
+    monkeypatch.setitem(defaults.DEFAULTS, "wild", defaults.Default(diverge, "numpy"))
     split = "aside" if protocol == "trials" else "100"
     fit = Fit("any", dataset, "default", protocol, split, 0, method, as_json(settings))
     scores = study.run(fit)

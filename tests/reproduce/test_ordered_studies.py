@@ -13,10 +13,10 @@ from toys import options, row, table
 from reproduce import crossings
 from reproduce.arguments import Refused
 from reproduce.curves import distribution, ordinal
-from reproduce.curves.distribution_methods import METHODS as OF_NUMBERS
-from reproduce.curves.distribution_methods import Predicted
-from reproduce.curves.ordinal_methods import METHODS as OF_LEVELS
 from reproduce.data.ordered_data import ORDINAL, REAL, Table, simulated, split
+from reproduce.methods.distribution import METHODS as OF_NUMBERS
+from reproduce.methods.distribution import Predicted
+from reproduce.methods.ordinal import METHODS as OF_LEVELS
 from reproduce.rendering.tables import compared
 
 # The data.

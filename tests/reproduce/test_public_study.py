@@ -10,8 +10,7 @@ from toys import load_as, options, toy
 from pyro_gcm import audit_monotonicity, fit_members
 from pyro_gcm.models.member_settings import MemberSettings
 from reproduce import public, quantile, runs
-from reproduce.defaults import estimators
-from reproduce.methods import METHODS, Rows, train
+from reproduce.methods import METHODS, Rows, estimators, train
 from reproduce.public import candidates
 from reproduce.runs import Fit, as_json
 from reproduce.searching import tuning

@@ -16,11 +16,11 @@ from reproduce import tasks
 from reproduce.arguments import Refused
 from reproduce.intervals import Interval, holm, mean_interval
 from reproduce.methods import Rows
+from reproduce.methods.spaces import SEARCHED, Searched
 from reproduce.rendering.search_tables import differences, means
 from reproduce.runs import Fit, as_json, read_results
 from reproduce.searching import search
 from reproduce.searching.optuna_search import STARTUP, OptunaSearch
-from reproduce.searching.spaces import SEARCHED, Searched
 from reproduce.searching.tuning import VALIDATION_LOSS
 
 ROWS = 500

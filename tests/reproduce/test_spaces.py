@@ -7,10 +7,9 @@ import torch
 from toys import toy
 
 from pyro_gcm.models.member_settings import MemberSettings
-from reproduce.methods import Rows
+from reproduce.methods import Rows, networks
+from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import as_json
-from reproduce.searching import networks
-from reproduce.searching.spaces import SEARCHED
 
 #: Boosters are tried on both responses, networks on one.
 CASES = [

@@ -12,6 +12,7 @@ from pyro_gcm.diagnostics import kaplan_meier
 from reproduce.curves import censoring, survival
 from reproduce.curves.survival_scores import UNIFORM, calibration_error, log_score
 from reproduce.curves.turnbull import turnbull
+from reproduce.methods.survival import _steps
 
 
 def test_the_log_score_is_that_of_bins_and_of_all_later_ones():
@@ -78,7 +79,7 @@ def test_simulated_times_are_seen_as_the_design_says(design):
 
 
 def test_steps_jump_at_their_times():
-    curve = survival._steps(np.array([2.0, 5.0]), np.array([[0.7, 0.4]]))
+    curve = _steps(np.array([2.0, 5.0]), np.array([[0.7, 0.4]]))
     assert curve(np.array([0.0, 1.9, 2.0, 4.0, 5.0, 99.0])).tolist() == [[1, 1, 0.7, 0.7, 0.4, 0.4]]
 
 

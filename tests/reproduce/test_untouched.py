@@ -13,6 +13,7 @@ from pyro_gcm import baselines
 from reproduce.data import untouched_data
 from reproduce.data.untouched_data import UNTOUCHED, load
 from reproduce.defaults import untouched
+from reproduce.methods import defaults
 from reproduce.runs import Fit, read_results
 
 
@@ -87,7 +88,7 @@ def test_the_study_has_every_method_and_learns_nothing_from_shuffled_outcomes(tm
     untouched.STUDY.main(asked(tmp_path, "--datasets", "fair", "randhie"))
     found = read_results(tmp_path / "untouched.csv")
     wide = found.pivot(index=["dataset", "method", "split"], columns="metric", values="value")
-    assert len(wide) == 2 * len(untouched.METHODS) * 2
+    assert len(wide) == 2 * len(defaults.DEFAULTS) * 2
     for name, metric in (("fair", "AUC"), ("randhie", "RMSE")):
         assert wide.loc[name, [metric, "log score"]].notna().all(axis=None)
     assert found["settings"].str.contains(f'"shuffled":{untouched.QUICK_ROWS}').all()
@@ -110,7 +111,7 @@ BOOSTING = {
 }
 
 
-@pytest.mark.parametrize("method", untouched.METHODS)
+@pytest.mark.parametrize("method", defaults.DEFAULTS)
 def test_methods_have_their_defaults(method, monkeypatch):
     given = []
 
@@ -118,9 +119,9 @@ def test_methods_have_their_defaults(method, monkeypatch):
         given.append((arguments[0], named))
         raise InterruptedError
 
-    monkeypatch.setattr(untouched.baselines, "MonotoneBoosting", stop)
+    monkeypatch.setattr(defaults.baselines, "MonotoneBoosting", stop)
     for module, name in (
-        (untouched.pyro_gcm, "fit"), (untouched.baselines, "fit"), (untouched, "fit_members"),
+        (defaults.pyro_gcm, "fit"), (defaults.baselines, "fit"), (defaults, "fit_members"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, stop)
     with pytest.raises(InterruptedError):
@@ -133,7 +134,7 @@ def test_methods_have_their_defaults(method, monkeypatch):
         assert named == {"response": "binary", **fit}
     else:
         assert named == fit
-        own = {} if method in untouched.NETWORKS else {"seed": 3}
+        own = {} if method in defaults.NETWORKS else {"seed": 3}
         default = getattr(pyro_gcm if own else baselines, method)(15, 3, response="binary", **own)
         assert str(first) == str(default)  # the layers and their sizes
         plain = [
@@ -172,7 +173,7 @@ def test_a_method_without_a_density_is_as_wide_as_its_errors(monkeypatch):
         sizes.append(len(rows.y))
         return Constant(), 7
 
-    monkeypatch.setitem(untouched.METHODS, "constant", untouched.Default(fit, "numpy"))
+    monkeypatch.setitem(defaults.DEFAULTS, "constant", defaults.Default(fit, "numpy"))
     scores = untouched.run(study_fit("constant", "randhie"))
     assert sizes == [240, 192]
     assert scores["epochs"] == 7

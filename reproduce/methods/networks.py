@@ -40,7 +40,7 @@ MEMBERS_DEFAULT: Settings = {
 
 
 def members_space(trial: Trial, n: int, d: int) -> Settings:
-    """Settings of members; see `reproduce.searching.spaces`."""
+    """Settings of members; see `reproduce.methods.spaces`."""
     return {
         "members": MEMBERS,
         "width factor": trial.suggest_categorical("width factor", [0.5, 1.0, 2.0]),
@@ -73,7 +73,7 @@ def member_settings(settings: Settings, rows: int, x_dim: int, r_dim: int) -> Me
 
 
 def fit_members_of(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[GCM, int]:
-    """Members on these rows; see `reproduce.searching.spaces`."""
+    """Members on these rows; see `reproduce.methods.spaces`."""
     sizes = rows.x.shape[1], rows.r.shape[1]
     chosen = member_settings(settings, len(rows.y), *sizes)
     model = build_members(chosen, *sizes, response=rows.response, seed=seed)
@@ -105,7 +105,7 @@ GCM_DEFAULT: Settings = {
 
 
 def gcm_space(trial: Trial, n: int, d: int) -> Settings:
-    """Settings of a GCM with a sampled Gaussian z; see `reproduce.searching.spaces`."""
+    """Settings of a GCM with a sampled Gaussian z; see `reproduce.methods.spaces`."""
     maps = ["piecewise_linear", "positive_linear"]
     return {
         "hidden": trial.suggest_categorical("hidden", [16, 32, 64, 128]),
@@ -119,7 +119,7 @@ def gcm_space(trial: Trial, n: int, d: int) -> Settings:
 
 
 def fit_gcm(rows: Rows, until: Rows | int, settings: Settings, seed: int) -> tuple[Predictor, int]:
-    """A GCM with a sampled z on these rows; see `reproduce.searching.spaces`."""
+    """A GCM with a sampled z on these rows; see `reproduce.methods.spaces`."""
     own, sizes = dict(settings), (rows.x.shape[1], rows.r.shape[1])
     table = MemberSettings.for_table(len(rows.y), *sizes)
     alternatives, costs = _EVENTS[own.pop("event")]

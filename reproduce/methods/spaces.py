@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import baselines
-from reproduce.methods import Predictor, Rows
+from reproduce.methods import Predictor, Rows, networks
 from reproduce.runs import Settings
-from reproduce.searching import networks
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -15,7 +15,7 @@ import pyro_gcm
 from pyro_gcm import GCM, IGCM, FitResult, baselines, data
 from pyro_gcm.responses import Continuous
 from pyro_gcm.training import AdamW, Diverged, gathered
-from reproduce.defaults.estimators import DefaultMembers, Linear
+from reproduce.methods.estimators import DefaultMembers, Linear
 from reproduce.runs import Settings
 
 #: Name of a setting -> its three values in the search, the default first.

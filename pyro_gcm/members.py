@@ -17,7 +17,7 @@ from pyro_gcm._utils.warn import told_once
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.training_data import checked_weights
 from pyro_gcm.models import MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings, searches_for
+from pyro_gcm.models.member_settings import MemberSettings, left_out_of
 from pyro_gcm.models.members import member_map
 from pyro_gcm.nets import MemberEncoder, TabularFeatures
 from pyro_gcm.responses import RESPONSES, Continuous, Response
@@ -29,7 +29,7 @@ class FittedMembers(NamedTuple):
 
     :param model: predicts, and all else that a `GCM` does.
     :param settings: with which it was built and trained on all rows.
-    :param result: of that training, with `searches` for the number of epochs.
+    :param result: of that training.
     """
 
     model: MemberGCM
@@ -109,6 +109,7 @@ def fit_members(
     response: str = "binary",
     settings: MemberSettings | None = None,
     early_stopping: bool | str = "auto",
+    groups: ArrayLike | None = None,
     ordered: Sequence[Sequence[int]] = (),
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -121,10 +122,11 @@ def fit_members(
     :param sample_weight: how much each row counts, [n], as in `fit`; rows of weight 0 are left out.
     :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
     :param settings: by default those of `MemberSettings.for_table`, and for times `for_times`.
-    :param early_stopping: whether the model is first trained on 85 % of the rows, so that the
-        others say how many epochs are best for its prediction, several times where rows are few;
-        then on all rows for as many. "auto" does so for 20 to 20,000 rows: with more, the default
-        number of epochs does not overfit. `settings` have the most epochs.
+    :param early_stopping: whether each row is left out by two of the members, whose prediction
+        of it says how many epochs are best (`FitSettings.left_out`). "auto" does so for 20 to
+        20,000 rows: with more, the default number of epochs does not overfit. `settings` have the
+        most epochs.
+    :param groups: a label for each row, [n], of which rows with the same one are left out together.
     :param ordered: groups of columns of x for the levels of ordered variables, as in `adult.x`
         "education=1", "education=2", ... (`nets.TabularFeatures`).
     :param threads: of torch, see `FitSettings`.
@@ -148,15 +150,16 @@ def fit_members(
         rows = int(checked_weights(sample_weight, rows).count_nonzero())
     of_table = MemberSettings.for_times if response == "survival" else MemberSettings.for_table
     chosen = settings or of_table(rows, x_dim, r_dim)
-    searches = searches_for(rows, early_stopping)
+    left_out = min(left_out_of(rows, early_stopping), chosen.members // 2)
     model = build_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)
     )
     options: dict[str, Any] = {**chosen.training(model)._asdict(), "elbo": chosen.bound}
-    options |= {"searches": searches, "schedule": "default", "sample_weight": sample_weight}
-    if settings is None:
-        options["epochs"] = None  # those of the table are no bound of a search
+    options |= {"left_out": left_out, "schedule": "default", "sample_weight": sample_weight}
+    if settings is None and left_out:
+        options["epochs"] = None  # those of the table are no bound of early stopping
     options |= {"seed": seed, "device": device, "progress": progress, "threads": threads}
+    options["groups"] = groups
     result = fit(model, x, r, y, **gathered(options))
     return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result)
 

@@ -69,8 +69,8 @@ class Standardizer(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         """Standardised values [..., dim], in the dtype of the model."""
-        standard = (values.double() - self.loc.double()) / self.scale.double()
-        return standard.clamp(-_LARGEST, _LARGEST).to(self.dtype)
+        loc, scale = self.loc.double(), self.scale.double()
+        return (values - loc).div_(scale).clamp_(-_LARGEST, _LARGEST).to(self.dtype)
 
     def inverse(self, standard: Tensor) -> Tensor:
         """Values [..., dim] in the units of the data."""

@@ -60,7 +60,7 @@ class Searches:
                 self._add(random_pairs(space, count - count // 2, size, rng))
                 count //= 2
             assert self.pool is not None
-            some = slice(max(1, min(_POOL, count // 256)))
+            some = slice(max(1, min(_POOL, count // 32)))
             wander(space, count, self.pool[0].take(some), self.pool[1][some], rng, self.drops)
 
     def drops(self, pairs: Pairs) -> Array:
@@ -111,7 +111,8 @@ class Searches:
             self.pool = part.take(order), drop[order]
 
     def _drops(self, pairs: Pairs) -> Array:
-        low, high = self._predict(pairs.rows, pairs.low), self._predict(pairs.rows, pairs.high)
+        ends = np.concatenate([pairs.low, pairs.high])
+        low, high = np.split(self._predict(np.concatenate([pairs.rows] * 2), ends), 2)
         moved = (pairs.low < pairs.high)[:, self.space.moving]
         self.lowest = min(self.lowest, float(low.min()), float(high.min()))
         self.highest = max(self.highest, float(low.max()), float(high.max()))

@@ -12,7 +12,7 @@ from pyro_gcm.estimators.training import Recipe
 from pyro_gcm.inference.epoch_search import MOST
 from pyro_gcm.members import build_members
 from pyro_gcm.models import GCM, IGCM, MemberGCM
-from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
+from pyro_gcm.models.member_settings import MemberSettings, left_out_of, warn_of_few
 from pyro_gcm.models.story import OrderEventModel
 
 #: Options of the training, whose names are those of `fit`.
@@ -72,9 +72,9 @@ def gcm_recipe(
         warn_of_few(rows)
     elif stops == "auto":
         stops = False  # a number of epochs that was asked for is not looked for
-    searches = searches_for(rows, stops)
-    most = MOST * settings.epochs if searches and options.epochs is None else settings.epochs
-    looked_for = {"searches": searches, "epochs": most, "schedule": "default"}
+    left_out = min(left_out_of(rows, stops), settings.members // 2)
+    most = MOST * settings.epochs if left_out and options.epochs is None else settings.epochs
+    looked_for = {"left_out": left_out, "epochs": most, "schedule": "default"}
 
     def of_members(model: MemberGCM) -> dict[str, Any]:
         return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}

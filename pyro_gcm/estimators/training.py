@@ -113,10 +113,11 @@ def trained(
     model = recipe.build(seed) if before is None else before
     options = {**recipe.options(model), "standardize": before is None}
     if before is not None:
-        options |= {"epochs": recipe.again or options["epochs"], "searches": 0}
+        options |= {"epochs": recipe.again or options["epochs"], "searches": 0, "left_out": 0}
     if like is not None:
-        found = bool(like.searches)
+        found = like.searches or like.crossed is not None
         options |= {"epochs": None, "searches": like} if found else {"epochs": len(like.rows)}
+        options["left_out"] = 0
     if recipe.prior:
         if before is None:  # the units are those of the rows themselves
             model.learn_units(*rows.take(rows.counted)[:3])

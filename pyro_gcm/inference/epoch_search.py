@@ -63,26 +63,22 @@ def search_epochs(
         if asked and not 0 < round(VALIDATION * rows) < rows:
             raise ValueError(f"searches must be 0 with fewer than 4 rows, got {rows}")
     default = model.training_defaults(rows)
-    by_default = asked is None and free and options["epochs"] is None
-    by_default &= options["settings"].schedule == "default"
     saved = Checkpoint(options["checkpoint"])
     with workers.used():
         state = workers.from_first(saved.read)
     if state is not None:
         with saved.undamaged(ValueError):
             known = state["identity"]
-            if known.get("searches") and (by_default or asked):
+            if known.get("searches") and asked:
                 return Search(int(known["searches"]), int(known["epochs"]))
             if asked:
                 raise ValueError("checkpoint is of another run: without a search for the epochs")
-    # A model that is trained already has seen all rows.
-    count = asked or (default.searches if by_default and not model.is_trained else 0)
-    if not count or state is not None:
+    if not asked or state is not None:
         return Search()
     if saved.path is not None and workers.rank == 0:
         output_of("checkpoint", saved.path)
-    results = _searched(fit, options, count, MOST * default.epochs)
-    return Search(count, best_epoch(*results), results)
+    results = _searched(fit, options, asked, MOST * default.epochs)
+    return Search(asked, best_epoch(*results), results)
 
 
 def _searched(

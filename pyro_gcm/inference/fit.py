@@ -14,11 +14,11 @@ from pyro.infer import ELBO
 from pyro_gcm._utils.evaluating import in_training
 from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.threads import one_thread, torch_threads
-from pyro_gcm._utils.validation import ArrayLike, kind, one_of, shown
+from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive_int, shown
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, weighable
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
-from pyro_gcm.inference.epoch_search import SCHEDULE, Search, search_epochs
+from pyro_gcm.inference.epoch_search import MOST, PATIENCE, SCHEDULE, Search, search_epochs
 from pyro_gcm.inference.program_trainer import ProgramTrainer
 from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.inference.scored import QuasiRandomNoise
@@ -33,6 +33,7 @@ from pyro_gcm.training import (
     gathered,
     workers_of,
 )
+from pyro_gcm.training.cross_fit import Crossed, CrossFit
 from pyro_gcm.training.result import constant_loss, warn_if_worse
 
 #: Objectives whose loss is that of y given x and r.
@@ -160,18 +161,26 @@ def fit(
         )
     rows: DataInMemory | StreamedData
     if data is None:
-        rows = DataInMemory(model, pair.missing, (x, r, y, c), sample_weight, validation)
+        weights_and_groups = sample_weight, also.groups
+        rows = DataInMemory(model, pair.missing, (x, r, y, c), *weights_and_groups, validation)
     else:
-        for name, value in (("c", c), ("sample_weight", sample_weight)):
+        for name, value in (("c", c), ("sample_weight", sample_weight), ("groups", also.groups)):
             if value is not None:
                 raise ValueError(f"{name} must be left out with data, got {kind(value)}")
         rows = StreamedData(model, pair.missing, data, (x, r, y), validation, also.memory)
     if rows.weighted:
         bound = weighable(bound)
 
+    cross_fit = _cross_fit(given, rows, bool(pair.averaged))
+
     def chosen(search: Search) -> TrainingOptions:
         usual = model.training_defaults(rows.rows or 1)._asdict()
         asked = {**given, **vars(also), "validation": rows.share, "held_out": rows.held_out}
+        asked["cross_fit"] = cross_fit
+        if cross_fit is not None:
+            asked["patience"] = also.patience or PATIENCE
+            asked["epochs"] = epochs or MOST * usual["epochs"]
+            usual["schedule"] = SCHEDULE
         if search.epochs is not None:
             asked |= {"epochs": search.epochs, "averages": True}
             usual["schedule"] = SCHEDULE
@@ -203,6 +212,7 @@ def fit(
             **{name: getattr(also, name) for name in ("temperature", "particles", "engine")},
             **{"objective": objective, "loss": described(bound), "standardize": standardize},
             **{"epochs": options.epochs, "searches": search.parts},
+            **{"left_out": cross_fit.left_out if cross_fit else 0},
         }
         like, points = next(iter(parameters.values())), None
         if also.particles == "qmc":
@@ -223,7 +233,7 @@ def fit(
             why_pyro = f"{what}, which runs as pyro.infer.SVI runs it"
         is_compared = options.checkpoint is not None or workers.size > 1
         trainer = ProgramTrainer(
-            *(pair, bound, points, why_pyro, rows.weighted, model, parameters, options),
+            *(pair, bound, points, why_pyro, rows.weighted, cross_fit, model, parameters, options),
             *(rows.of_run(options, like.dtype, is_compared), identity, workers),
         )
         trainer.numbers_rows = sample_weight is None
@@ -233,6 +243,8 @@ def fit(
             model.objective = objective
             model.train()
         result = replace(trainer.run(), searches=search.results)
+        if cross_fit is not None and rows.fold is not None:
+            result = replace(result, crossed=Crossed(cross_fit, rows.fold, trainer.crossed))
     of_y = objective in _OF_Y and also.temperature == 1.0 and c is None
     # Elsewhere the bound may be a loose one, and say little of the prediction.
     if of_y and model.z_guide is None and elbo not in ("elbo", "mean_field"):
@@ -240,7 +252,8 @@ def fit(
         warn_if_worse(result, loss, validated=not pair.averaged)
     model.training_summary = {
         "rows": trainer.training.rows,
-        "validation_rows": trainer.validation.rows,
+        "validation_rows": 0 if cross_fit else trainer.validation.rows,
+        "left_out": cross_fit.left_out if cross_fit else 0,
         "objective": objective,
         "loss": result.rows[-1]["loss"],
         "epochs": len(result.rows),
@@ -264,6 +277,34 @@ def _settings(settings: FitSettings | None, deprecated: dict[str, Any]) -> FitSe
         message = f"{name}= of fit goes with 0.4.0: pass settings=FitSettings({name}=...)"
         warn_user(message, DeprecationWarning)
     return merged
+
+
+def _cross_fit(
+    given: dict[str, Any], rows: DataInMemory | StreamedData, averages: bool
+) -> CrossFit | None:
+    """Which members leave out which rows, as the settings or the model have it.
+
+    :param averages: whether the objective trains every member on its own likelihood.
+    :raises ValueError: for rows that are left out where they cannot be.
+    """
+    model, also = given["model"], given["settings"]
+    free = given["data"] is None and rows.given is None and rows.share == 0.0
+    count = also.left_out
+    if count is None:
+        by_default = free and averages and given["epochs"] is None and given["searches"] is None
+        by_default &= also.schedule == "default" and also.engine == "auto"
+        if not by_default or model.is_trained or isinstance(given["elbo"], ELBO):
+            return None
+        count = model.training_defaults(rows.rows or 1).left_out
+    count = positive_int("left_out", count, minimum=0)
+    if count and not (free and averages and not given["searches"]):
+        raise ValueError(
+            "left_out must be 0 but for members with objective='members' and rows in memory, "
+            f"without validation and searches, got {count}"
+        )
+    if count >= max(model.members, 1):
+        raise ValueError(f"left_out must be below the {model.members} members, got {count}")
+    return CrossFit(model.members, count) if count else None
 
 
 def _is_left_out(name: str, value: Any) -> bool:

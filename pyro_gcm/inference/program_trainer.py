@@ -18,6 +18,10 @@ from pyro_gcm.inference.scored import Noise, QuasiRandomNoise, Scored
 from pyro_gcm.inference.training_pair import TrainingPair
 from pyro_gcm.inference.views import ScaleSites, unannounced
 from pyro_gcm.training import FitResult, Trainer
+from pyro_gcm.training.cross_fit import CrossFit
+
+#: Epochs on all rows that follow on cross-fitting, in those up to the best one.
+LAST = 0.15
 
 
 class ProgramTrainer(Trainer):
@@ -27,6 +31,8 @@ class ProgramTrainer(Trainer):
     :param points: what drives the draws of the guide in the place of torch's generator.
     :param why_pyro: why steps go through Pyro's handlers; empty where the reader makes them.
     :param weighted: whether the last column of the data is a factor on the bound of each row.
+    :param cross_fit: which members leave out which of the folds that the last column, or the one
+        before the weights, has of the rows; None without one.
     """
 
     model: StoryModel
@@ -38,12 +44,13 @@ class ProgramTrainer(Trainer):
         points: QuasiRandomNoise | None,
         why_pyro: str,
         weighted: bool,
+        cross_fit: CrossFit | None,
         *args: Any,
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
         self.bound, self.pair, self.points, self.weighted = bound, pair, points, weighted
-        self.noise = points or Noise()
+        self.noise, self.cross_fit, self.trains_on_all = points or Noise(), cross_fit, False
         self.program, self.guide = pair.program, pair.guide
         if points is not None:
             self.guide = DrivenSites(points, bound)(self.guide)
@@ -61,6 +68,13 @@ class ProgramTrainer(Trainer):
         """As `Trainer.run`; parameters are not announced to Pyro where the bound allows it."""
         with unannounced() if self.differentiates else nullcontext():
             return super().run()
+
+    def last_epochs(self) -> int:
+        """After cross-fitting a few, in which every member sees all rows."""
+        if self.cross_fit is None:
+            return 0
+        self.crossed, self.trains_on_all = self._weights(), True
+        return max(1, round(LAST * self.best_epoch))
 
     def backward(self, batch: list[Tensor]) -> Tensor:
         """As `Trainer.backward`; Pyro checks the first step."""
@@ -106,8 +120,14 @@ class ProgramTrainer(Trainer):
 
     def _plain_loss(self, batch: list[Tensor], averaged: bool = False) -> Tensor:
         """The sum over the rows of the loss that the reader finds, or that of their prediction."""
-        read = Scored(self.model, self.pair.plan, self.bound, self.noise, self.pair.temperature)
-        read.read(*(batch[:-1] if self.weighted else batch))
+        columns, log_shares = batch[:-1] if self.weighted else batch, None
+        if self.cross_fit is not None:
+            *columns, fold = columns
+            if not self.trains_on_all:
+                log_shares = self.cross_fit.log_shares(fold, held_out=averaged)
+        of_pair = self.pair.plan, self.bound, self.noise, self.pair.temperature
+        read = Scored(self.model, *of_pair, log_shares)
+        read.read(*columns)
         if averaged and read.finite is not None:
             losses = self.model.response.averaged_loss(read.p_y, read.finite, read.y)
         else:

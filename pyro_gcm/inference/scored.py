@@ -36,6 +36,7 @@ class Scored(Reader):
     :param bound: what is computed from them, of `num_particles` draws of a row.
     :param noise: what drives draws.
     :param temperature: factor on the log-densities of the latent sites.
+    :param log_shares: what takes the place of log p(z) of each row, [K, 1, B], if anything.
     """
 
     def __init__(
@@ -45,9 +46,11 @@ class Scored(Reader):
         bound: Any,
         noise: Noise,
         temperature: float = 1.0,
+        log_shares: Tensor | None = None,
     ) -> None:
         super().__init__(model, plan)
         self.bound, self.noise, self.temperature = bound, noise, temperature
+        self.log_shares = log_shares
         #: Whether log p - log q is replaced by minus a KL divergence where that is known.
         self.analytic = isinstance(bound, TraceMeanField_ELBO)
         #: Whether draws of the guide are prepared for the doubly reparametrised gradient.
@@ -142,7 +145,7 @@ class Scored(Reader):
         event = support.shape[support.dim() - len(p.event_shape) :]
         lead = (1,) * (2 + self.finite_sites)
         support = support.reshape(len(support), *lead, *event)
-        log_p = p.log_prob(support)
+        log_p = p.log_prob(support) if self.log_shares is None else self.log_shares
         self.finite = log_p if self.finite is None else self.finite + log_p
         self.finite_sites += 1
         return support

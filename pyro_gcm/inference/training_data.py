@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +28,7 @@ from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
 from pyro_gcm.streams.source import Block
 from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
 from pyro_gcm.training.batches import RowsInMemory, checksum
+from pyro_gcm.training.cross_fit import folds_of
 
 _CPU = torch.device("cpu")
 #: Most rows from which quantiles are taken, of data that are read in every epoch.
@@ -42,11 +44,12 @@ class TrainingData:
     `names`, those of the columns of x and r where they are known; `given`, the rows that were given
     for validation, `held_out` of them, and `share`, that of the others which is held out; `rows`,
     their number, None where it is not known yet; `outcomes`, y of training rows, all of them or a
-    sample, and their weights or None.
+    sample, and their weights or None; `fold`, of each row where members leave some out.
     """
 
     weighted = False
     held_out = 0
+    fold: Tensor | None = None
     given: dict[str, Tensor] | None = None
 
     def __init__(self, model: StoryModel, missing: tuple[str, ...], validation: Any) -> None:
@@ -77,11 +80,13 @@ class DataInMemory(TrainingData):
         missing: tuple[str, ...],
         columns: Sequence[ArrayLike | None],
         sample_weight: ArrayLike | None,
+        groups: Any,
         validation: Any,
     ) -> None:
         super().__init__(model, missing, validation)
         self.columns, self.weights = self._checked(*columns), None
         model.response.check_latent(model, self.columns["y"])
+        self.groups = None if groups is None else _labels(groups, len(self.columns["x"]))
         if sample_weight is not None:
             weights = checked_weights(sample_weight, len(self.columns["x"]))
             kept = weights.nonzero()[:, 0]
@@ -89,6 +94,7 @@ class DataInMemory(TrainingData):
             self.columns = dict(zip(self.columns, rows, strict=False))
             self.weighted = bool((rows[-1] != rows[-1][0]).any())
             self.weights = rows[-1] if self.weighted else None
+            self.groups = None if self.groups is None else self.groups[kept]
         self.names = {name: column_names(columns[i]) for i, name in enumerate("xr")}
         for name in ("x", "r"):
             no_empty_column(name, self.columns[name], self.names[name])
@@ -111,6 +117,10 @@ class DataInMemory(TrainingData):
         """Choose the order of the rows, and those that are held out."""
         self.order = torch.Generator().manual_seed(options.seed)
         self.parts = options.parts(self.rows + self.held_out, self.order)
+        if options.cross_fit is not None:
+            self.fold = folds_of(
+                self.columns["y"], options.cross_fit.members, self.order, self.groups
+            )
         _warn_if_alike(self.columns["y"][: self.rows], self.model.response)
         at, weights = self.parts[0], self.weights
         self.outcomes = self.columns["y"][at], None if weights is None else weights[at]
@@ -133,6 +143,8 @@ class DataInMemory(TrainingData):
         :param is_compared: whether a file or another process is to have the same rows.
         """
         data, weights = list(self.columns.values()), {}
+        if self.fold is not None:
+            data.append(self.fold)
         if self.weights is not None:
             data.append(_in_parts(self.weights, self.parts, dtype))
             weights["checksum of sample_weight"] = checksum(data[-1:]) if is_compared else None
@@ -161,6 +173,18 @@ def checked_weights(sample_weight: ArrayLike, rows: int) -> Tensor:
     if not weights.any():
         raise ValueError("sample_weight must have a weight above 0, got only 0")
     return weights / weights.amax()
+
+
+def _labels(groups: Any, rows: int) -> Tensor:
+    """Numbers [n] of the labels of rows.
+
+    :raises ValueError: unless there is a label for every row.
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (rows,):
+        shape = list(labels.shape)
+        raise ValueError(f"groups must have a label for each of the {rows} rows, got shape {shape}")
+    return torch.from_numpy(np.unique(labels, return_inverse=True)[1])
 
 
 def _in_parts(weights: Tensor, parts: tuple[Tensor, Tensor], dtype: torch.dtype) -> Tensor:

@@ -14,7 +14,7 @@ from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
 from pyro_gcm.models.gcm import GCM, JOINT_PARTS
-from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
+from pyro_gcm.models.member_settings import MemberSettings, left_out_of, warn_of_few
 from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.conditional import widths_of
@@ -167,8 +167,8 @@ class MemberGCM(GCM):
 
     def training_defaults(self, rows: int) -> TrainingDefaults:
         """Options of `fit` where they are left out, which depend on the table."""
-        settings, searches = self._settings(rows), searches_for(rows)
-        return settings.training(self)._replace(searches=searches)
+        left_out = min(left_out_of(rows), self.members // 2)
+        return self._settings(rows).training(self)._replace(left_out=left_out)
 
     def adapt(self, rows: int, *, epochs: int | None) -> None:
         """The dropout, where none was named."""

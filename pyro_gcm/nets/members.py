@@ -92,7 +92,7 @@ class MemberEncoder(nn.Module):
         self.first.rescale(self.features.capacity, x_dim)
         pairs = itertools.pairwise(widths)
         self.layers = nn.ModuleList(NextLayer(a, b, self.members) for a, b in pairs)
-        self.chooses_dropout, self.dropout = dropout is None, nn.Dropout(dropout or 0.0)
+        self.chooses_dropout, self.dropout = dropout is None, ByteDropout(dropout or 0.0)
         #: Columns of what the rest of the program reads: z and e_z(x).
         self.out_dim = self.members + widths[-1]
 
@@ -167,6 +167,25 @@ class MemberCosts(nn.Module):
         shape = (*outputs.shape[:-1], *self.event_shape)
         costs = self.family(loc.reshape(shape), scale.reshape(shape))
         return costs.to_event(len(self.event_shape))
+
+
+class ByteDropout(nn.Dropout):
+    """Dropout whose mask costs a sixth of `nn.Dropout`'s on a CPU.
+
+    A byte of torch's generator decides for an element, so that the probability is p rounded to a
+    multiple of 1/256; what is kept is scaled by the rounded one. Elsewhere it is `nn.Dropout`.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input [...], in training with some elements at 0 and the others scaled."""
+        dropped = round(256 * self.p)
+        if not self.training or not 0 < dropped < 256 or input.device.type != "cpu":
+            return super().forward(input)
+        draws = torch.empty(-(-input.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+        draws = draws.view(torch.uint8)[: input.numel()].view(input.shape)
+        # 1 where the byte is `dropped` or more, else 0, without a mask of bools, which is slow.
+        kept = draws.clamp_(dropped - 1, dropped).sub_(dropped - 1).to(input.dtype)
+        return input * kept.mul_(256 / (256 - dropped))
 
 
 def _columns(values: Tensor, index: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 
 from pyro_gcm._utils.options import file_of, flag, function, seed_of
 from pyro_gcm._utils.validation import one_of, positive, positive_int, shown
+from pyro_gcm.training.cross_fit import CrossFit
 from pyro_gcm.training.updates import SCHEDULES, Adam
 
 
@@ -39,6 +40,13 @@ class FitSettings:
         The weights that are validated and kept are then averages over the steps of the last epoch,
         since those of a single step predict too much or too little on the whole while the learning
         rate is high.
+    :param left_out: by how many of the members each row is left out (cross-fitting), which are then
+        what the row is predicted by for early stopping. At a constant learning rate, averaged
+        weights of the best epoch are kept, with a `patience` of 8 epochs; a few epochs follow in
+        which all members see all rows. 0 for none; by default what the model asks for, as members
+        do for 20 to 20,000 rows in memory, where neither `epochs`, a schedule nor rows for
+        validation are given.
+    :param groups: a label for each row, [n], of which rows with the same one are left out together.
     :param particles: "random", independent draws; or "qmc", points of a randomised Sobol sequence,
         of which fewer do (`inference.scored.QuasiRandomNoise`).
     :param temperature: factor on the log-densities of the latent sites (`inference.temper`); below
@@ -69,6 +77,8 @@ class FitSettings:
     schedule: Callable[[Optimizer, int], Any] | str | None = "default"
     clip_norm: float | str | None = "default"
     patience: int | None = None
+    left_out: int | None = None
+    groups: Any = None
     particles: str = "random"
     temperature: float = 1.0
     engine: str = "auto"
@@ -88,7 +98,7 @@ def gathered(options: Mapping[str, Any]) -> dict[str, Any]:
 class TrainingDefaults(NamedTuple):
     """What `pyro_gcm.fit` takes where an option is left out; a model may have its own.
 
-    :param searches: by how many trainings on a part of the rows the number of epochs is looked for.
+    :param left_out: as `FitSettings` has it.
     """
 
     epochs: int = 100
@@ -97,7 +107,7 @@ class TrainingDefaults(NamedTuple):
     optimizer: Callable[..., Optimizer] | None = None
     schedule: str | None = "cosine"
     clip_norm: float | None = 10.0
-    searches: int = 0
+    left_out: int = 0
 
 
 @dataclass
@@ -105,6 +115,7 @@ class TrainingOptions:
     """The options that `pyro_gcm.fit` and `FitSettings` document and `baselines.fit` shares.
 
     :param averages: whether to keep averages of the weights also without patience.
+    :param cross_fit: which members leave out which rows; then all rows are in both parts.
     :param held_out: rows at the end of the data that are the validation part, in place of a share.
     :raises TypeError: if `optimizer` is not callable.
     :raises ValueError: for an invalid option; the message names it.
@@ -127,6 +138,7 @@ class TrainingOptions:
     held_out: int = 0
     threads: int = 1
     averages: bool = False
+    cross_fit: CrossFit | None = None
 
     def __post_init__(self) -> None:
         """Check every option."""
@@ -148,7 +160,7 @@ class TrainingOptions:
         function("optimizer", self.optimizer)
         if self.patience is not None:
             positive_int("patience", self.patience)
-            if self.validation == 0.0 and not self.held_out:
+            if self.validation == 0.0 and not self.held_out and self.cross_fit is None:
                 raise ValueError("patience needs a validation part: pass validation=0.1, say")
         if self.schedule is not None and not callable(self.schedule):
             one_of("schedule", self.schedule, list(SCHEDULES))
@@ -166,6 +178,8 @@ class TrainingOptions:
         :param order: generator of the permutation that is split.
         :raises ValueError: if one of the parts would be empty although `validation` is positive.
         """
+        if self.cross_fit is not None:
+            return torch.arange(rows), torch.arange(rows)
         if self.held_out:
             kept = rows - self.held_out
             return torch.randperm(kept, generator=order), torch.arange(kept, rows)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.warn import warn_user
+from pyro_gcm.training.cross_fit import Crossed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,8 @@ class FitResult:
     :param engine_reason: why that engine.
     :param searches: the results of the trainings that chose the number of epochs, if there were
         any; not after a checkpoint.
+    :param crossed: what predicts rows out of fold, if members left some out. Then the epochs after
+        the best one that have no validation loss went on from its weights.
     """
 
     rows: list[dict[str, float]] = field(repr=False)
@@ -38,6 +41,7 @@ class FitResult:
     engine: str = "plain"
     engine_reason: str = ""
     searches: tuple[FitResult, ...] = field(default=(), repr=False)
+    crossed: Crossed | None = field(default=None, repr=False)
 
     @cached_property
     def history(self) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from pyro_gcm.training.checkpoint import Checkpoint, same_run, told
 from pyro_gcm.training.finite_steps import Diverged, FiniteSteps, NotFinite, clip_gradients
 from pyro_gcm.training.options import TrainingOptions
 from pyro_gcm.training.result import FitResult
-from pyro_gcm.training.updates import AveragedWeights, scale_rates
+from pyro_gcm.training.updates import AveragedWeights, down, scale_rates
 from pyro_gcm.training.workers import ALONE, Workers
 
 
@@ -68,6 +68,7 @@ class Trainer(ABC):
         self.model, self.parameters = model, parameters
         self.options, self.seed, self.callback = options, options.seed, options.callback
         self.training, self.validation, self.workers = data.training, data.validation, workers
+        self.validates = bool(self.validation.rows)
         #: Of what torch's generators draw in the run.
         self.randomness = Randomness(options.seed, options.target)
         self.finite = FiniteSteps(parameters)
@@ -138,15 +139,37 @@ class Trainer(ABC):
                 bar.update()
                 bar.set_postfix(loss=f"{row['loss']:.4f}")
                 self._save()
-        if self.validation.rows:
-            if self.best_weights is None:
-                raise Diverged("the loss of the validation rows is inf in every epoch")
-            self.model.load_state_dict(self.best_weights)
-        elif self.average is not None:
-            self.average.keep()
+            if self.validation.rows:
+                if self.best_weights is None:
+                    raise Diverged("the loss of the validation rows is inf in every epoch")
+                self.model.load_state_dict(self.best_weights)
+            elif self.average is not None:
+                self.average.keep()
+            self.stopped_early = self._has_stopped
+            if last := self.last_epochs():
+                self._train_on(last, bar)
         self.saved.remove()
-        best_epoch, engine = self.best_epoch or self.epoch, (self.engine, self.engine_reason)
-        return FitResult(self.rows, best_epoch, self._has_stopped, *engine)
+        return FitResult(
+            *(self.rows, self.best_epoch or self.epoch, self.stopped_early),
+            *(self.engine, self.engine_reason),
+        )
+
+    def last_epochs(self) -> int:
+        """How many epochs on other terms follow from the weights that were kept; 0 by default."""
+        return 0
+
+    def _train_on(self, epochs: int, bar: Any) -> None:
+        """Train on, down to a learning rate of 0, without validation.
+
+        No file is written: a run that goes on repeats these epochs.
+        """
+        self.scheduler = down(self.optimizer, epochs * self.training.steps)
+        self.validates, self.average, saved = False, None, self.saved
+        self.saved = Checkpoint(None)
+        for _ in range(epochs):
+            row = self._run_epoch(bar)
+            bar.set_postfix(loss=f"{row['loss']:.4f}")
+        self.saved = saved
 
     @property
     def _has_stopped(self) -> bool:
@@ -192,7 +215,7 @@ class Trainer(ABC):
         loss = float(part.total) / n
         self.epoch += 1
         row = {"epoch": self.epoch, "step": self.step, "loss": loss, "learning_rate": part.rate}
-        if self.validation.rows:
+        if self.validates:
             row["validation_loss"] = self._validate()
         row["seconds"] = time.perf_counter() - start
         self.rows.append(row)

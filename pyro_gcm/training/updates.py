@@ -66,6 +66,11 @@ def constant(optimizer: Optimizer, steps: int) -> Any:
     return LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARM_UP))
 
 
+def down(optimizer: Optimizer, steps: int) -> Any:
+    """Along a straight line from the rate of the first step to 0."""
+    return LambdaLR(optimizer, lambda step: max(0.0, 1.0 - step / steps))
+
+
 #: What `schedule=` of `fit` names; "cosine" goes down to 0 along half a period.
 SCHEDULES: dict[str, Any] = {"constant": constant, "cosine": CosineAnnealingLR, "flat": flat}
 

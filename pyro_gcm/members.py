@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from pyro_gcm._utils.options import seed_of
 from pyro_gcm._utils.process_state import Randomness
@@ -162,6 +165,50 @@ def fit_members(
     options["groups"] = groups
     result = fit(model, x, r, y, **gathered(options))
     return FittedMembers(model, replace(chosen, epochs=len(result.rows)), result)
+
+
+def out_of_fold(
+    model: MemberGCM, result: FitResult, function: Callable[..., Tensor], *columns: Tensor
+) -> Tensor:
+    """What the members that left a row of the training out say of it, for every row, [n, ...].
+
+    It is from before the last epochs, in which every member sees all rows. Members share weights,
+    which other members fit to those rows: on ten tables that changed the log score of such
+    predictions by less than its standard error.
+
+    :param result: of the training, in which members left rows out.
+    :param function: (model, *columns of some rows) -> what is asked for, [rows, ...], such as
+        `lambda model, x, r: model.predict(x, r)`.
+    :param columns: of the rows that counted in the training, in their order.
+    :raises ValueError: if no member left out rows, or for another number of rows.
+
+    >>> import torch
+    >>> from pyro_gcm.members import fit_members, out_of_fold
+    >>> x, r = torch.randn(200, 3), torch.rand(200, 2)
+    >>> y = (x[:, 0] + r.sum(1) > 1).float()
+    >>> model, _, result = fit_members(x, r, y, progress=False)
+    >>> out_of_fold(model, result, lambda model, x, r: model.predict(x, r), x, r).shape
+    torch.Size([200])
+    """
+    if result.crossed is None:
+        raise ValueError("result must be of a training in which members left out rows")
+    design, fold, weights = result.crossed
+    for column in columns:
+        if len(column) != len(fold):
+            raise ValueError(
+                f"columns must have the {len(fold)} rows trained on, got {len(column)}"
+            )
+    crossed = copy.deepcopy(model)
+    crossed.load_state_dict(weights)
+    logits = crossed.get_buffer("z_prior.logits")
+    parts, order = [], []
+    for those in design.leaves_out.T.unique(dim=0):
+        logits.copy_(torch.where(those, 0.0, -math.inf))
+        folds = (those == design.leaves_out.T).all(1).nonzero()[:, 0]
+        rows = torch.isin(fold, folds).nonzero()[:, 0]
+        parts.append(function(crossed, *(column[rows] for column in columns)))
+        order.append(rows)
+    return torch.cat(parts)[torch.cat(order).argsort()]
 
 
 def _shape(name: str, columns: ArrayLike) -> tuple[int, int]:

@@ -70,7 +70,7 @@ class Standardizer(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """Standardised values [..., dim], in the dtype of the model."""
         loc, scale = self.loc.double(), self.scale.double()
-        return (values - loc).div_(scale).clamp_(-_LARGEST, _LARGEST).to(self.dtype)
+        return (values - loc).div_(scale).clamp(-_LARGEST, _LARGEST).to(self.dtype)
 
     def inverse(self, standard: Tensor) -> Tensor:
         """Values [..., dim] in the units of the data."""

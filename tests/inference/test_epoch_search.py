@@ -103,13 +103,13 @@ def test_fit_gives_members_what_fit_members_gives() -> None:
     columns = [column.float() for column in rows(300)]
     fitted, model = fit_members(*columns, seed=SEED, **QUICK), MemberGCM(3, 2, seed=SEED)
     result = fit(model, *columns, seed=SEED, **QUICK)
-    assert len(result.searches) == len(fitted.result.searches) > 1
-    assert len(result.rows) == best_epoch(*result.searches) < len(result.searches[0].rows)
+    assert result.crossed is not None
+    assert result.best_epoch == fitted.result.best_epoch
     at = columns[:2]
     assert torch.equal(model.predict(*at), fitted.model.predict(*at))
     # Trained again it goes on, with the default number of epochs, since it has seen all rows.
     again = fit(model, *columns, seed=SEED, **QUICK)
-    assert not again.searches
+    assert again.crossed is None
     assert len(again.rows) == model.training_defaults(300).epochs
 
 
@@ -123,7 +123,7 @@ def test_a_search_leaves_no_trace_and_does_not_begin_where_epochs_are_given() ->
     fit(like, *columns, searches=searched, **options)
     assert same(weights(model), weights(like))
     members = MemberGCM(3, 2).double()
-    assert not fit(members, *columns, epochs=1, **QUICK).searches
+    assert fit(members, *columns, epochs=1, **QUICK).crossed is None
     for more in ({"validation": 0.2}, {"validation": [c[:9] for c in columns]}):
         for asked in (1, searched):
             with pytest.raises(ValueError, match=r"searches must be .* with data"):
@@ -140,13 +140,13 @@ def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_non
 
     def run(**more: Any) -> tuple[GCM, Any]:
         model = MemberGCM(3, 2, members=2, hidden=4, seed=SEED)
-        return model, fit(model, *columns, seed=SEED, **QUICK, **more)
+        return model, fit(model, *columns, searches=3, seed=SEED, **QUICK, **more)
 
     whole, wanted = run()
     with pytest.raises(KeyboardInterrupt):
         run(checkpoint=path, callback=stop_at(2))
     resumed, result = run(checkpoint=path)
-    assert (len(wanted.searches), len(result.searches)) == (5, 0)
+    assert (len(wanted.searches), len(result.searches)) == (3, 0)
     assert same(weights(whole), weights(resumed))
     model = MemberGCM(3, 2, members=2, hidden=4, seed=SEED)
     before = weights(model)
@@ -157,7 +157,7 @@ def test_an_interrupted_search_leaves_the_weights_and_a_resumed_training_has_non
 
     monkeypatch.setattr(model, "load_state_dict", interrupted)  # after the first search
     with pytest.raises(KeyboardInterrupt):
-        fit(model, *columns, seed=SEED, **QUICK)
+        fit(model, *columns, searches=3, seed=SEED, **QUICK)
     assert same(weights(model), before)
     assert not model.is_trained
 
@@ -194,7 +194,7 @@ def test_a_schedule_that_is_given_is_used() -> None:
 
     own: Any = {"settings": FitSettings(schedule=schedule), **QUICK}
     result = fit(MemberGCM(3, 2, hidden=4), *columns, **own)
-    assert (len(result.searches), len(seen)) == (0, 1)
+    assert (result.crossed, len(seen)) == (None, 1)
     result = fit(GCM(3, 2, hidden=4), *columns, searches=1, epochs=3, **own)
     assert (len(result.searches), len(seen)) == (1, 3)
 
@@ -212,12 +212,11 @@ def test_the_best_epoch_is_that_of_all_searches() -> None:
     assert best_epoch(search(3.0, 1.0, 1.0, 1.0, 9.0), search(3.0, 1.0, 1.0)) == 3
 
 
-def test_few_rows_are_trained_on_for_few_epochs_and_searched_often() -> None:
+def test_few_rows_are_trained_on_for_few_epochs_and_left_out_by_no_member() -> None:
     columns = [column.float() for column in rows(12)]
     model = MemberGCM(3, 2)
     with pytest.warns(UserWarning, match=r"members need 20 rows or more to learn from, got 12: "):
         result = fit(model, *columns, **QUICK)
-    assert (len(result.rows), len(result.searches)) == (2, 0)
-    counts = {n: model.training_defaults(n).searches for n in (19, 20, 400, 700, 2000, 20_000)}
-    assert counts == {19: 0, 20: 5, 400: 5, 700: 3, 2000: 1, 20_000: 1}
-    assert model.training_defaults(20_001).searches == 0
+    assert (len(result.rows), result.crossed) == (2, None)
+    counts = {n: model.training_defaults(n).left_out for n in (19, 20, 20_000, 20_001)}
+    assert counts == {19: 0, 20: 2, 20_000: 2, 20_001: 0}

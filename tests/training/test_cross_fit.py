@@ -1,0 +1,151 @@
+"""Members leave out rows of their own: which, what that changes, and what they say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from training_runs import same, stop_at, weights
+
+from pyro_gcm import GCM, FitSettings, fit
+from pyro_gcm.members import FittedMembers, out_of_fold
+from pyro_gcm.models import MemberGCM
+from pyro_gcm.training.cross_fit import CrossFit, folds_of
+
+QUICK: Any = {"progress": False, "device": "cpu", "seed": 3}
+
+
+def rows(count: int = 90) -> list[Tensor]:
+    g = torch.Generator().manual_seed(count)
+    x, r = torch.randn(count, 3, generator=g), torch.randn(count, 2, generator=g)
+    return [x, r, (x[:, 0] + r.sum(1) + torch.randn(count, generator=g) > 0).float()]
+
+
+@pytest.mark.parametrize(("members", "left_out"), [(8, 2), (8, 1), (5, 2), (3, 2), (2, 1)])
+def test_every_fold_is_left_out_by_as_many_members(members: int, left_out: int) -> None:
+    design = CrossFit(members, left_out)
+    assert (design.leaves_out.sum(0) == left_out).all()
+    assert (design.leaves_out.sum(1) == left_out).all()
+    fold = torch.arange(members)
+    for held_out in (False, True):
+        shares = design.log_shares(fold, held_out=held_out).exp()
+        assert shares.shape == (members, 1, members)
+        assert torch.allclose(shares.sum(0), torch.ones(1))
+        assert ((shares[:, 0] > 0) == (design.leaves_out == held_out)).all()
+
+
+def test_folds_are_of_one_size_and_have_outcomes_of_every_size() -> None:
+    y = torch.randn(403, generator=torch.Generator().manual_seed(0))
+    fold = folds_of(y, 8, torch.Generator().manual_seed(1))
+    assert sorted(fold.bincount().tolist()) == [50] * 5 + [51] * 3
+    few = (torch.arange(80) < 8).float()
+    assert folds_of(few, 8, torch.Generator().manual_seed(1))[:8].unique().tolist() == [*range(8)]
+    group = torch.arange(403) // 7
+    fold = folds_of(y, 8, torch.Generator().manual_seed(1), group)
+    for label in group.unique():
+        assert len(fold[group == label].unique()) == 1
+    assert fold.bincount().max() - fold.bincount().min() <= 7
+
+
+def test_a_member_does_not_learn_from_rows_that_it_leaves_out() -> None:
+    columns, found = rows(), {}
+    for flip in (False, True):
+        model = MemberGCM(3, 2, members=4, hidden=4, seed=3)
+        # Weights that members share are fitted to all rows.
+        for part in (model.encoder.first, *model.encoder.layers):
+            part.weight.requires_grad_(False)
+        fold = folds_of(columns[2], 4, torch.Generator().manual_seed(3))
+        # Other outcomes of two rows of a fold, so that all folds stay as they are.
+        y = columns[2].clone()
+        mine = (fold == 1).nonzero()[:, 0]
+        pair = [int(mine[y[mine] == value][0]) for value in (0.0, 1.0)]
+        y[pair] = y[pair].flip(0) if flip else y[pair]
+        settings = FitSettings(left_out=1, groups=fold, clip_norm=None, patience=9)
+        result = fit(model, *columns[:2], y, epochs=2, settings=settings, **QUICK)
+        assert result.crossed is not None
+        fold, state = result.crossed.fold, result.crossed.weights
+        ((left,),) = [result.crossed.design.leaves_out[:, fold[pair[0]]].nonzero().tolist()]
+        found[flip] = state["encoder.first.bias"], left
+    (before, left), (after, _) = found[False], found[True]
+    assert torch.equal(before[left], after[left])
+    assert not torch.equal(before, after)
+
+
+def test_the_best_epoch_is_that_of_predictions_out_of_fold_and_all_rows_follow() -> None:
+    columns, model = rows(300), MemberGCM(3, 2, hidden=8, seed=1)
+    result = fit(model, *columns, **QUICK)
+    history = result.history
+    validated = history["validation_loss"].dropna()
+    assert result.best_epoch == 1 + int(validated.argmin())
+    assert 1 <= len(history) - len(validated) <= 1 + result.best_epoch
+    p = out_of_fold(model, result, lambda model, x, r: model.predict(x, r), *columns[:2]).double()
+    loss = -torch.where(columns[2] > 0, p, 1 - p).log().mean()
+    assert float(loss) == pytest.approx(validated.min(), rel=1e-5)
+    assert (model.predict(*columns[:2]) != p).any()
+    with pytest.raises(ValueError, match="columns must have the 300 rows trained on, got 9"):
+        out_of_fold(model, result, torch.add, columns[2][:9])
+
+
+def test_weights_and_groups_are_those_of_the_rows_that_count() -> None:
+    columns, group = rows(200), np.array(list("abcdefghij"))[np.arange(200) % 10]
+    weight = torch.ones(200)
+    weight[::7] = 0.0
+    settings = FitSettings(groups=group)
+    model = MemberGCM(3, 2, hidden=4)
+    result = fit(model, *columns, sample_weight=weight, settings=settings, **QUICK)
+    assert result.crossed is not None
+    fold, kept = result.crossed.fold, group[weight > 0]
+    assert len(fold) == len(kept)
+    assert all(len(fold[kept == label].unique()) == 1 for label in "abcdefghij")
+
+
+def test_an_interrupted_run_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    columns, path = rows(60), tmp_path / "run"
+
+    def run(**more: Any) -> MemberGCM:
+        model = MemberGCM(3, 2, members=3, hidden=4, seed=3)
+        fit(model, *columns, **QUICK, **more)
+        return model
+
+    whole = run()
+    steps: list[int] = []
+    run(callback=steps.append)
+    for at in (2, len(steps) - 2):  # in an epoch, and in the last ones on all rows
+        with pytest.raises(KeyboardInterrupt):
+            run(checkpoint=path, callback=stop_at(at))
+        assert same(weights(whole), weights(run(checkpoint=path)))
+        assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (lambda: GCM(3, 2), {}, "left_out must be 0 but for members"),
+        (lambda: MemberGCM(3, 2), {"validation": 0.2}, "left_out must be 0 but for members"),
+        (lambda: MemberGCM(3, 2), {"objective": "conditional"}, "left_out must be 0 but for"),
+        (lambda: MemberGCM(3, 2, members=2), {}, "left_out must be below the 2 members, got 2"),
+    ],
+)
+def test_rows_are_left_out_where_members_can_leave_them_out(
+    make: Any, options: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        fit(make(), *rows(), settings=FitSettings(left_out=2), **options, **QUICK)
+
+
+def test_groups_that_are_wrong_are_told() -> None:
+    settings = FitSettings(groups=[1, 2])
+    with pytest.raises(ValueError, match=r"groups must have a label for each of the 90 rows, got"):
+        fit(MemberGCM(3, 2), *rows(), settings=settings, **QUICK)
+
+
+def test_without_rows_left_out_nothing_is_out_of_fold() -> None:
+    columns, model = rows(), MemberGCM(3, 2, hidden=4)
+    result = fit(model, *columns, epochs=1, **QUICK)
+    fitted = FittedMembers(model, None, result)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="result must be of a training in which members left out"):
+        out_of_fold(fitted.model, fitted.result, torch.add, *columns)

@@ -43,7 +43,7 @@ def better_response(
     for name in CHOICES:
         one = recipe(name, len(learn.y))
         model = one.build(seed)
-        stops = {"patience": PATIENCE, "schedule": SCHEDULE, "searches": 0}
+        stops = {"patience": PATIENCE, "schedule": SCHEDULE, "searches": 0, "left_out": 0}
         more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
         # The weights that are best for the others are kept.
         fit(model, *learn[:3], **gathered({**one.options(model), **common, **more, **stops}))

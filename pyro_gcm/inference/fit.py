@@ -18,7 +18,7 @@ from pyro_gcm._utils.validation import ArrayLike, kind, one_of, positive_int, sh
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.bounds import PaperLoss, PooledELBO, weighable
 from pyro_gcm.inference.elbo import ImportanceWeightedELBO, is_dreg
-from pyro_gcm.inference.epoch_search import MOST, PATIENCE, SCHEDULE, Search, search_epochs
+from pyro_gcm.inference.epoch_search import MOST, SCHEDULE, Search, search_epochs
 from pyro_gcm.inference.program_trainer import ProgramTrainer
 from pyro_gcm.inference.reading import StoryModel
 from pyro_gcm.inference.scored import QuasiRandomNoise
@@ -178,7 +178,7 @@ def fit(
         asked = {**given, **vars(also), "validation": rows.share, "held_out": rows.held_out}
         asked["cross_fit"] = cross_fit
         if cross_fit is not None:
-            asked["patience"] = also.patience or PATIENCE
+            asked["patience"] = also.patience or patience_of(rows.rows or 1)
             asked["epochs"] = epochs or MOST * usual["epochs"]
             usual["schedule"] = SCHEDULE
         if search.epochs is not None:

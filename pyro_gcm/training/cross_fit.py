@@ -43,6 +43,14 @@ class CrossFit(NamedTuple):
         return table[:, fold].unsqueeze(1)
 
 
+def patience_of(rows: int) -> int:
+    """Epochs without a better loss out of fold after which training stops: 8 to 3.
+
+    The more rows there are, the less their loss goes up and down.
+    """
+    return max(3, min(8, round(8.0 * (1000.0 / rows) ** (1.0 / 3.0))))
+
+
 class Crossed(NamedTuple):
     """What predicts the rows of a training by members that left them out.
 

@@ -151,12 +151,12 @@ def test_weights_and_warm_starts(fitted):
     assert late.n_iter_ == 3
 
 
-def test_epochs_are_looked_for_on_parts_of_the_rows(fitted):
+def test_epochs_are_those_that_are_best_for_rows_left_out(fitted):
     _, X, came, time = fitted
     options = {**OPTIONS, "epochs": None}
     X, came, time = X[:40], came[:40], time[:40]
     model = GCMSurvival(**options).fit(X, (came, time))
-    assert 1 <= model.n_iter_ <= 18
+    assert 1 <= model.n_iter_ <= 21
     assert model.score(X, (came, time)) > 0.6
 
 

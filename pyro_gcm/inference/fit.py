@@ -33,7 +33,7 @@ from pyro_gcm.training import (
     gathered,
     workers_of,
 )
-from pyro_gcm.training.cross_fit import CrossFit, Crossed, patience_of
+from pyro_gcm.training.cross_fit import Crossed, CrossFit, patience_of
 from pyro_gcm.training.result import constant_loss, warn_if_worse
 
 #: Objectives whose loss is that of y given x and r.

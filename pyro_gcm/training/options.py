@@ -43,9 +43,9 @@ class FitSettings:
     :param left_out: by how many of the members each row is left out (cross-fitting), which are then
         what the row is predicted by for early stopping. At a constant learning rate, averaged
         weights of the best epoch are kept, with a `patience` of 8 epochs, or fewer for more than
-        1,000 rows; a few epochs follow in which all members see all rows. 0 for none; by default what the model asks for, as members
-        do for 20 to 20,000 rows in memory, where neither `epochs`, a schedule nor rows for
-        validation are given.
+        1,000 rows; a few epochs follow in which all members see all rows. 0 for none; by default
+        what the model asks for, as members do for 20 to 20,000 rows in memory, where neither
+        `epochs`, a schedule nor rows for validation are given.
     :param groups: a label for each row, [n], of which rows with the same one are left out together.
     :param particles: "random", independent draws; or "qmc", points of a randomised Sobol sequence,
         of which fewer do (`inference.scored.QuasiRandomNoise`).

@@ -179,8 +179,8 @@ def out_of_fold(
     :param result: of the training, in which members left rows out.
     :param function: (model, *columns of some rows) -> what is asked for, [rows, ...], such as
         `lambda model, x, r: model.predict(x, r)`.
-    :param columns: of the rows that counted in the training, in their order.
-    :raises ValueError: if no member left out rows, or for another number of rows.
+    :param columns: of the rows that counted in the training, in their order, or of the first ones.
+    :raises ValueError: if no member left out rows, or for more rows than were trained on.
 
     >>> import torch
     >>> from pyro_gcm.members import fit_members, out_of_fold
@@ -193,11 +193,10 @@ def out_of_fold(
     if result.crossed is None:
         raise ValueError("result must be of a training in which members left out rows")
     design, fold, weights = result.crossed
-    for column in columns:
-        if len(column) != len(fold):
-            raise ValueError(
-                f"columns must have the {len(fold)} rows trained on, got {len(column)}"
-            )
+    count = len(columns[0])
+    if count > len(fold):
+        raise ValueError(f"columns must be of the {len(fold)} rows trained on, got {count}")
+    fold = fold[:count]
     crossed = copy.deepcopy(model)
     crossed.load_state_dict(weights)
     logits = crossed.get_buffer("z_prior.logits")

@@ -157,8 +157,12 @@ class MonotoneEstimator(FittedState):
                 self.feature_names_in_ = np.array(columns.names, dtype=object)
         self.encoding_, history = encoding, trainings[0][1].rows
         self.model_, *self.bootstrap_models_ = [model for model, _ in trainings]
+        self._learn_out_of_fold(*trainings[0], rows)
         self.n_iter_ = len(history)
         self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
+
+    def _learn_out_of_fold(self, model: Any, result: FitResult, rows: TrainingRows) -> None:
+        """Learn from what members predict of rows that they left out; nothing by default."""
 
     def _check_warm_start(self, bootstrap: int) -> None:
         """Refuse options that a warm start cannot change, rather than leave them out."""

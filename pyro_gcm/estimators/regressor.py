@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,14 +21,17 @@ from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_first
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
-from pyro_gcm.inference import fit
+from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.epoch_search import PATIENCE, SCHEDULE, VALIDATION
+from pyro_gcm.members import out_of_fold
 from pyro_gcm.responses import RESPONSES
 from pyro_gcm.training import gathered
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+#: Ranks that are kept, and how close to 0 and 1 they come.
+LEVELS, _EDGE = 1001, 1e-6
 #: Numbers whose squares are finite, with room for a product or two.
 _LARGEST = 1e100
 #: The responses of a regressor, of which the first is taken where nothing speaks for another.
@@ -75,16 +79,52 @@ class RealOutcome(RegressorMixin, MonotoneEstimator):
         numbers = target_numbers("y", y)
         return float(super().score(X, numbers, row_weights(sample_weight, numbers)))
 
-    def predict_interval(self, X: Any, level: float = 0.9) -> Array:
-        """The central interval of y itself, which holds a share `level` of the outcomes, [n, 2].
+    def predict_interval(
+        self, X: Any, level: float = 0.9, *, coverage: float | None = None
+    ) -> Array:
+        """An interval of y itself, [n, 2], whose ends rise, or fall, as the mean does.
 
         Its ends are quantiles of the predictive distribution, noise of y included; compare
-        `predict_bands`.
+        `predict_bands`. With `level` they are those that hold a share `level` of the outcomes if
+        that distribution is right. With `coverage` their levels are those between which the
+        outcomes of this share of the training rows lay, in predictions by members that had left
+        the rows out (Chernozhukov, Wuethrich and Zhu 2021): a share of new outcomes close to it is
+        inside on average over the rows, right or not, where they come from the same population.
 
         :param X: a table of n rows.
+        :param level: of the central interval.
+        :param coverage: share of new outcomes inside, in place of `level`.
+        :raises ValueError: for coverage without rows that members left out: of an IGCM or another
+            prior, with more than 20,000 rows unless `early_stopping` is True, after a warm start.
         """
         level, rows = share("level", level), self._rows(X)
-        return in_numpy(self.model_.predictive(*rows).interval(level))
+        predictive = self.model_.predictive(*rows)
+        if coverage is None:
+            return in_numpy(predictive.interval(level))
+        tail = 0.5 * (1.0 - share("coverage", coverage))
+        if self.ranks_ is None:
+            raise ValueError(
+                "coverage needs predictions of rows that members left out: prior='members' with "
+                "early_stopping, without epochs and a warm start"
+            )
+        at = np.array([math.floor(tail * (LEVELS - 1)), math.ceil((1.0 - tail) * (LEVELS - 1))])
+        return in_numpy(predictive.quantile(torch.from_numpy(self.ranks_[at])))
+
+    def _learn_out_of_fold(self, model: Any, result: FitResult, rows: TrainingRows) -> None:
+        """The ranks of the outcomes in what members predict of rows that they left out."""
+        self.ranks_ = None
+        if result.crossed is None:
+            return
+
+        def rank(model: Any, x: Tensor, r: Tensor, y: Tensor) -> Tensor:
+            return model.predictive(x, r).cdf(y[:, None])[:, 0].double().cpu()
+
+        index = rows.counted
+        ranks, order = out_of_fold(model, result, rank, *rows.take(index)[:3]).sort()
+        below = rows.weights[index].double()[order].cumsum(0)
+        places = torch.linspace(0.0, 1.0, LEVELS, dtype=torch.float64) * below[-1]
+        at = torch.searchsorted(below, places).clamp(max=len(ranks) - 1)
+        self.ranks_ = ranks[at].clamp(_EDGE, 1.0 - _EDGE).numpy()
 
 
 @register("estimators.GCMRegressor")

@@ -43,6 +43,8 @@ class FittedState(BaseEstimator):
     event_column_: int
     event_codes_: tuple[int, int] | None
     unique_times_: Array
+    #: Evenly spaced quantiles of the outcomes' ranks in predictions out of fold, or None.
+    ranks_: Array | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Every public method of a subclass runs on one thread, and `fit` with gradients."""
@@ -96,6 +98,8 @@ class FittedState(BaseEstimator):
             data["event_codes"] = self.event_codes_ and list(self.event_codes_)
         if hasattr(self, "unique_times_"):
             data["times"] = self.unique_times_.tolist()
+        if self.ranks_ is not None:
+            data["ranks"] = self.ranks_.tolist()
         samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
         return data, {"model": self.model_, **samples}
 
@@ -136,6 +140,8 @@ class FittedState(BaseEstimator):
             made.classes_ = np.array(values, dtype=np.dtype(kind))
         if "times" in data:
             made.unique_times_ = np.array(data["times"])
+        if "ranks" in data:
+            made.ranks_ = np.array(data["ranks"])
         if "event_column" in data:
             made.event_column_ = data["event_column"]
         if data.get("event_codes"):

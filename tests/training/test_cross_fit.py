@@ -25,6 +25,10 @@ def rows(count: int = 90) -> list[Tensor]:
     return [x, r, (x[:, 0] + r.sum(1) + torch.randn(count, generator=g) > 0).float()]
 
 
+def few(columns: list[Tensor], count: int) -> list[Tensor]:
+    return [column[:count] for column in columns[:2]]
+
+
 @pytest.mark.parametrize(("members", "left_out"), [(8, 2), (8, 1), (5, 2), (3, 2), (2, 1)])
 def test_every_fold_is_left_out_by_as_many_members(members: int, left_out: int) -> None:
     design = CrossFit(members, left_out)
@@ -86,8 +90,10 @@ def test_the_best_epoch_is_that_of_predictions_out_of_fold_and_all_rows_follow()
     loss = -torch.where(columns[2] > 0, p, 1 - p).log().mean()
     assert float(loss) == pytest.approx(validated.min(), rel=1e-5)
     assert (model.predict(*columns[:2]) != p).any()
-    with pytest.raises(ValueError, match="columns must have the 300 rows trained on, got 9"):
-        out_of_fold(model, result, torch.add, columns[2][:9])
+    first = out_of_fold(model, result, lambda model, x, r: model.predict(x, r), *few(columns, 9))
+    assert torch.equal(first.double(), p[:9])
+    with pytest.raises(ValueError, match="columns must be of the 300 rows trained on, got 600"):
+        out_of_fold(model, result, torch.add, columns[2].repeat(2))
 
 
 def test_weights_and_groups_are_those_of_the_rows_that_count() -> None:

@@ -174,9 +174,10 @@ class GCMClassifier(BinaryOutcome, Answers):
     :param epochs: passes over the rows, at most, if training stops early.
     :param batch_size: rows of a step.
     :param learning_rate: of the optimiser. What is None so far follows from the size of the table.
-    :param early_stopping: whether trainings on 85 % of the rows say how many epochs are best for
-        one on all rows, by the score of the averaged prediction; "auto" does so for members with
-        20 to 20,000 rows, if `epochs` is None.
+    :param early_stopping: whether each row is left out by two of the members, whose score on it
+        says when to stop (`FitSettings.left_out`); of another prior, whether a training on 85 % of
+        the rows says how many epochs are best for one on all. "auto" does so for members with 20 to
+        20,000 rows, if `epochs` is None.
     :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
     :param bootstrap: models that are fitted on bootstrap samples, for bands.
     :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.

@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from torch import nn
 
+from pyro_gcm._utils import paths
 from pyro_gcm._utils.validation import kind, positive_int, shown
-from pyro_gcm.files import paths
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

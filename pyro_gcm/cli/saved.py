@@ -19,7 +19,7 @@ from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table
 from pyro_gcm.estimators.kinds import KINDS, kind_of_class
-from pyro_gcm.files.damaged import undamaged
+from pyro_gcm.io.archive import undamaged
 
 if TYPE_CHECKING:
     import pandas as pd

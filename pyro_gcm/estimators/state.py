@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.scorer import Scorer
+from pyro_gcm.io.plain_data import plain
 
 
 class Saved(MonotoneEstimator):
@@ -24,7 +26,8 @@ class Saved(MonotoneEstimator):
         self._check_fitted()
         data = {
             "options": {
-                name: _plain(name, value) for name, value in self.get_params(deep=False).items()
+                name: plain(value, name, _pairs)
+                for name, value in self.get_params(deep=False).items()
             },
             "columns": self.encoding_.as_json(),
             "features": int(self.n_features_in_),
@@ -96,26 +99,17 @@ class Saved(MonotoneEstimator):
         return made
 
 
-def _plain(name: str, value: Any) -> Any:
-    """An option as plain data; a mapping, whose keys may be numbers, as pairs."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, dict):
-        keys = [key if isinstance(key, bool | int | float | str) else str(key) for key in value]
-        entries = [_plain(name, entry) for entry in value.values()]
-        return {"pairs": [list(pair) for pair in zip(keys, entries, strict=True)]}
-    if isinstance(value, list | tuple):
-        return [_plain(name, entry) for entry in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(
-        f"{name} must be None, a number, text, or a list or mapping of those for the estimator to "
-        f"be saved, got {type(value).__name__}"
-    )
+def _pairs(value: Any, name: str) -> Any:
+    """What `plain` has for an option that is a mapping, whose keys may be numbers."""
+    if not isinstance(value, Mapping):
+        return NotImplemented
+    keys = [key if isinstance(key, str | Real) else str(key) for key in value]
+    entries = zip(keys, value.values(), strict=True)
+    return {"pairs": [[plain(key, name), plain(entry, name, _pairs)] for key, entry in entries]}
 
 
 def _option(value: Any) -> Any:
-    """What `_plain` was made of, but for the kind of a sequence."""
+    """The option of which `plain` was made, but for the kind of a sequence."""
     if isinstance(value, dict):
         return {_option(key): _option(entry) for key, entry in value["pairs"]}
     return [_option(entry) for entry in value] if isinstance(value, list) else value

@@ -15,14 +15,13 @@ from pyro_gcm._utils.options import flag, mapping, path_of
 from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.files import strict_json
-from pyro_gcm.files.damaged import DamagedFile, undamaged
-from pyro_gcm.files.folder import write_folder
-from pyro_gcm.files.folder_reading import read_folder
-from pyro_gcm.io.decoding import Decoder, MissingPart
-from pyro_gcm.io.encoding import Encoder
+from pyro_gcm.io.archive import undamaged
+from pyro_gcm.io.folder import MANIFEST, read_folder, write_folder
+from pyro_gcm.io.plain_data import plain, read, written
+from pyro_gcm.io.tree import Decoder, Encoder, MissingPart
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
+_OF_CARD = {"class": str, "versions": dict, "metrics": dict, "architecture": dict}
 Factories = Mapping[str, Callable[[], Any]]
 
 
@@ -80,15 +79,15 @@ def save(
     card = {
         "class": architecture["type"],
         "versions": _versions(),
-        "metrics": strict_json.plain(metrics or {}, "metrics"),
+        "metrics": plain(metrics or {}, "metrics"),
         "architecture": architecture,
     }
-    if encoder.files.keys() & {CARD, WEIGHTS}:
-        raise ValueError(f"a part must not have the name {CARD!r} or {WEIGHTS!r}")
+    if taken := encoder.files.keys() & {CARD, WEIGHTS, MANIFEST}:
+        raise ValueError(f"a part must not have the name {min(taken)!r}")
     again = _decoded(architecture, encoder.tensors, encoder.files, factories, torch.device("cpu"))
     _check_same(model_or_estimator, again)
     raw = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
-    files = {CARD: strict_json.written(card), WEIGHTS: raw, **encoder.files}
+    files = {CARD: written(card), WEIGHTS: raw, **encoder.files}
     return write_folder(folder, files, overwrite=overwrite)
 
 
@@ -121,8 +120,6 @@ def load(
         raise ValueError(f"device={shown(device)} is not a device of torch: {error}") from error
     contents = read_folder(folder)
     card = _card(folder, contents)
-    if WEIGHTS not in contents:
-        raise DamagedFile(f"{folder}: {WEIGHTS} is missing")
     with undamaged(f"{folder}: {WEIGHTS} is no safetensors file:"):
         # Into memory of their own, aligned as torch aligns it.
         stored = tensors_of(contents.pop(WEIGHTS))
@@ -141,20 +138,12 @@ def read_card(folder: str | Path) -> dict[str, Any]:
 
 def _card(folder: str | Path, contents: dict[str, bytes]) -> dict[str, Any]:
     """Takes the card out of the contents of a folder."""
-    if CARD not in contents:
-        raise DamagedFile(f"{folder}: {CARD} is missing")
-    try:
-        card: dict[str, Any] = strict_json.read(contents.pop(CARD))
-    except ValueError as error:
-        raise DamagedFile(f"{folder}: {CARD} {error}") from error
-    wanted = {"architecture": dict, "class": str, "metrics": dict, "versions": dict}
-    if not isinstance(card, dict) or card.keys() != wanted.keys():
-        raise DamagedFile(f"{folder}: {CARD} must have just the keys {', '.join(wanted)}")
-    for key, kind in wanted.items():
-        if not isinstance(card[key], kind):
-            raise DamagedFile(f"{folder}: {CARD} has {key!r} of a wrong type")
-    if card["class"] != card["architecture"].get("type"):
-        raise DamagedFile(f"{folder}: {CARD} names another class than its architecture")
+    with undamaged(f"{folder}: {CARD}"):
+        card: dict[str, Any] = read(contents.pop(CARD))
+        if {key: type(value) for key, value in card.items()} != _OF_CARD:
+            raise ValueError(f"must have just {', '.join(_OF_CARD)}, each of its type")
+        if card["class"] != card["architecture"]["type"]:
+            raise ValueError("names another class than its architecture")
     return card
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from pyro_gcm._utils.validation import place
-from pyro_gcm.files.damaged import undamaged
+from pyro_gcm.io.archive import undamaged
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -12,11 +13,11 @@ import pytest
 
 import pyro_gcm
 from pyro_gcm import GCM
-from pyro_gcm.files import folder as folders
-from pyro_gcm.files import strict_json
-from pyro_gcm.files.folder_reading import read_folder
-from pyro_gcm.files.manifest import manifest_of, sha256
 from pyro_gcm.io import DamagedFolder, read_card
+from pyro_gcm.io import folder as folders
+from pyro_gcm.io.archive import manifest_of
+from pyro_gcm.io.folder import read_folder
+from pyro_gcm.io.plain_data import written
 
 
 @pytest.fixture
@@ -116,8 +117,8 @@ def test_names_outside_of_the_folder_are_refused(name: str, saved: Path) -> None
 
 def forged(manifest: Any) -> bytes:
     """A manifest with its digest."""
-    manifest["sha256"] = sha256(strict_json.written(manifest))
-    return strict_json.written(manifest)
+    manifest["sha256"] = hashlib.sha256(written(manifest)).hexdigest()
+    return written(manifest)
 
 
 ENTRY = {"size": 1, "sha256": "0" * 64}

@@ -13,10 +13,10 @@ import pytest
 from fixture_folders import FIXTURES
 
 import pyro_gcm
-from pyro_gcm.files import folder as folders
-from pyro_gcm.files import strict_json
-from pyro_gcm.files.folder_reading import read_folder
 from pyro_gcm.io import DamagedFile, MissingPart
+from pyro_gcm.io import folder as folders
+from pyro_gcm.io.folder import read_folder
+from pyro_gcm.io.plain_data import read, written
 
 #: What stands in the place of a value of a forged card.
 FORGED: list[Any] = [None, True, -1, 10**30, "text", [], {}, [[]], {"tensor": "x"}, {"same_as": ""}]
@@ -60,8 +60,8 @@ def test_a_forged_tree_is_a_damaged_file_or_one_that_might_have_been_saved(
     manifest: Path, tmp_path: Path
 ) -> None:
     files, found = read_folder(manifest.parent), 0
-    for card in forgeries(strict_json.read(files["card.json"])):
-        raw = {**files, "card.json": strict_json.written(card)}
+    for card in forgeries(read(files["card.json"])):
+        raw = {**files, "card.json": written(card)}
         folder = folders.write_folder(tmp_path / "forged", raw, overwrite=True)
         try:
             pyro_gcm.load(folder)

@@ -11,11 +11,10 @@ import pytest
 
 import pyro_gcm
 from pyro_gcm import GCM
-from pyro_gcm.files import folder as folders
-from pyro_gcm.files import left_overs
-from pyro_gcm.files.folder_reading import read_folder
-from pyro_gcm.files.manifest import manifest_of
-from pyro_gcm.files.writing import write_file
+from pyro_gcm.io import folder as folders
+from pyro_gcm.io.archive import manifest_of
+from pyro_gcm.io.folder import read_folder
+from pyro_gcm.io.writing import held, write_file
 
 
 @pytest.fixture
@@ -101,7 +100,7 @@ def test_files_of_others_and_of_writers_at_work_are_not_cleared_away(tmp_path: P
     names = [f".a.{mark}.partial", f".a.{mark}.old", f".b.{mark}.partial", ".a.20260101.partial"]
     for name in names:
         (tmp_path / name).touch()
-    with left_overs.held(tmp_path / names[0]):
+    with held(tmp_path / names[0]):
         write_file(tmp_path / "a", b"")
         assert sorted(os.listdir(tmp_path)) == sorted([*names, "a"])
     write_file(tmp_path / "a", b"")

@@ -53,7 +53,11 @@ def is_name(name: str) -> bool:
 
 def manifest_of(contents: Mapping[str, bytes]) -> bytes:
     """The manifest of contents by name, with a digest of its own."""
-    manifest = {"format": FORMAT, "files": {name: _entry(raw) for name, raw in contents.items()}}
+    return _sealed({name: _entry(raw) for name, raw in contents.items()})
+
+
+def _sealed(files: Any) -> bytes:
+    manifest = {"format": FORMAT, "files": files}
     return written({**manifest, "sha256": _sha256(written(manifest))})
 
 
@@ -66,13 +70,14 @@ def listed(raw: bytes) -> dict[str, Any]:
         folder; the message goes on after the name of what has them.
     """
     manifest = read(raw)
-    if manifest.pop("sha256") != _sha256(written(manifest)):
-        raise ValueError("was changed: its SHA-256 is not that of the save")
-    if manifest["format"] > FORMAT:
+    is_whole = manifest.pop("sha256") == _sha256(written(manifest))
+    if is_whole and manifest["format"] > FORMAT:
         raise ValueError(
             f"has format {manifest['format']}, and this version of pyro_gcm reads up to {FORMAT}: "
             "install a newer one"
         )
+    if _sealed(manifest["files"]) != raw:
+        raise ValueError("was changed: its SHA-256 is not that of the save")
     files: dict[str, Any] = manifest["files"]
     for name in files:
         if not is_name(name):

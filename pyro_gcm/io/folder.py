@@ -109,7 +109,7 @@ def _replace(target: Path, contents: Mapping[str, bytes], overwrite: bool) -> No
         check_replaceable(target, overwrite)
         with temporary(target, target) as new, temporary(target, target) as old:
             _fill(new, contents, target)
-            saved = _names(target) & _saved_names(target)
+            saved = _names(target)
             for name in saved:
                 _link(target / name, old / name)
             writing.sync_folder(old)
@@ -148,24 +148,18 @@ def _link(path: Path, other: Path) -> None:
         shutil.copy2(path, other)
 
 
-def _is_foreign(name: str) -> bool:
-    """Whether neither others, such as file managers, nor a save that was killed leave a name."""
-    return not writing.is_left_over(name) and not _LEFT_BY_OTHERS.fullmatch(name)
-
-
 def _names(folder: Path) -> set[str]:
-    """What is in a folder, but for what others leave there."""
-    return set(filter(_is_foreign, os.listdir(folder)))
+    """What is in a folder, but for what others and saves that were killed leave there."""
+    left = writing.LEFT_OVER, _LEFT_BY_OTHERS
+    return {n for n in os.listdir(folder) if not any(known.fullmatch(n) for known in left)}
 
 
 def _saved_names(folder: Path) -> set[str]:
-    """Names of the files that were saved there, as far as a manifest can be read."""
-    names = {MANIFEST}
+    """Names of the files that are or were saved there, as far as a manifest can be read."""
+    names = {MANIFEST, "card.json", "weights.safetensors"}
     for place in (folder, *left_overs(folder)):
-        try:
+        with suppress(OSError, ValueError, TypeError, KeyError):
             names |= set(filter(archive.is_name, read((place / MANIFEST).read_bytes())["files"]))
-        except (OSError, ValueError, TypeError, KeyError):
-            names |= {"card.json", "weights.safetensors"}
     return names
 
 

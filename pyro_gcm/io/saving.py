@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pyro_gcm._utils.options import flag, mapping, path_of
-from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.io.archive import undamaged
+from pyro_gcm.io.archive import is_name, undamaged
 from pyro_gcm.io.folder import MANIFEST, read_folder, write_folder
 from pyro_gcm.io.plain_data import plain, read, written
-from pyro_gcm.io.tree import Decoder, Encoder, MissingPart
+from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
 _OF_CARD = {"class": str, "versions": dict, "metrics": dict, "architecture": dict}
-Factories = Mapping[str, Callable[[], Any]]
 
 
 @one_thread()
@@ -73,7 +71,7 @@ def save(
             "model_or_estimator must be the model of all responses: response_model is for "
             "predictions"
         )
-    factories = dict(factories or {})
+    factories = factories or {}
     encoder = Encoder(factories)
     architecture = encoder.part(model_or_estimator, "")
     card = {
@@ -82,10 +80,14 @@ def save(
         "metrics": plain(metrics or {}, "metrics"),
         "architecture": architecture,
     }
-    if taken := encoder.files.keys() & {CARD, WEIGHTS, MANIFEST}:
-        raise ValueError(f"a part must not have the name {min(taken)!r}")
-    again = _decoded(architecture, encoder.tensors, encoder.files, factories, torch.device("cpu"))
-    _check_same(model_or_estimator, again)
+    for name in encoder.files:
+        if not is_name(name) or name in (CARD, WEIGHTS, MANIFEST):
+            raise ValueError(
+                f"{name!r} must be a name of letters, digits, '_', '.' and '-', and not that of "
+                "another file of the folder"
+            )
+    decoder = Decoder(encoder.tensors, encoder.files, factories, torch.device("cpu"))
+    _check_same(model_or_estimator, decoder.whole(architecture))
     raw = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
     files = {CARD: written(card), WEIGHTS: raw, **encoder.files}
     return write_folder(folder, files, overwrite=overwrite)
@@ -125,7 +127,7 @@ def load(
         stored = tensors_of(contents.pop(WEIGHTS))
         tensors = {name: value.clone() for name, value in stored.items()}
     with undamaged(f"{folder}: {CARD} and {WEIGHTS} do not fit together:", MissingPart):
-        return _decoded(card["architecture"], tensors, contents, dict(factories or {}), target)
+        return Decoder(tensors, contents, factories or {}, target).whole(card["architecture"])
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -145,18 +147,6 @@ def _card(folder: str | Path, contents: dict[str, bytes]) -> dict[str, Any]:
         if card["class"] != card["architecture"]["type"]:
             raise ValueError("names another class than its architecture")
     return card
-
-
-def _decoded(
-    architecture: dict[str, Any],
-    tensors: Mapping[str, Tensor],
-    files: Mapping[str, bytes],
-    factories: Factories,
-    device: torch.device,
-) -> Any:
-    """The object of a tree, with no trace in torch's global generator."""
-    with exclusively(), torch.random.fork_rng(devices=[]):
-        return Decoder(tensors, files, factories, device).whole(architecture)
 
 
 def _check_same(saved: Any, again: Any) -> None:

@@ -23,15 +23,16 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.recipe import made_again, name_of, recipe_of, registered
 from pyro_gcm._utils.tensors import stored
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
-from pyro_gcm.io.archive import is_name
 from pyro_gcm.io.plain_data import plain
 from pyro_gcm.models.story import OrderEventModel
 
 #: Packages of the library whose classes have names there, imported when one is met.
 _PACKAGES = ("encoders", "estimators", "models", "nets")
+Factories = Mapping[str, Callable[[], Any]]
 
 
 class Encoder:
@@ -56,8 +57,6 @@ class Encoder:
             self._add(path, value)
             return {"tensor": path}
         if path and isinstance(value, bytes):
-            if not is_name(path):
-                raise ValueError(f"{path!r} must be a name of letters, digits, '_', '.' and '-'")
             self.files[path] = value
             return {"file": path}
         if hasattr(value, "saved_state"):
@@ -127,21 +126,25 @@ class Decoder:
         self,
         tensors: Mapping[str, Tensor],
         files: Mapping[str, bytes],
-        factories: Mapping[str, Callable[[], Any]],
+        factories: Factories,
         device: torch.device,
     ) -> None:
         self._left = {"tensor": {**tensors}, "file": {**files}}
         self._factories = {**factories}
         self._device = device
         self._made: dict[str, Any] = {}
+        self._attributes: list[tuple[Any, Any]] = []
 
     def whole(self, node: Any) -> Any:
-        """The object of the whole tree; a forged one may raise other errors.
+        """The object of the whole tree, with no trace in torch's global generator.
+
+        A forged tree may raise other errors than these.
 
         :raises ValueError: if the tree, the tensors and the files do not fit together.
         :raises MissingPart: if a factory is missing, or makes something else.
         """
-        made = self.part(node, "")
+        with exclusively(), torch.random.fork_rng(devices=[]):
+            made = self.part(node, "")
         for kind, left in self._left.items():
             if left:
                 raise ValueError(f"{kind} {min(left)!r} belongs to nothing in it")
@@ -165,6 +168,9 @@ class Decoder:
             raise ValueError(f"{path or 'the whole'} is a {type(module).__name__}, and no module")
         if "same_as" not in node:
             self._fill(module, path)
+        while self._attributes:  # which tensors that are filled in may change
+            owner, attributes = self._attributes.pop(0)
+            owner.restore_attributes(attributes)
         for name in node.get("frozen", []):
             module.get_parameter(name).requires_grad_(False)
         return module.to(self._device)
@@ -190,7 +196,7 @@ class Decoder:
                     _cost_family(arguments["cost_family"])
                 made = made_again(_class(name, path), passed)
                 if "attributes" in node:
-                    made.restore_attributes(node["attributes"])
+                    self._attributes.append((made, node["attributes"]))
             case dict():
                 raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(node)}")
             case _:

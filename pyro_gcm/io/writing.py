@@ -27,7 +27,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 #: Names of what is being written; version 0.2.0 had the other ending for what was replaced.
-_LEFT_OVER = re.compile(r"\.(.*)\.pyro_gcm-[0-9a-f]{16}\.(?:partial|old)", re.DOTALL)
+LEFT_OVER = re.compile(r"\.(.*)\.pyro_gcm-[0-9a-f]{16}\.(?:partial|old)", re.DOTALL)
 #: Bytes of a name to which others can be added.
 _LONGEST = 200
 #: Seconds after which nobody is writing any more, where the system has no locks.
@@ -114,18 +114,13 @@ def sync_folder(folder: Path) -> None:
 # What is being written
 
 
-def is_left_over(name: str) -> bool:
-    """Whether a name is like those that `temporary` gives."""
-    return _LEFT_OVER.fullmatch(name) is not None
-
-
 def left_overs(place: Path, target: Path | None = None) -> list[Path]:
     """What is being written in a folder, or was when its writer was killed.
 
     :param target: for which it was; None for any.
     """
     stem = None if target is None else _stem(target)
-    found = map(_LEFT_OVER.fullmatch, sorted(os.listdir(place)))
+    found = map(LEFT_OVER.fullmatch, sorted(os.listdir(place)))
     return [place / name.string for name in found if name and stem in (None, name[1])]
 
 

@@ -39,17 +39,6 @@ def usable(named: str | os.PathLike[str]) -> Path:
     return path
 
 
-def check_regular(path: Path) -> None:
-    """Refuse a folder, a device, a pipe and a socket; there need be nothing.
-
-    :raises ValueError: saying which; the message goes on after what names it.
-    """
-    if path.is_dir():
-        raise ValueError(f"must be a file, and {path} is a folder")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"must be a regular file, and {path} is a device, a pipe or a socket")
-
-
 def check_writable(path: Path) -> None:
     """Refuse a place where the user can write no file.
 

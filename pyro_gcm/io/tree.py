@@ -129,7 +129,7 @@ class Decoder:
         factories: Factories,
         device: torch.device,
     ) -> None:
-        self._left = {"tensor": {**tensors}, "file": {**files}}
+        self._left: dict[str, dict[str, Any]] = {"tensor": {**tensors}, "file": {**files}}
         self._factories = {**factories}
         self._device = device
         self._made: dict[str, Any] = {}
@@ -168,11 +168,11 @@ class Decoder:
             raise ValueError(f"{path or 'the whole'} is a {type(module).__name__}, and no module")
         if "same_as" not in node:
             self._fill(module, path)
-        while self._attributes:  # which tensors that are filled in may change
-            owner, attributes = self._attributes.pop(0)
-            owner.restore_attributes(attributes)
-        for name in node.get("frozen", []):
-            module.get_parameter(name).requires_grad_(False)
+            for owner, attributes in self._attributes:  # which filling in may change
+                owner.restore_attributes(attributes)
+            self._attributes.clear()
+            for name in node.get("frozen", []):
+                module.get_parameter(name).requires_grad_(False)
         return module.to(self._device)
 
     def argument(self, node: Any, path: str) -> Any:

@@ -6,7 +6,6 @@ killed leaves for the next one to clear away.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import re
@@ -28,8 +27,8 @@ except ImportError:  # Windows
 
 #: Names of what is being written; version 0.2.0 had the other ending for what was replaced.
 LEFT_OVER = re.compile(r"\.(.*)\.pyro_gcm-[0-9a-f]{16}\.(?:partial|old)", re.DOTALL)
-#: Bytes of a name to which others can be added.
-_LONGEST = 200
+#: Characters of a name to which others can be added, for any system.
+_LONGEST = 50
 #: Seconds after which nobody is writing any more, where the system has no locks.
 _ABANDONED = 24 * 3600.0
 
@@ -119,9 +118,9 @@ def left_overs(place: Path, target: Path | None = None) -> list[Path]:
 
     :param target: for which it was; None for any.
     """
-    stem = None if target is None else _stem(target)
-    found = map(LEFT_OVER.fullmatch, sorted(os.listdir(place)))
-    return [place / name.string for name in found if name and stem in (None, name[1])]
+    found = filter(None, map(LEFT_OVER.fullmatch, sorted(os.listdir(place))))
+    stem = target and target.name[:_LONGEST]
+    return [place / name.string for name in found if stem in (None, name[1])]
 
 
 def clear(place: Path, target: Path | None = None) -> None:
@@ -140,7 +139,7 @@ def temporary(target: Path, place: Path) -> Iterator[Path]:
     :param place: the folder in which it is made.
     """
     while True:
-        path = place / f".{_stem(target)}.pyro_gcm-{secrets.token_hex(8)}.partial"
+        path = place / f".{target.name[:_LONGEST]}.pyro_gcm-{secrets.token_hex(8)}.partial"
         try:
             path.mkdir()
             with held(path):
@@ -175,12 +174,6 @@ def held(path: Path, *, wait: bool = True) -> Iterator[None]:
         with suppress(OSError):  # also of a process that was forked meanwhile
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
-
-
-def _stem(target: Path) -> str:
-    """The name of a target, or its digest where that is too long to be added to."""
-    name = os.fsencode(target.name)
-    return target.name if len(name) <= _LONGEST else hashlib.sha256(name).hexdigest()
 
 
 def _remove(path: Path) -> None:

@@ -26,15 +26,13 @@ def plain(
     made = own(value, where)
     if made is not NotImplemented:
         return made
-    if value is None or isinstance(value, bool):
+    if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, str):
-        return str(value)
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 raise TypeError(f"{where} must have strings as keys, got {key!r}")
-        return {str(key): plain(item, f"{where}.{key}", own) for key, item in value.items()}
+        return {key: plain(item, f"{where}.{key}", own) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item, f"{where}.{i}", own) for i, item in enumerate(value)]
     if isinstance(value, Integral):

@@ -8,10 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyro
 import torch
 from torch import nn
 
-from pyro_gcm._utils.options import flag, mapping, path_of
+import pyro_gcm
+from pyro_gcm._utils.options import checks, flag, mapping, path_of
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.io.archive import is_name, undamaged
@@ -23,6 +25,7 @@ CARD, WEIGHTS = "card.json", "weights.safetensors"
 _OF_CARD = {"class": str, "versions": dict, "metrics": dict, "architecture": dict}
 
 
+@checks(factories=mapping, metrics=mapping)
 @one_thread()
 def save(
     model_or_estimator: object,
@@ -63,9 +66,6 @@ def save(
     from safetensors.torch import save as safetensors_of
 
     folder, overwrite = path_of("folder", folder), flag("overwrite", overwrite)
-    for name, given in (("factories", factories), ("metrics", metrics)):
-        if given is not None:
-            mapping(name, given)
     if getattr(getattr(model_or_estimator, "response", None), "is_part", False):
         raise ValueError(
             "model_or_estimator must be the model of all responses: response_model is for "
@@ -76,7 +76,13 @@ def save(
     architecture = encoder.part(model_or_estimator, "")
     card = {
         "class": architecture["type"],
-        "versions": _versions(),
+        "versions": {
+            "pyro_gcm": pyro_gcm.__version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "pyro": str(pyro.__version__),
+            "safetensors": version("safetensors"),
+        },
         "metrics": plain(metrics or {}, "metrics"),
         "architecture": architecture,
     }
@@ -93,6 +99,7 @@ def save(
     return write_folder(folder, files, overwrite=overwrite)
 
 
+@checks(factories=mapping)
 @one_thread()
 def load(
     folder: str | Path,
@@ -114,8 +121,6 @@ def load(
     from safetensors.torch import load as tensors_of
 
     folder = path_of("folder", folder)
-    if factories is not None:
-        mapping("factories", factories)
     try:
         target = torch.device(device)
     except (RuntimeError, TypeError, ValueError) as error:
@@ -161,18 +166,3 @@ def _check_same(saved: Any, again: Any) -> None:
                 f"{name} is a {mine.__name__}, but the arguments that the {type(saved).__name__} "
                 f"was made with give a {made.__name__}: pass the part to its constructor"
             )
-
-
-def _versions() -> dict[str, str]:
-    """Of what predictions depend on."""
-    import pyro
-
-    import pyro_gcm
-
-    return {
-        "pyro_gcm": pyro_gcm.__version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "pyro": str(pyro.__version__),
-        "safetensors": version("safetensors"),
-    }

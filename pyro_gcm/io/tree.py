@@ -90,7 +90,10 @@ class Encoder:
         if path in self._factories:
             return {"factory": path, "class": _class_name(value)}
         if isinstance(value, type):
-            return _distribution(value, path)
+            if getattr(dist, value.__name__, None) is value:
+                return {"distribution": value.__name__}
+            if (family := name_of_family(value)) is not None:
+                return {"cost_family": family}
         if recipe is not None:
             passed = recipe.arguments.items()
             arguments = {k: plain(v, _inside(path, k), self._argument) for k, v in passed}
@@ -183,7 +186,7 @@ class Decoder:
             case {"mapping": items}:
                 return {k: self.argument(v, _inside(path, k)) for k, v in items.items()}
             case {"distribution": name}:
-                return _distribution_of(name)
+                return _distribution(name)
             case {"cost_family": name}:
                 return _cost_family(name)
             case {"same_as": other}:
@@ -272,19 +275,7 @@ def _cost_family(name: str) -> type:
         raise MissingPart(f"{error}; call register_cost_family before load") from error
 
 
-def _distribution(cls: type, path: str) -> dict[str, str]:
-    """A class of distributions, by its name in Pyro or as a cost family."""
-    if getattr(dist, cls.__name__, None) is cls and issubclass(
-        cls, torch.distributions.Distribution
-    ):
-        return {"distribution": cls.__name__}
-    name = name_of_family(cls)
-    if name is None:
-        raise _refusal(path, cls)
-    return {"cost_family": name}
-
-
-def _distribution_of(name: str) -> type:
+def _distribution(name: str) -> type:
     cls = getattr(dist, name, None)
     if not isinstance(cls, type) or not issubclass(cls, torch.distributions.Distribution):
         raise ValueError(f"{name!r} is no distribution of Pyro")

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from pyro_gcm.io.writing import write_figure
+from pyro_gcm._utils.writing import write_figure
 from reproduce.data import simulation
 from reproduce.intervals import Interval
 from reproduce.released_tables import NINE, by_change

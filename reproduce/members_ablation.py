@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from pyro_gcm import fit_members
-from pyro_gcm.io.writing import write_figure
+from pyro_gcm._utils.writing import write_figure
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import Diverged
 from reproduce import tasks

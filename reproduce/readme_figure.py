@@ -26,7 +26,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from pyro_gcm import GCM, fit
-from pyro_gcm.io.writing import write_file
+from pyro_gcm._utils.writing import write_file
 from reproduce.arguments import a_path
 
 #: At any bid the range of this many holds a new refit with probability (19 - 1) / (19 + 1) = 0.9.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pyro_gcm.io.writing import write_file
+from pyro_gcm._utils.writing import write_file
 from reproduce import released_tables
 from reproduce.arguments import a_path
 from reproduce.drawing import curve_groups, draw_changes, draw_curves, draw_held_out

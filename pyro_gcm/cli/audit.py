@@ -169,8 +169,8 @@ def _of_predictor(
 
 
 def _report(found: MonotonicityAudit, output: Output, file: Path | None, plot: Path | None) -> None:
+    from pyro_gcm._utils.writing import write_figure, write_file
     from pyro_gcm.audit.from_files import record_of
-    from pyro_gcm.io.writing import write_figure, write_file
 
     output.text(found.summary())
     record = record_of(found)

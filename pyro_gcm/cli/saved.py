@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.lists import possible_parts
 from pyro_gcm.cli.columns import (
     check_finite,
@@ -19,7 +20,6 @@ from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table
 from pyro_gcm.estimators.kinds import KINDS, kind_of_class
-from pyro_gcm.io.archive import undamaged
 
 if TYPE_CHECKING:
     import pandas as pd

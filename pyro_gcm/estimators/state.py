@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pyro_gcm._utils.plain_data import plain
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.scorer import Scorer
-from pyro_gcm.io.plain_data import plain
 
 
 class Saved(MonotoneEstimator):

@@ -29,13 +29,13 @@ The name is what the folder keeps, so it must stay. A class is found once its mo
 imported; `load` imports the packages `encoders`, `estimators`, `models` and `nets` itself.
 """
 
-from typing import TYPE_CHECKING, Any
+from pyro_gcm._utils.archive import DamagedFile
+from pyro_gcm._utils.recipe import recorded, register
+from pyro_gcm.io.saving import load, read_card, save
+from pyro_gcm.io.tree import MissingPart
 
-if TYPE_CHECKING:
-    from pyro_gcm._utils.recipe import recorded, register
-    from pyro_gcm.io.archive import DamagedFile, DamagedFolder
-    from pyro_gcm.io.saving import load, read_card, save
-    from pyro_gcm.io.tree import MissingPart
+#: The name that `DamagedFile` had when it was for folders alone.
+DamagedFolder = DamagedFile
 
 __all__ = [
     "DamagedFile",
@@ -47,13 +47,3 @@ __all__ = [
     "register",
     "save",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """A name of `__all__`, imported when it is first used (PEP 562): what it saves writes files."""
-    if name in __all__:
-        from pyro_gcm._utils import recipe
-        from pyro_gcm.io import archive, saving, tree
-
-        return next(vars(m)[name] for m in (archive, recipe, saving, tree) if name in vars(m))
-    raise AttributeError(f"module 'pyro_gcm.io' has no attribute {name!r}")

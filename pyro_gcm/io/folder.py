@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from pyro_gcm._utils import archive, writing
+from pyro_gcm._utils.archive import DamagedFile
 from pyro_gcm._utils.interrupts import interruption_point, shielded
-from pyro_gcm.io import archive, writing
-from pyro_gcm.io.archive import DamagedFile
-from pyro_gcm.io.plain_data import read
-from pyro_gcm.io.writing import left_overs, temporary, told_of
+from pyro_gcm._utils.plain_data import read
+from pyro_gcm._utils.writing import left_overs, temporary, told_of
 
 MANIFEST = "manifest.json"
 #: What file managers, notebooks and disks leave in a folder.

@@ -12,13 +12,12 @@ import pyro
 import torch
 from torch import nn
 
-import pyro_gcm
+from pyro_gcm._utils.archive import is_name, undamaged
 from pyro_gcm._utils.options import checks, flag, mapping, path_of
+from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.io.archive import is_name, undamaged
 from pyro_gcm.io.folder import MANIFEST, read_folder, write_folder
-from pyro_gcm.io.plain_data import plain, read, written
 from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
@@ -64,6 +63,8 @@ def save(
     True
     """
     from safetensors.torch import save as safetensors_of
+
+    import pyro_gcm
 
     folder, overwrite = path_of("folder", folder), flag("overwrite", overwrite)
     if getattr(getattr(model_or_estimator, "response", None), "is_part", False):

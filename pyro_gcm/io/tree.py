@@ -23,11 +23,11 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.plain_data import plain
 from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.recipe import made_again, name_of, recipe_of, registered
 from pyro_gcm._utils.tensors import stored
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
-from pyro_gcm.io.plain_data import plain
 from pyro_gcm.models.story import OrderEventModel
 
 #: Packages of the library whose classes have names there, imported when one is met.
@@ -90,8 +90,9 @@ class Encoder:
         if path in self._factories:
             return {"factory": path, "class": _class_name(value)}
         if isinstance(value, type):
-            if getattr(dist, value.__name__, None) is value:
-                return {"distribution": value.__name__}
+            name = _class_name(value)
+            if getattr(dist, name, None) is value:
+                return {"distribution": name}
             if (family := name_of_family(value)) is not None:
                 return {"cost_family": family}
         if recipe is not None:

@@ -15,13 +15,13 @@ import numpy as np
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from pyro_gcm._utils import archive
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.evaluating import HasTensors
+from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.recipe import recipe_of
 from pyro_gcm._utils.tensors import stored
-from pyro_gcm.io import archive
-from pyro_gcm.io.archive import undamaged
-from pyro_gcm.io.plain_data import plain, read, written
-from pyro_gcm.io.writing import write_file
+from pyro_gcm._utils.writing import write_file
 from pyro_gcm.training.batches import TrainingRows, checksum
 from pyro_gcm.training.options import TrainingOptions
 

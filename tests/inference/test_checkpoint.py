@@ -20,8 +20,8 @@ from toy_rows import Rows
 from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
-from pyro_gcm.io import archive, plain_data
-from pyro_gcm.io.archive import DamagedFile
+from pyro_gcm._utils import archive, plain_data
+from pyro_gcm._utils.archive import DamagedFile
 from pyro_gcm.training import Adam, gathered
 from pyro_gcm.training.checkpoint import Checkpoint, digest
 

@@ -13,10 +13,10 @@ import pytest
 
 import pyro_gcm
 from pyro_gcm import GCM
+from pyro_gcm._utils.archive import manifest_of
+from pyro_gcm._utils.writing import held, write_file
 from pyro_gcm.io import DamagedFolder
-from pyro_gcm.io.archive import manifest_of
 from pyro_gcm.io.folder import read_folder, write_folder
-from pyro_gcm.io.writing import held, write_file
 
 
 @pytest.fixture

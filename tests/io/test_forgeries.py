@@ -17,10 +17,10 @@ from safetensors.torch import save as safetensors_of
 
 import pyro_gcm
 from pyro_gcm import GCM
+from pyro_gcm._utils.archive import manifest_of
+from pyro_gcm._utils.plain_data import read, written
 from pyro_gcm.io import DamagedFile, MissingPart, read_card
-from pyro_gcm.io.archive import manifest_of
 from pyro_gcm.io.folder import read_folder, write_folder
-from pyro_gcm.io.plain_data import read, written
 
 CARD, WEIGHTS, MANIFEST = "card.json", "weights.safetensors", "manifest.json"
 

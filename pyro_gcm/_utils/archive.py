@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pyro_gcm.io.plain_data import read, written
+from pyro_gcm._utils.plain_data import read, written
 
 #: Number of the format that this version writes; it reads all up to it.
 FORMAT = 1
@@ -20,10 +20,6 @@ class DamagedFile(ValueError):
 
     It was damaged, cut, forged, or written by something else.
     """
-
-
-#: The name that `DamagedFile` had when it was for folders alone.
-DamagedFolder = DamagedFile
 
 
 @contextmanager

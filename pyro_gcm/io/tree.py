@@ -5,8 +5,7 @@ A node of the tree is one of these, and in arguments of a constructor also plain
     {"tensor": name}                             a tensor
     {"file": name}                               bytes
     {"type": name, "data": {}, "parts": {}}      an object with `saved_state`
-    {"type": name, "arguments": {}}              a module of the library, also with "attributes" and
-                                                 "frozen", the names of its frozen parameters
+    {"type": name, "arguments": {}}              a module, also with "attributes" and names "frozen"
     {"factory": path, "class": name}             a module from outside
     {"same_as": path}                            a module that came before
     {"mapping": {}}, {"distribution": name}, {"cost_family": name}
@@ -33,6 +32,11 @@ from pyro_gcm.models.story import OrderEventModel
 #: Packages of the library whose classes have names there, imported when one is met.
 _PACKAGES = ("encoders", "estimators", "models", "nets")
 Factories = Mapping[str, Callable[[], Any]]
+#: Keys of the nodes that arguments of a constructor can be.
+_ARGUMENTS = (
+    *({key} for key in ("mapping", "distribution", "cost_family", "same_as")),
+    *({"factory", "class"}, {"type", "arguments"}),
+)
 
 
 class Encoder:
@@ -160,11 +164,11 @@ class Decoder:
     def part(self, node: Any, path: str) -> Any:
         """The object of a node; see `Encoder.part`."""
         match node:
-            case {"tensor": name}:
+            case {"tensor": name} if len(node) == 1:
                 return self._taken("tensor", name)
-            case {"file": name}:
+            case {"file": name} if len(node) == 1:
                 return self._taken("file", name)
-            case {"type": name, "data": data, "parts": parts}:
+            case {"type": name, "data": data, "parts": parts} if len(node) == 3:
                 made = {k: self.part(v, _inside(path, k)) for k, v in parts.items()}
                 return _class(name, path).from_saved_state(data, made)
         module = self.argument(node, path)
@@ -184,6 +188,8 @@ class Decoder:
         match node:
             case list():
                 return [self.argument(item, f"{path}.{i}") for i, item in enumerate(node)]
+            case dict() if node.keys() - {"attributes", "frozen"} not in _ARGUMENTS:
+                raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(node)}")
             case {"mapping": items}:
                 return {k: self.argument(v, _inside(path, k)) for k, v in items.items()}
             case {"distribution": name}:
@@ -201,8 +207,6 @@ class Decoder:
                 made = made_again(_class(name, path), passed)
                 if "attributes" in node:
                     self._attributes.append((made, node["attributes"]))
-            case dict():
-                raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(node)}")
             case _:
                 return node
         self._made[path] = made

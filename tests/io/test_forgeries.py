@@ -92,6 +92,7 @@ ARCHITECTURES: dict[str, tuple[Any, str]] = {
     "distribution": (gcm(cost_family={"distribution": "torch"}), "'torch' is no distribution"),
     "dunder": (gcm(cost_family={"distribution": "__builtins__"}), "is no distribution"),
     "unknown keys": (gcm(prior={"import": "os"}), "unknown keys"),
+    "more keys": ({**gcm(), "import": "os"}, "unknown keys"),
     "data of a module": ({"type": "models.GCM", "data": {}, "parts": {}}, "saved_state"),
 }
 

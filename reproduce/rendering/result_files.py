@@ -88,10 +88,11 @@ FILES = {
     **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),
+    **_of("particles"),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}
-MANY_SETTINGS |= {"public_positive"}
+MANY_SETTINGS |= {"public_positive", "particles"}

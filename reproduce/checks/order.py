@@ -71,7 +71,7 @@ def find_falls(fit: Fit, device: str = "cpu") -> Scores:
     model = _model(kind, fit, device)
 
     def made_to_fall(x: Any, r: Any) -> Any:
-        return model.predict(x, r) - 0.01 * (r.sum(1) > 0.0)
+        return model.predict(x, r).numpy() - 0.01 * (r.sum(1) > 0.0)
 
     x, r, _ = rows(KINDS[kind].response, DTYPES[fit.variant])
     started = time.perf_counter()

@@ -32,22 +32,23 @@ def test_a_search_finds_what_falls(kind, monkeypatch):
     assert scores["quantile, levels, falls"] == 0
 
 
-def test_the_search_of_a_model_finds_nothing_unless_it_was_made_to_fall():
+def test_the_search_of_a_model_finds_nothing():
     found = order.find_crossings(search("members, distribution", 500, place="loaded"))
     assert not any(value for name, value in found.items() if name.endswith("falls"))
     assert found["probability, revenues, pairs"] == 250
     rows = [row(dataset="members, distribution", metric=k, value=v) for k, v in found.items()]
     assert order.crossings_report(pd.DataFrame(rows)).endswith("0 of 518 pairs fell.")
-    every = {kind: order.find_falls(search(kind, 250, "1 threads")) for kind in
-             ("members", order.FALLING)}  # fmt: skip
-    rows = [
-        row(dataset=kind, metric=name, value=found[name])
-        for kind, found in every.items()
-        for name in ("falls", "pairs")
-    ]
-    told = order.falls_report(pd.DataFrame(rows))
-    assert told.endswith("Of those that may not fall, 0 in 250 pairs fell.")
-    assert every[order.FALLING]["falls"] > 0
+
+
+def test_the_model_that_was_made_to_fall_is_found(monkeypatch):
+    flat = argparse.Namespace(predict=lambda x, r: torch.full((len(r),), 0.5))
+    monkeypatch.setattr(order, "trained", lambda *_, **__: flat)
+    found = order.find_falls(search(order.FALLING, 250, "1 threads"))
+    assert found["falls"] > 0
+    rows = [row(dataset=order.FALLING, metric=k, value=v) for k, v in found.items()]
+    lines = order.falls_report(pd.DataFrame(rows)).splitlines()
+    assert lines[2] == f"| {order.FALLING} | yes | {found['pairs']} | {found['falls']} |"
+    assert lines[-1] == "Of those that may not fall, 0 in 0 pairs fell."
 
 
 @pytest.mark.parametrize("method", ["Linear", "Linear, revenues alone"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from functools import partial
 from typing import Any
@@ -13,17 +12,21 @@ from torch import Tensor
 
 from pyro_gcm import GCM, data, fit
 from pyro_gcm.training import FitSettings
-from reproduce.arguments import positive_count
 from reproduce.intervals import mean_interval, samples
 from reproduce.rendering.markdown import markdown, shown
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores, Settings
+from reproduce.study import Study
 
 #: Chosen by hand on auctions of seeds from 100. Bids and prices enter as logarithms.
-SETTINGS: dict[str, Any] = {
+SETTINGS: Settings = {
     "model": {"hidden": [16], "num_samples": 512},
     "fit": {"epochs": 30, "batch_size": 512, "num_particles": 128, "learning_rate": 0.02},
     "weight_decay": 0.1,
+    "auctions": 20_000,
+    "held_out": 20_000,
 }
+#: What --quick makes of it.
+QUICK: Settings = {"auctions": 500, "held_out": 500, "fit": {**SETTINGS["fit"], "epochs": 1}}
 VARIANTS = ("exact and censored", "outcomes only")
 #: What revealed prices add to the log score of an auction, and its paired standard error.
 GAIN, GAIN_ERROR = "log score, gain by revealed prices", "paired standard error of the gain"
@@ -33,24 +36,15 @@ IMPRESSIONS = 4000
 
 
 def train(
-    auctions: data.Auctions, variant: str, seed: int, settings: dict[str, Any], device: str = "cpu"
+    auctions: data.Auctions, variant: str, seed: int, settings: Settings, device: str = "cpu"
 ) -> GCM:
     """GCM of log-prices, from the prices that were revealed or from wins and losses alone."""
     model = GCM(auctions.x_dim, 1, seed=seed, **settings["model"])
     cost = auctions.cost.log() if variant == VARIANTS[0] else None
     optimizer = partial(torch.optim.AdamW, weight_decay=settings["weight_decay"])
-    fit(
-        model,
-        auctions.x,
-        auctions.bid.log(),
-        auctions.won,
-        cost,
-        settings=FitSettings(optimizer),
-        seed=seed,
-        device=device,
-        progress=False,
-        **settings["fit"],
-    )
+    options: Any = {"seed": seed, "device": device, "progress": False, **settings["fit"]}
+    columns = auctions.x, auctions.bid.log(), auctions.won, cost
+    fit(model, *columns, settings=FitSettings(optimizer), **options)
     return model
 
 
@@ -86,9 +80,8 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
         log_scores.append(log_p)
         found |= {f"{metric}, {variant}": value for metric, value in values.items()}
     gap = log_scores[0] - log_scores[1]
-    found[GAIN] = gap.mean().item()
-    found[GAIN_ERROR] = (gap.std() / len(gap) ** 0.5).item()
-    return found
+    error = (gap.std() / len(gap) ** 0.5).item()
+    return {**found, GAIN: gap.mean().item(), GAIN_ERROR: error}
 
 
 def report(table: pd.DataFrame) -> str:
@@ -103,40 +96,17 @@ def report(table: pd.DataFrame) -> str:
 def gain_in_errors(table: pd.DataFrame) -> str:
     """The gain by revealed prices in paired standard errors, of each simulation and of them all."""
     wide = table.pivot(index="seed", columns="metric", values="value")
-    gain = wide[GAIN].to_numpy()
-    ratio = gain / wide[GAIN_ERROR].to_numpy()
+    gain, ratio = wide[GAIN].to_numpy(), (wide[GAIN] / wide[GAIN_ERROR]).to_numpy()
     every = gain.mean() / (gain.std(ddof=1) / len(gain) ** 0.5)
     return f"{ratio.min():.1f} to {ratio.max():.1f} in each simulation and {every:.1f} over all"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce auctions`."""
-    count = positive_count
-    parser.add_argument("--auctions", type=count, default=20_000, help="auctions to learn from")
-    parser.add_argument("--held-out", type=count, default=20_000, help="auctions that are scored")
-    parser.add_argument("--seeds", type=count, default=5, help="number of simulations")
-    parser.add_argument("--epochs", type=count)
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the seeds that the table lacks, and print it."""
-    if arguments.quick:
-        arguments.auctions = arguments.held_out = 500
-        arguments.seeds, arguments.epochs = 2, 1
-    epochs = {"epochs": arguments.epochs} if arguments.epochs else {}
-    settings = as_json(
-        {
-            **SETTINGS,
-            "fit": {**SETTINGS["fit"], **epochs},
-            "auctions": arguments.auctions,
-            "held_out": arguments.held_out,
-        }
-    )
-    fits = [
-        Fit("auctions", "simulated", "default", "held-out", "", seed, "GCM", settings)
-        for seed in range(arguments.seeds)
-    ]
-    path = arguments.output / "auctions.csv"
-    table = run_fits(path, fits, run, arguments)
-    print(f"\n{arguments.seeds} seeds, {settings}\n{report(table)}\n\nwritten: {path}")
+STUDY = Study(
+    *("auctions", str(__doc__), {"simulated": "simulated"}, {"GCM": SETTINGS}, run, report),
+    count=5,
+    counted="seeds",
+    quick_count=2,
+    splits=lambda count: (("", seed) for seed in range(count)),
+    settings=lambda method: SETTINGS,
+    quick=QUICK,
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,31 +12,33 @@ import pandas as pd
 import torch
 from sklearn.model_selection import cross_val_predict
 
-from reproduce.arguments import positive_count
 from reproduce.intervals import TEST_TO_TRAIN, paired_interval, samples
 from reproduce.methods import METHODS, Rows, methods_of, rows_of, train
 from reproduce.rendering.markdown import known_first, markdown, number, shown
 from reproduce.rendering.tables import star
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores, as_json
 from reproduce.scores import distribution_scores
-from reproduce.tasks import TASKS, own_metric, rows_of_fit
+from reproduce.study import Study, each
+from reproduce.tasks import TASKS, rows_of_fit
 
-IMPLICIT = methods_of("implicit")
-DATASETS = [name for name, task in TASKS.items() if task.implicit]
+
+def cells(fit: Fit) -> Iterable[Fit]:
+    """The settings of the data set; an estimator has none."""
+    settings = {} if METHODS[fit.method].estimator else TASKS[fit.dataset].implicit
+    return [replace(fit, settings=as_json(settings))]
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
     """One method on one random 4:1 split."""
     dataset, learn, test, options = rows_of_fit(fit)
-    rows = rows_of(dataset, learn)
+    rows, estimator = rows_of(dataset, learn), METHODS[fit.method].estimator
     start = time.perf_counter()
     settings: dict[str, Any] = {}
-    if not METHODS[fit.method].estimator:
+    if not estimator:
         settings = {"schedule": "cosine", **options["model"], **options["fit"]}
     model, _ = train(fit.method, rows, settings, fit.seed, device=device)
-    spread = None
-    if METHODS[fit.method].estimator and dataset.response == "continuous":
-        spread = out_of_fold_spread(model, rows)
+    with_density = not estimator or dataset.response == "binary"
+    spread = None if with_density else out_of_fold_spread(model, rows)
     scores = distribution_scores(dataset, [model], test, device, spread)
     cost = {"seconds": time.perf_counter() - start, "epochs": settings.get("epochs", 0)}
     return {**scores, **cost}
@@ -48,9 +51,9 @@ def out_of_fold_spread(booster: Any, rows: Rows) -> float:
     return float(np.sqrt(np.mean((predicted - target) ** 2)))
 
 
-def report(table: pd.DataFrame) -> str:
-    """Scores of every method, and the paired differences of two of them to those of GCM."""
-    metric = own_metric(table)["metric"].iloc[0]
+def report(table: pd.DataFrame, name: str) -> str:
+    """Scores of every method on a data set, and paired differences of two of them to GCM's."""
+    table, metric = table[table["dataset"] == name], TASKS[name].metric
     values = samples(table, ["method", "metric"])
     lines = []
     for method in known_first(table["method"]):
@@ -65,30 +68,12 @@ def report(table: pd.DataFrame) -> str:
     return markdown(header, lines)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce implicit`."""
-    parser.add_argument("--dataset", choices=DATASETS, required=True)
-    parser.add_argument("--splits", type=positive_count, default=3, help="random 4:1 splits")
-    parser.add_argument("--methods", nargs="+", choices=IMPLICIT, default=IMPLICIT)
-    parser.add_argument("--epochs", type=positive_count)
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Run the splits that the table lacks, and print it."""
-    name, settings = arguments.dataset, TASKS[arguments.dataset].implicit
-    epochs = 1 if arguments.quick else arguments.epochs
-    options = {**settings, "fit": {**settings["fit"], **({"epochs": epochs} if epochs else {})}}
-    splits = range(1 if arguments.quick else arguments.splits)
-    fits = [
-        Fit(
-            *("implicit", name, "default", "held-out", str(seed), seed, method),
-            as_json({} if METHODS[method].estimator else options),
-        )
-        for seed in splits
-        for method in arguments.methods
-    ]
-    path = arguments.output / f"implicit_{name}.csv"
-    table = run_fits(path, fits, run, arguments)
-    print(f"\n{name}, {len(splits)} splits, {options}\n\n{report(table)}")
-    print(f"\nwritten: {path}")
+TITLES = {name: task.title for name, task in TASKS.items() if task.implicit}
+STUDY = Study(
+    *("implicit", str(__doc__), TITLES, {name: METHODS[name] for name in methods_of("implicit")}),
+    *(run, each(TITLES, report)),
+    count=3,
+    cells=cells,
+    quick={"rows": 400, "fit": {"epochs": 1}},
+    file_a_dataset=True,
+)

@@ -7,10 +7,9 @@ guide network of a GCM on one mini-batch of COMPAS.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,12 +22,13 @@ from torch import Tensor
 from pyro_gcm import GCM, data
 from pyro_gcm.inference import ImportanceWeightedELBO, conditional
 from reproduce.rendering.markdown import markdown
-from reproduce.runs import Fit, Scores, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Scores
+from reproduce.study import Study
 
 N = 32
 BATCH = 256
-#: Draws of a gradient, seeds of the model and its training, and steps of that.
-REPEATS, SEEDS, STEPS = 400, range(4), (0, 200)
+#: Draws of a gradient, and steps of training before.
+REPEATS, STEPS = 400, (0, 200)
 TOY = "toy"
 
 
@@ -78,14 +78,9 @@ def compare(model: Any, guide: Any, parameters: Sequence[Tensor], repeats: int) 
     return result
 
 
-def fits(quick: bool) -> list[Fit]:
-    """Both gradients of the toy, and of GCM at its start and after training, for several seeds."""
-    settings = as_json({"repeats": 5 if quick else REPEATS})
-    cells = [(TOY, 0, 0), *(("compas", seed, steps) for seed in SEEDS for steps in STEPS)]
-    return [
-        Fit("gradient_noise", name, "default", "noise", str(steps), seed, "guide", settings)
-        for name, seed, steps in (cells[:1] if quick else cells)
-    ]
+def cells(fit: Fit) -> Iterable[Fit]:
+    """The toy, which is not trained, once."""
+    return [fit] if fit.dataset != TOY or (fit.split, fit.seed) == ("0", 0) else []
 
 
 def run(fit: Fit, device: str = "cpu") -> Scores:
@@ -103,7 +98,7 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 def _of_gcm(seed: int, steps: int, repeats: int) -> dict[str, float]:
     """Of the guide of a GCM on one mini-batch of COMPAS, after some steps of training."""
     compas = data.load("compas")
-    rows = [compas.x.float(), compas.r.float(), compas.y.float()]
+    rows = [column.float() for column in (compas.x, compas.r, compas.y)]
     model = GCM(compas.x_dim, compas.r_dim, guide="posterior", seed=seed)
     model.x_standardizer.learn(compas.x)
     model.r_standardizer.learn(compas.r)
@@ -117,40 +112,34 @@ def _of_gcm(seed: int, steps: int, repeats: int) -> dict[str, float]:
         for _ in range(steps):
             index = torch.randint(len(compas), (BATCH,), generator=order)
             optimizer.zero_grad()
-            loss = bound.differentiable_loss(
-                program, model.guide, *(column[index] for column in rows)
-            )
-            (loss / BATCH).backward()
+            drawn = (column[index] for column in rows)
+            (bound.differentiable_loss(program, model.guide, *drawn) / BATCH).backward()
             optimizer.step()
         guide: Any = model.z_guide
-        return compare(
-            lambda: program(*batch), lambda: model.guide(*batch), list(guide.parameters()), repeats
-        )
+        both = partial(program, *batch), partial(model.guide, *batch)
+        return compare(*both, list(guide.parameters()), repeats)
 
 
 def report(table: pd.DataFrame) -> str:
     """A line for each place: both noises of the first seed, and the ratios of all."""
     lines = []
     for (name, steps), rows in table.groupby(["dataset", "split"], sort=False):
-        of = {metric: part.sort_values("seed")["value"] for metric, part in rows.groupby("metric")}
-        place = "near the posterior of a toy"
-        if name != TOY:
-            place = f"GCM on COMPAS, {steps} steps"
-        spread = of["ratio"]
-        ratios = f"{spread.min():.1f}"
-        if len(spread) > 1:
-            ratios += f" to {spread.max():.1f}"
-        lines.append([place, f"{of['iwae'].iloc[0]:.3g}", f"{of['dreg'].iloc[0]:.3g}", ratios])
+        of = rows.pivot(index="seed", columns="metric", values="value")
+        place = "near the posterior of a toy" if name == TOY else f"GCM on COMPAS, {steps} steps"
+        ratios = dict.fromkeys(f"{ratio:.1f}" for ratio in (of["ratio"].min(), of["ratio"].max()))
+        lines.append([place, *(f"{value:.3g}" for value in of.iloc[0][["iwae", "dreg"]])])
+        lines[-1].append(" to ".join(ratios))
     return markdown(["", "iwae", "dreg", "ratio"], lines)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce gradient_noise`."""
-    add_run_arguments(parser)
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Measure what the table lacks, and print it."""
-    path = arguments.output / "gradient_noise.csv"
-    table = run_fits(path, fits(arguments.quick), run, arguments)
-    print(f"\n{report(table)}\n\nwritten: {path}")
+STUDY = Study(
+    *("gradient_noise", str(__doc__), {TOY: "toy", "compas": "COMPAS"}, {"guide": None}),
+    *(run, report),
+    count=4,
+    counted="seeds",
+    protocol="noise",
+    splits=lambda count: ((str(steps), seed) for seed in range(count) for steps in STEPS),
+    settings=lambda method: {"repeats": REPEATS},
+    cells=cells,
+    quick={"repeats": 5},
+)

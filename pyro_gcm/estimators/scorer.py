@@ -15,7 +15,7 @@ from pyro_gcm._utils.options import share, texts
 from pyro_gcm._utils.table import as_frame, is_record_batch
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import rows_after, shown
-from pyro_gcm.estimators.outputs import (
+from pyro_gcm.estimators.kinds import (
     BLOCK,
     Columns,
     has_quantiles,

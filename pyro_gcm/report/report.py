@@ -18,7 +18,7 @@ from pyro_gcm._utils.validation import kind, positive_int, shown
 from pyro_gcm._utils.writing import write_file
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import kind_of, outcomes_of
-from pyro_gcm.estimators.scores import scores as scores_of
+from pyro_gcm.estimators.kinds import scores as scores_of
 from pyro_gcm.report.audited import audit_of, audited
 from pyro_gcm.report.card import card as card_section
 from pyro_gcm.report.content import Block, Paragraph, Section

@@ -120,7 +120,7 @@ def test_a_warm_start_and_the_paper_prior(table):
         ({"levels": ["poor", "good"]}, None, "y must have labels among levels"),
         ({"levels": ["poor", "poor"]}, None, "levels must be two or more different labels"),
         ({"levels": "poor"}, None, "levels must be a list"),
-        ({}, ["poor"] * 240, "two classes or more, got one class"),
+        ({}, ["poor"] * 240, "at least two classes, got one class"),
         ({}, np.linspace(0.0, 1.0, 240), "continuous"),
     ],
 )

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor
 from pyro_gcm.estimators import scorer as of_scorer
-from pyro_gcm.estimators.outputs import BLOCK
+from pyro_gcm.estimators.kinds import BLOCK
 
 SMALL = {"members": 2, "epochs": 1}
 

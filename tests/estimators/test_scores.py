@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from pyro_gcm.estimators import GCMRegressor, GCMSurvival
-from pyro_gcm.estimators.scores import scores
+from pyro_gcm.estimators.kinds import scores
 
 SMALL = {"members": 2, "epochs": 1}
 X = pd.DataFrame({"a": np.linspace(0.0, 1.0, 40)})

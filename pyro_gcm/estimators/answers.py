@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -38,10 +38,8 @@ class Answers(MonotoneEstimator):
     members: int = 8
     dropout: float | None = None
 
-    def _plan(
-        self, response: str | Response, rows: TrainingRows, ordered: Sequence[Sequence[int]]
-    ) -> TrainingPlan:
-        return gcm_plan(self, response, rows, ordered)
+    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+        return gcm_plan(self, response, rows)
 
     @checks(below=flag)
     def required(
@@ -91,10 +89,10 @@ class Answers(MonotoneEstimator):
             found = {name: code.next_level(value, below) for name, value in found.items()}
         beyond = (found["required"] < code.low) | (found["required"] > code.high)
         if beyond.any():
+            low, high = code.values_at(np.array([code.low, code.high]))
             warn_user(
                 f"{code.label}: {beyond.sum()} of {len(beyond)} required values are beyond the "
-                f"training rows, which go from {code.value_at(code.low)} to "
-                f"{code.value_at(code.high)}"
+                f"training rows, which go from {low} to {high}"
             )
         found = {name: code.values_at(value) for name, value in found.items()}
         index = X.index if isinstance(X, pd.DataFrame) else None
@@ -157,14 +155,11 @@ class Answers(MonotoneEstimator):
             costs = np.where(given, costs.reshape(levels.shape), np.nan)
             if code.kind != "number":
                 costs = np.ceil(code.sign * costs) * code.sign
-            for name, cost in zip(("lower", "cost", "upper"), costs, strict=True):
-                found[name] = code.values_at(cost)
-            parts.append(pd.DataFrame(found))
+            lower, cost, upper = map(code.values_at, costs)
+            parts.append(pd.DataFrame({**found, "cost": cost, "lower": lower, "upper": upper}))
         if not parts:
             raise ValueError("explain needs a column with a direction in monotonic_cst")
-        table = pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
-        order = ["row", "feature", "value", "probability", "outcome", "binding"]
-        return table[[*order, "cost", "lower", "upper"]]
+        return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
 
     def _event_of(self, above: float | None) -> OfRows:
         """The probability of the event that is explained, as a function of x and r."""

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.answers import Answers
-from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.estimator import MonotoneEstimator, same_as_first
 from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
 
 if TYPE_CHECKING:
@@ -38,11 +38,9 @@ class ClassOutcome(ClassifierMixin, MonotoneEstimator):
                 f"y must have at least two classes, got one class, {classes.tolist()[there[0]]!r}, "
                 f"in {len(at)} rows of positive weight"
             )
-        if self._goes_on and list(classes) != list(self.classes_):
-            raise ValueError(
-                f"y must have the classes of the first fit, {self.classes_.tolist()}, in a warm "
-                f"start, got {classes.tolist()}"
-            )
+        if self._goes_on:
+            known = self.classes_.tolist()
+            same_as_first("y must have the classes", known, classes.tolist())
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, [n, L], in the order of `classes_`."""
@@ -97,11 +95,9 @@ class BinaryOutcome(ClassOutcome):
         classes, at = np.unique(y, return_inverse=True)
         self._check_classes(classes, at, weight)
         event = self._event_among(classes.tolist())
-        if self._goes_on and event != self.event_column_:
-            raise ValueError(
-                f"positive must be that of the first fit, {classes.tolist()[self.event_column_]!r},"
-                f" in a warm start, got {shown(self.positive)}"
-            )
+        if self._goes_on:
+            known = classes.tolist()[self.event_column_]
+            same_as_first("positive must be that", known, classes.tolist()[event])
         outcome = torch.from_numpy((at == event).astype(np.float32))
         self._learn(columns, outcome, weight, self.response)
         self.classes_, self.event_column_ = classes, event

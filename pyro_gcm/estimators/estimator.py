@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +13,14 @@ from torch import Tensor
 
 from pyro_gcm._utils.options import flag, share
 from pyro_gcm._utils.table import Table, as_frame, read_table
-from pyro_gcm._utils.validation import positive_int
+from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
 from pyro_gcm.estimators.state import FittedState
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, match_base_rate, trained
+from pyro_gcm.inference import FitResult
 from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.responses import Response
 
@@ -46,6 +45,18 @@ class Bands(NamedTuple):
 def in_numpy(values: Tensor) -> Array:
     """What a model predicts as an array."""
     return values.double().cpu().numpy()
+
+
+def same_as_first(wanted: str, first: Any, given: Any) -> None:
+    """Refuse what a warm start cannot change.
+
+    :param wanted: the beginning of the message.
+    :param first: what the first fit had.
+    """
+    if given != first:
+        raise ValueError(
+            f"{wanted} of the first fit, {first!r}, in a warm start, got {shown(given)}"
+        )
 
 
 def bands_of(draws: Array, kind: str, level: float) -> Bands:
@@ -83,22 +94,13 @@ class MonotoneEstimator(FittedState):
     threads: int = 1
     verbose: bool = False
 
-    def _plan(
-        self, response: str | Response, rows: TrainingRows, ordered: Sequence[Sequence[int]]
-    ) -> TrainingPlan:
+    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
         """How a model is made and trained, see `training.gcm_plan`."""
         raise NotImplementedError
 
-    def _settled(
-        self,
-        response: str | Response,
-        plan: Callable[[str, TrainingRows], TrainingPlan],
-        rows: TrainingRows,
-        **common: Any,
-    ) -> str | Response:
+    def _settled(self, response: str | Response, rows: TrainingRows, **common: Any) -> Any:
         """The response, or what the rows settle of one that the options leave to them.
 
-        :param plan: function of a response and rows.
         :param common: seed and options of every `fit`.
         """
         return response
@@ -130,59 +132,45 @@ class MonotoneEstimator(FittedState):
             encoding = TableEncoding.learn(columns, signs, chosen)
             if empty := [column.label for column in columns if column.is_missing.all()]:
                 warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
-        x, r = encoding(columns)
-        rows = TrainingRows(x, r, y, None if weight is None else torch.tensor(weight))
+        weights = None if weight is None else torch.tensor(weight)
+        widths = [code.width for code in encoding.columns if code.width] or [1]
+        rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: Any = {"device": self.device, "threads": self.threads}
         common["progress"] = bool(self.verbose)
-        plan_of = partial(self._plan, ordered=encoding.ordered)
         if not goes_on:
-            response = self._settled(response, plan_of, rows, seed=seed, **common)
-        plan = plan_of(response, rows)
+            response = self._settled(response, rows, seed=seed, **common)
+        plan, trainings = self._plan(response, rows), list[tuple[Any, FitResult]]()
         before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
-        common["widths"] = [code.width for code in encoding.columns if code.width] or [1]
-        model, result = trained(plan, rows, seed=seed, before=before[0], **common)
-        samples = []
-        for number, earlier in enumerate(before[1:], 1):
-            drawn = rows.resampled(seed + number)
-            own: Any = {"seed": seed + number, "like": result, "before": earlier}
-            samples.append((trained(plan, drawn, **own, **common)[0], drawn))
-        if self.response == "binary":
-            for made, seen in [(model, rows), *samples]:
-                match_base_rate(made, seen)
+        for number, earlier in enumerate(before):
+            drawn = rows.resampled(seed + number) if number else rows
+            common |= {"seed": seed + number, "before": earlier}
+            like = trainings[0][1] if number else None
+            trainings.append(trained(plan, drawn, like=like, **common))
+            if self.response == "binary":
+                match_base_rate(trainings[-1][0], drawn)
+        # All that follows is after the training: a fit that fails leaves the last one.
         if not goes_on:
-            self._keep_names(columns)
-        self.bootstrap_models_ = [made for made, _ in samples]
-        self.encoding_, self.model_, self.n_iter_ = encoding, model, len(result.rows)
-        self.training_ = {"rows": len(y), "loss": float(result.rows[-1]["loss"])}
+            self.n_features_in_ = len(columns)
+            self.__dict__.pop("feature_names_in_", None)
+            if columns.names is not None:
+                self.feature_names_in_ = np.array(columns.names, dtype=object)
+        self.encoding_, history = encoding, trainings[0][1].rows
+        self.model_, *self.bootstrap_models_ = [model for model, _ in trainings]
+        self.n_iter_ = len(history)
+        self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
 
     def _check_warm_start(self, bootstrap: int) -> None:
         """Refuse options that a warm start cannot change, rather than leave them out."""
         known = getattr(self, "feature_names_in_", None)
         wanted = directions(self.monotonic_cst, self.n_features_in_, known)
         signs = [column.sign for column in self.encoding_.columns]
-        if wanted != signs:
-            raise ValueError(
-                f"monotonic_cst must be that of the first fit, {signs} for the columns, in a warm "
-                f"start, got {wanted}"
-            )
-        if bootstrap != len(self.bootstrap_models_):
-            raise ValueError(
-                f"bootstrap must be that of the first fit, {len(self.bootstrap_models_)}, in a "
-                f"warm start, got {bootstrap}"
-            )
+        same_as_first("monotonic_cst must be that", signs, wanted)
+        same_as_first("bootstrap must be that", len(self.bootstrap_models_), bootstrap)
 
     def _columns_to_fit(self, X: Any) -> Table:
         """The columns of the training rows; their names are compared in a warm start."""
         return self._columns(X) if self._goes_on else read_table(X, self)
-
-    def _keep_names(self, columns: Table) -> None:
-        """After the training: a fit that fails leaves the last one."""
-        self.n_features_in_ = len(columns)
-        if columns.names is not None:
-            self.feature_names_in_ = np.array(columns.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     # Predicting
 
@@ -220,7 +208,8 @@ class MonotoneEstimator(FittedState):
 
     def _rows(self, X: Any) -> tuple[Tensor, Tensor]:
         """Covariates and revenues of the model, of n rows."""
-        return self.encoding_(self._columns(X))
+        columns = self._columns(X)  # first, for it says where nothing was fitted
+        return self.encoding_(columns)
 
     def _predict(self, X: Any) -> Array:
         return self._of_rows(*self._rows(X))

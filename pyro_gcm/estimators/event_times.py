@@ -169,10 +169,7 @@ class TimeCurve:
 
 def curves(times: Array, values: Array, start: float) -> npt.NDArray[np.object_]:
     """A curve for each row of values [n, T], as an array of objects [n]."""
-    found = np.empty(len(values), dtype=object)
-    for row, of_row in enumerate(values):
-        found[row] = TimeCurve(times, of_row, start)
-    return found
+    return np.array([TimeCurve(times, of_row, start) for of_row in values], dtype=object)
 
 
 class NoPairs(ValueError):

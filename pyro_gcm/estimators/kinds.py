@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pyro_gcm.estimators.event_times import NoPairs, event_times
-from pyro_gcm.estimators.targets import (
-    Array,
-    Values,
-    places_of,
-    target_column,
-    target_numbers,
-)
+from pyro_gcm.estimators.targets import Array, Values, places_of, target_column, target_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,14 +54,10 @@ def monotone_prediction(estimator: Any, X: Any) -> Array:
     :param estimator: fitted.
     :param X: a table of n rows.
     """
-    found: Array
-    if kind_of(estimator) == "classifier":
-        found = estimator.predict_proba(X)[:, estimator.event_column_]
-    elif kind_of(estimator) == "ordinal":
-        found = estimator.predict_mean(X)
-    else:
-        found = estimator.predict(X)
-    return found
+    kind = kind_of(estimator)
+    if kind == "classifier":
+        return estimator.predict_proba(X)[:, estimator.event_column_]
+    return estimator.predict_mean(X) if kind == "ordinal" else estimator.predict(X)
 
 
 def outcomes_of(estimator: Any, y: Any, name: str = "y") -> Any:
@@ -132,15 +122,14 @@ def predictions(
             "median": estimator.predict_median(X),
             "mean_place": one,
         }
-    if kind == "survival":
-        found = {"risk": one, "median": estimator.predict_median(X)}
-        values = estimator.predict_quantile(X, quantiles) if quantiles else None
-    else:
-        found = {"mean": one}
-        values = estimator.predict_quantiles(X, quantiles) if quantiles else None
-    if values is None:
-        return found
-    return {**found, **dict(zip(quantile_names(quantiles), values.T, strict=True))}
+    of_times = kind == "survival"
+    found: Columns = {"risk" if of_times else "mean": one}
+    if of_times:
+        found["median"] = estimator.predict_median(X)
+    if quantiles:
+        ask = estimator.predict_quantile if of_times else estimator.predict_quantiles
+        found.update(zip(quantile_names(quantiles), ask(X, quantiles).T, strict=True))
+    return found
 
 
 def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
@@ -160,15 +149,13 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
             return {}
     if kind in ("classifier", "ordinal"):
         shares = estimator.predict_proba(X)
-        place = {label: at for at, label in enumerate(estimator.classes_.tolist())}
-        of_rows = shares[np.arange(len(y)), [place[label] for label in y.tolist()]]
+        of_rows = shares[np.arange(len(y)), places_of(y, estimator.classes_)]
         tiny = np.finfo(np.float64).tiny
         found = {
             "log_score": float(np.log(np.maximum(of_rows, tiny)).mean()),
             "accuracy": float((estimator.predict(X) == y).mean()),
         }
-        one = y == y[0]
-        if kind == "ordinal" or one.all():
+        if kind == "ordinal" or (y == y[0]).all():
             return found
         from sklearn.metrics import roc_auc_score
 

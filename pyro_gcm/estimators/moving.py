@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -57,14 +56,13 @@ class MovingColumn:
         self.values: Array = self.code.numbers(columns[index])
         self.place = encoding.revenues.index(index)
         # A value takes the place of one that is missing.
-        stand_in = Column(self.code.label, np.full(len(self.values), self.code.loc))
-        if self.code.kind != "number":
-            if not self.code.levels:
-                raise ValueError(
-                    f"{self.code.label} has a type without levels, so none can be found"
-                )
-            labels = np.full(len(self.values), self.code.levels[0], dtype=object)
-            stand_in = replace(stand_in, numbers=None, labels=labels)
+        count, label = len(self.values), self.code.label
+        if self.code.kind == "number":
+            stand_in = Column(label, np.full(count, self.code.loc))
+        elif not self.code.levels:
+            raise ValueError(f"{label} has a type without levels, so none can be found")
+        else:
+            stand_in = Column(label, labels=np.full(count, self.code.levels[0], dtype=object))
         self.x, self.r = encoding([*columns[:index], stand_in, *columns[index + 1 :]])
 
     def __len__(self) -> int:

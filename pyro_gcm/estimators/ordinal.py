@@ -131,7 +131,8 @@ class GCMOrdinal(ClassOutcome, Answers):
 
     def predict(self, X: Any) -> Values:
         """The most probable level of each row, [n]: the lower one of two that are equally so."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        places = self.predict_proba(X).argmax(1)
+        return self.classes_[places]
 
     def predict_median(self, X: Any) -> Values:
         """The lowest level at or below which y lies with probability 1/2, [n]; it is monotone."""

@@ -17,7 +17,7 @@ from pyro_gcm._utils.options import share
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, vector
 from pyro_gcm.estimators.answers import Answers
-from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy
+from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_first
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
 from pyro_gcm.inference import fit
@@ -157,16 +157,13 @@ class GCMRegressor(RealOutcome, Answers):
         """The response of the fitted model: the better one where `response` is "auto"."""
         return next(name for name in CHOICES if type(self.model_.response) is RESPONSES[name])
 
-    def _settled(self, response: Any, plan: Any, rows: TrainingRows, **common: Any) -> str:
+    def _settled(self, response: Any, rows: TrainingRows, **common: Any) -> str:
         one_of("response", response, ("auto", *CHOICES))
-        return better_response(plan, rows, **common) if response == "auto" else response
+        return better_response(self._plan, rows, **common) if response == "auto" else response
 
     def _check_warm_start(self, bootstrap: int) -> None:
-        if self.response not in ("auto", self.response_):
-            raise ValueError(
-                f"response must be that of the first fit, {self.response_!r}, in a warm start, got "
-                f"{self.response!r}"
-            )
+        if self.response != "auto":
+            same_as_first("response must be that", self.response_, self.response)
         super()._check_warm_start(bootstrap)
 
     def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:

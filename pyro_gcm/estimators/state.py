@@ -61,9 +61,6 @@ class FittedState(BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     @property
     def _repr_html_(self) -> Callable[[], str]:
         """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""
@@ -102,10 +99,8 @@ class FittedState(BaseEstimator):
             data["event_codes"] = self.event_codes_ and list(self.event_codes_)
         if hasattr(self, "unique_times_"):
             data["times"] = self.unique_times_.tolist()
-        models = {"model": self.model_}
-        for number, model in enumerate(self.bootstrap_models_):
-            models[f"bootstrap_{number}"] = model
-        return data, models
+        samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
+        return data, {"model": self.model_, **samples}
 
     def scorer(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import ArrayLike, one_of, positive, vector
+from pyro_gcm._utils.validation import ArrayLike, one_of, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import in_numpy
 from pyro_gcm.estimators.event_times import curves, event_times, harrell_concordance
@@ -105,11 +104,9 @@ class GCMSurvival(Answers):
     predicts_probability = True
     event_codes_ = None
 
-    def _plan(
-        self, response: str | Response, rows: TrainingRows, ordered: Sequence[Sequence[int]]
-    ) -> TrainingPlan:
+    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
         of_table = MemberSettings.for_times
-        return gcm_plan(self, response, rows, ordered, p0=self.cured, of_table=of_table)
+        return gcm_plan(self, response, rows, p0=self.cured, of_table=of_table)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -142,8 +139,7 @@ class GCMSurvival(Answers):
             raise ValueError("y must have a time above 0")
         if self.cured is not None:
             one_of("cured", self.cured, ["constant", "conditional"])
-        horizon = None if self.horizon is None else positive("horizon", self.horizon)
-        self._learn(columns, times.columns(), weight, Survival(horizon=horizon))
+        self._learn(columns, times.columns(), weight, Survival(horizon=self.horizon))
         self.event_codes_ = codes
         at = np.unique(seen.numpy())
         if len(at) > _CURVE_TIMES:  # quantiles of them, with the first and the last

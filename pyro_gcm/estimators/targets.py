@@ -15,7 +15,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.columns import OF_TIME, of_times, unmasked
 from pyro_gcm._utils.table import as_frame
-from pyro_gcm._utils.validation import WrongCell, as_tensor, kind, shown
+from pyro_gcm._utils.tensors import without_tensor
+from pyro_gcm._utils.validation import WrongCell, kind, shown
 from pyro_gcm._utils.warn import warn_user
 
 Array = npt.NDArray[np.float64]
@@ -133,9 +134,7 @@ def places_of(
 
 def _array(name: str, value: Any) -> Values:
     """An array; what a masked one hides is missing."""
-    if isinstance(value, Tensor):  # numpy does not read each type of one
-        checked = as_tensor(name, value)
-        return (checked if value.is_floating_point() else value.detach()).cpu().numpy()
+    value = without_tensor(name, value)
     if isinstance(value, np.ma.MaskedArray):
         return unmasked(value) if np.ma.is_masked(value) else value.data
     try:
@@ -191,29 +190,16 @@ def _refuse_missing(name: str, missing: npt.NDArray[np.bool_]) -> None:
 def _of_type(y: Any) -> Values | None:
     """The categories of an ordered type; a warning tells of text that has none."""
     import narwhals as nw
+    import pandas as pd
 
-    try:
-        series = nw.from_native(y, series_only=True)
-    except TypeError:
-        found = getattr(y, "categories", None)  # a Categorical of pandas by itself
-        if found is not None and getattr(y, "ordered", False):
-            return _as_labels(list(found))
-        _warn_of_text(y)
-        return None
-    if series.dtype == nw.Enum:
-        return _as_labels(list(series.dtype.categories))
-    _warn_of_text(series.to_list())
-    return None
-
-
-def _as_labels(values: list[Any]) -> Values:
-    """An array of numbers or text."""
-    found = target_column("levels", values)
-    return found.astype(str) if found.dtype.kind == "O" else found
-
-
-def _warn_of_text(y: Any) -> None:
-    labels = np.asarray(y) if not hasattr(y, "detach") else np.zeros(1)
+    y = pd.Series(y) if isinstance(y, pd.Categorical) else y
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        dtype: Any = series.dtype
+        if dtype == nw.Enum:
+            return _as_labels(list(dtype.categories))
+        y = series.to_list()
+    labels = np.zeros(1) if isinstance(y, Tensor) else np.asarray(y)
     if labels.ndim == 1 and len(labels) and isinstance(labels[0], str):
         found = sorted({str(label) for label in labels.tolist()})
         if len(found) > 2:
@@ -221,3 +207,10 @@ def _warn_of_text(y: Any) -> None:
                 f"y has text without an order, and its labels are taken in sorted order, "
                 f"{found[:9]}: pass levels=, or an ordered categorical type"
             )
+    return None
+
+
+def _as_labels(values: list[Any]) -> Values:
+    """An array of numbers or text."""
+    found = target_column("levels", values)
+    return found.astype(str) if found.dtype.kind == "O" else found

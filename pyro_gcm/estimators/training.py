@@ -33,12 +33,18 @@ _CLOSE, _STEPS = 1e-3, 8
 
 
 class TrainingRows(NamedTuple):
-    """Rows as a model reads them, and their weights or None."""
+    """Rows as a model reads them, and their weights or None.
+
+    :param widths: columns of x that stand for one of the table, one after the other.
+    :param ordered: groups of columns of x that stand for the levels of an ordered category.
+    """
 
     x: Tensor
     r: Tensor
     y: Tensor
     weight: Tensor | None
+    widths: Sequence[int]
+    ordered: Sequence[Sequence[int]] = ()
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -67,15 +73,14 @@ class TrainingRows(NamedTuple):
     def take(self, index: Tensor) -> TrainingRows:
         """The rows `index`."""
         weight = None if self.weight is None else self.weight[index]
-        return TrainingRows(self.x[index], self.r[index], self.y[index], weight)
+        return self._replace(x=self.x[index], r=self.r[index], y=self.y[index], weight=weight)
 
-    def with_prior(self, widths: Sequence[int], weight: float, seed: int) -> TrainingRows:
+    def with_prior(self, weight: float, seed: int) -> TrainingRows:
         """These rows, and others that keep predictions near the base rate where rows are few.
 
         They are a catalytic prior (Huang et al., PNAS 2020): every column, and y, is that of
         another row, so that nothing can be learned from them but how y is distributed.
 
-        :param widths: as in `trained`.
         :param weight: of all of them, as a number of rows.
         """
         generator = torch.Generator().manual_seed(seed)
@@ -86,14 +91,14 @@ class TrainingRows(NamedTuple):
         def another() -> Tensor:
             return index[torch.randint(len(index), (others,), generator=generator)]
 
-        x = torch.cat([block[another()] for block in self.x.split(list(widths), 1)], 1)
+        x = torch.cat([block[another()] for block in self.x.split(list(self.widths), 1)], 1)
         r = torch.stack([column[another()] for column in self.r.unbind(1)], 1)
         own = torch.full((others,), mean * weight / others, dtype=torch.float64)
-        return TrainingRows(
-            torch.cat([self.x, x]),
-            torch.cat([self.r, r]),
-            torch.cat([self.y, self.y[another()]]),
-            torch.cat([weight_of.double(), own]),
+        return self._replace(
+            x=torch.cat([self.x, x]),
+            r=torch.cat([self.r, r]),
+            y=torch.cat([self.y, self.y[another()]]),
+            weight=torch.cat([weight_of.double(), own]),
         )
 
 
@@ -118,7 +123,6 @@ def gcm_plan(
     options: Any,
     response: str | Response,
     rows: TrainingRows,
-    ordered: Sequence[Sequence[int]],
     *,
     p0: str | None = None,
     of_table: Callable[[int, int, int], MemberSettings] = MemberSettings.for_table,
@@ -126,12 +130,10 @@ def gcm_plan(
     """A GCM, of members or with another prior, as the options of an estimator have it.
 
     :param response: as `GCM` takes it.
-    :param ordered: groups of columns of x for the levels of ordered variables.
     :param p0: as `GCM` takes it.
     :param of_table: settings of members for numbers of rows, of covariates and of revenues.
     """
-    training, sizes = _given(options, _OF_TRAINING), _given(options, _OF_MODELS)
-    stops = _checked_stops(options.early_stopping)
+    training, sizes, stops = _asked(options)
     if p0 is not None:  # several costs have late events that pass for ones that never come
         sizes = {"alternatives": 1, "costs": 1, **sizes}
     if not isinstance(options.prior, str) or options.prior != "members":
@@ -146,8 +148,8 @@ def gcm_plan(
     settings = replace(of_table(count, x_dim, r_dim), members=members, **sizes, **training)
 
     def build(seed: int) -> MemberGCM:
-        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": ordered, "seed": seed}
-        return build_members(settings, x_dim, r_dim, **own)
+        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": rows.ordered}
+        return build_members(settings, x_dim, r_dim, seed=seed, **own)
 
     if options.epochs is None:
         warn_of_few(count)
@@ -164,13 +166,9 @@ def gcm_plan(
     return TrainingPlan(build, of_members, settings.epochs, prior)
 
 
-def igcm_plan(
-    options: Any, response: str | Response, rows: TrainingRows, ordered: Sequence[Sequence[int]]
-) -> TrainingPlan:
+def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
     """An IGCM, as the options of an estimator have it; see `gcm_plan`."""
-    training, sizes = _given(options, _OF_TRAINING), _given(options, _OF_MODELS)
-    stops = _checked_stops(options.early_stopping)
-    return _plain(IGCM, response, rows, training, sizes, stops)
+    return _plain(IGCM, response, rows, *_asked(options))
 
 
 def _plain(
@@ -194,23 +192,22 @@ def _plain(
     return TrainingPlan(build, of_training)
 
 
-def _given(options: Any, checks: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """Options by name, checked, without those that are None."""
-    values = {name: getattr(options, name) for name in checks}
-    return {name: checks[name](name, v) for name, v in values.items() if v is not None}
-
-
-def _checked_stops(stops: Any) -> bool | str:
+def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
+    """Options of the training and sizes of the model without those that are None; when it stops."""
+    stops = options.early_stopping
     if not isinstance(stops, bool | str) or stops not in (True, False, "auto"):
         raise ValueError(f'early_stopping must be "auto", True or False, got {shown(stops)}')
-    return stops
+    training, sizes = (
+        {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
+        for of in (_OF_TRAINING, _OF_MODELS)
+    )
+    return training, sizes, stops
 
 
 def trained(
     plan: TrainingPlan,
     rows: TrainingRows,
     *,
-    widths: Sequence[int],
     seed: int,
     like: FitResult | None = None,
     before: Any = None,
@@ -218,7 +215,6 @@ def trained(
 ) -> tuple[Any, FitResult]:
     """A trained model, and the result of its training.
 
-    :param widths: columns of x that stand for one of the table, one after the other.
     :param like: of an earlier training, whose epochs are taken in place of those of the plan.
     :param before: a trained model that is trained on, in its own units.
     :param common: options of `fit` and `FitSettings`.
@@ -233,7 +229,7 @@ def trained(
     if plan.prior:
         if before is None:  # the units are those of the rows themselves
             model.learn_units(*rows.take(rows.counted)[:3])
-        rows, options["standardize"] = rows.with_prior(widths, plan.prior, seed), False
+        rows, options["standardize"] = rows.with_prior(plan.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     return model, fit(model, rows.x, rows.r, rows.y, **gathered(options))
 
@@ -257,10 +253,8 @@ def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:
 
     def distance() -> Tensor:
         """From the mean probability of each member to the rate, as logits, [K]."""
-        if model.members:
-            found = model.predict_draws(rows.x, rows.r)
-        else:
-            found = model.predict(rows.x, rows.r)[None]
+        ask = model.predict_draws if model.members else model.predict
+        found = torch.atleast_2d(ask(rows.x, rows.r))
         return torch.logit(found.double().cpu() @ weight) - target
 
     start = bias.detach().clone()

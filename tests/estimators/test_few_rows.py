@@ -40,7 +40,7 @@ def test_rows_of_the_prior_have_values_of_other_rows_and_its_weight():
     r, y = torch.rand(n, 1, generator=generator), torch.arange(n).float()
     weight = torch.full((n,), 2.0, dtype=torch.float64)
     weight[0] = 0.0
-    rows = TrainingRows(x, r, y, weight).with_prior([1, 2], 5.0, seed=1)
+    rows = TrainingRows(x, r, y, weight, [1, 2]).with_prior(5.0, seed=1)
     other = slice(n, None)
     assert len(rows.y[other]) == n - 1
     assert rows.weight[other].sum() == pytest.approx(5.0 * 2.0)

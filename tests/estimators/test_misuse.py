@@ -44,7 +44,7 @@ def test_directions_are_never_read_by_the_wrong_name(numbers):
 
 def test_a_warm_start_refuses_other_directions_and_samples(numbers):
     model = GCMClassifier(**OPTIONS, warm_start=True).fit(*numbers)
-    with pytest.raises(ValueError, match=re.escape("first fit, [-1, 1] for the columns")):
+    with pytest.raises(ValueError, match=re.escape("first fit, [-1, 1], in a warm start")):
         model.set_params(monotonic_cst={"debt": -1}).fit(*numbers)
     model.set_params(monotonic_cst=DIRECTIONS, bootstrap=2)
     with pytest.raises(ValueError, match="bootstrap must be that of the first fit, 0, in a warm"):
@@ -170,7 +170,7 @@ def test_bootstrap_samples_are_of_rows_that_count():
     y = torch.tensor([0.0, 0.0, 1.0, 1.0] * 10)
     weight = torch.zeros(40, dtype=torch.float64)
     weight[:3] = 1.0
-    rows = TrainingRows(torch.zeros(40, 1), torch.zeros(40, 1), y, weight)
+    rows = TrainingRows(torch.zeros(40, 1), torch.zeros(40, 1), y, weight, [1])
     events = set()
     for seed in range(20):
         drawn = rows.resampled(seed)

@@ -36,16 +36,10 @@ KINDS = {
 }
 
 
-def kind_of(estimator: Any) -> str:
-    """The kind of an estimator: classifier, regressor, distribution, ordinal or survival."""
-    found = (name for name, kind in KINDS.items() if kind.response == estimator.response)
+def kind_of(response: str) -> str:
+    """The kind of an estimator by its `response`: see `KINDS`."""
+    found = (name for name, kind in KINDS.items() if kind.response == response)
     return next(found, "regressor")  # whose response may be left to the rows
-
-
-def kind_of_class(name: str, response: str | None = None) -> str:
-    """The kind of the estimators of a class, by its name and their option `response`, if any."""
-    kinds = [kind for kind, of in KINDS.items() if name in of.classes]
-    return next((kind for kind in kinds if KINDS[kind].response == response), kinds[0])
 
 
 def monotone_prediction(estimator: Any, X: Any) -> Array:
@@ -54,7 +48,7 @@ def monotone_prediction(estimator: Any, X: Any) -> Array:
     :param estimator: fitted.
     :param X: a table of n rows.
     """
-    kind = kind_of(estimator)
+    kind = kind_of(estimator.response)
     if kind == "classifier":
         return estimator.predict_proba(X)[:, estimator.event_column_]
     return estimator.predict_mean(X) if kind == "ordinal" else estimator.predict(X)
@@ -70,7 +64,7 @@ def outcomes_of(estimator: Any, y: Any, name: str = "y") -> Any:
     :raises TypeError: as `fit` does.
     :raises ValueError: as `fit` does, and for labels that are none of `classes_`.
     """
-    kind = kind_of(estimator)
+    kind = kind_of(estimator.response)
     if kind == "survival":
         return event_times(y, estimator.event_codes_)[0]
     if kind in ("classifier", "ordinal"):
@@ -109,7 +103,7 @@ def predictions(
 
     :param labels: what the classes or levels are called; as in `fit` by default.
     """
-    kind, one = kind_of(estimator), monotone_prediction(estimator, X)
+    kind, one = kind_of(estimator.response), monotone_prediction(estimator, X)
     if kind in ("classifier", "ordinal"):
         names = estimator.classes_ if labels is None else np.array(list(labels), dtype=object)
         if kind == "classifier":
@@ -141,7 +135,7 @@ def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
     survival model. What these rows do not have is left out: AUC with one class, R2 of a single row,
     concordance where no two rows can be compared.
     """
-    kind, y = kind_of(estimator), outcomes_of(estimator, y)
+    kind, y = kind_of(estimator.response), outcomes_of(estimator, y)
     if kind == "survival":
         try:
             return {"concordance": float(estimator.score(X, y))}

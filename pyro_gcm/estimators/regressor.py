@@ -244,7 +244,6 @@ def better_response(
     generator = torch.Generator().manual_seed(seed)
     mixed = counts[torch.randperm(len(counts), generator=generator)][:_MOST_ROWS]
     held, learn = (rows.take(part) for part in mixed.tensor_split([int(VALIDATION * len(mixed))]))
-    weight = torch.ones(len(held.y)) if held.weight is None else held.weight
     scores = {}
     for name in CHOICES:
         one = plan(name, learn)
@@ -254,7 +253,7 @@ def better_response(
         # The weights that are best for the others are kept.
         fit(model, *learn[:3], **gathered({**one.options(model), **common, **more, **stops}))
         found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
-        scores[name] = float((weight * found).sum())
+        scores[name] = float((held.weights * found).sum())
     return min(scores, key=scores.__getitem__)
 
 

@@ -174,7 +174,7 @@ def _short_form(estimator: FittedState) -> str:
     codes = estimator.encoding_.columns
     names = getattr(estimator, "feature_names_in_", range(len(codes)))
     imposed = [(name, code) for name, code in zip(names, codes, strict=True) if code.sign]
-    rows = [("kind", kind_of(estimator))]
+    rows = [("kind", kind_of(estimator.response))]
     for name, code in imposed[:_MOST_LISTED]:
         range_ = f", {code.low:g} to {code.high:g} in training" if code.kind == "number" else ""
         rows.append((str(name), f"prediction {_ARROWS[code.sign]}{range_}"))

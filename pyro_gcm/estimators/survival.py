@@ -134,14 +134,13 @@ class GCMSurvival(Answers):
         check_consistent_length(columns[0].is_missing, times.lower)
         weight = row_weights(sample_weight, times.lower.numpy())
         seen = torch.cat([times.lower, times.upper])
-        seen = seen[(seen > 0.0) & seen.isfinite()]
-        if not len(seen):
+        at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
+        if not len(at):
             raise ValueError("y must have a time above 0")
         if self.cured is not None:
             one_of("cured", self.cured, ["constant", "conditional"])
         self._learn(columns, times.columns(), weight, Survival(horizon=self.horizon))
         self.event_codes_ = codes
-        at = np.unique(seen.numpy())
         if len(at) > _CURVE_TIMES:  # quantiles of them, with the first and the last
             at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]
         self.unique_times_ = at

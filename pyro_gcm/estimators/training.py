@@ -52,10 +52,14 @@ class TrainingRows(NamedTuple):
         return len(self.counted), self.x.shape[1], self.r.shape[1]
 
     @property
+    def weights(self) -> Tensor:
+        """Weights of the rows, of 1 where all are equal."""
+        return torch.ones(len(self.y)) if self.weight is None else self.weight
+
+    @property
     def counted(self) -> Tensor:
         """Indices of the rows that count."""
-        counts = torch.ones(len(self.y)) if self.weight is None else self.weight
-        return counts.nonzero()[:, 0]
+        return self.weights.nonzero()[:, 0]
 
     def resampled(self, seed: int) -> TrainingRows:
         """A bootstrap sample of the rows that count, drawn again until it has what they have.
@@ -84,9 +88,8 @@ class TrainingRows(NamedTuple):
         :param weight: of all of them, as a number of rows.
         """
         generator = torch.Generator().manual_seed(seed)
-        weight_of = torch.ones(len(self.y)) if self.weight is None else self.weight
         index, others = self.counted, min(len(self.counted), PRIOR_ROWS)
-        mean = float(weight_of[index].double().mean())
+        mean = float(self.weights[index].double().mean())
 
         def another() -> Tensor:
             return index[torch.randint(len(index), (others,), generator=generator)]
@@ -98,7 +101,7 @@ class TrainingRows(NamedTuple):
             x=torch.cat([self.x, x]),
             r=torch.cat([self.r, r]),
             y=torch.cat([self.y, self.y[another()]]),
-            weight=torch.cat([weight_of.double(), own]),
+            weight=torch.cat([self.weights.double(), own]),
         )
 
 
@@ -245,8 +248,7 @@ def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:
     :param model: a trained `GCM` or `IGCM` whose `cost_net` has `loc_bias`, as those of names do.
     :param rows: those it was trained on, whose weights count.
     """
-    weight = torch.ones(len(rows.y)) if rows.weight is None else rows.weight
-    weight = (weight / weight.sum()).double()
+    weight = (rows.weights / rows.weights.sum()).double()
     rate = float(weight @ rows.y.double())
     bias: Any = model.cost_net.loc_bias
     target = torch.logit(torch.tensor(rate, dtype=torch.float64))

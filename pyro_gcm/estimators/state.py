@@ -81,10 +81,7 @@ class FittedState(BaseEstimator):
         """
         check_is_fitted(self)
         data = {
-            "options": {
-                name: plain(value, name, _pairs)
-                for name, value in self.get_params(deep=False).items()
-            },
+            "options": {n: plain(v, n, _pairs) for n, v in self.get_params(deep=False).items()},
             "columns": self.encoding_.as_json(),
             "features": int(self.n_features_in_),
             "names": [str(name) for name in getattr(self, "feature_names_in_", [])],

@@ -61,6 +61,9 @@ class FittedState(BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     @property
     def _repr_html_(self) -> Callable[[], str]:
         """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""

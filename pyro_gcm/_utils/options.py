@@ -83,10 +83,11 @@ def mapping(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a mapping of names, got {shown(value)}")
 
 
-def share(name: str, value: Any, wanted: str = "a number") -> None:
-    """Check that the value lies strictly between 0 and 1."""
+def share(name: str, value: Any, wanted: str = "a number") -> float:
+    """Return the value as a float, which must lie strictly between 0 and 1."""
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
         raise ValueError(f"{name} must be {wanted} in (0, 1), got {shown(value)}")
+    return float(value)
 
 
 def shape_of(name: str, value: Any) -> tuple[int, ...]:

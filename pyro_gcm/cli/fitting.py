@@ -100,7 +100,7 @@ def save_model(estimator: Any, out: Path, notes: Mapping[str, Any], overwrite: b
 
 def scores_of(estimator: Any, X: Any, y: Any) -> dict[str, float]:
     """Scores of rows that were held out, with a warning of those that there cannot be."""
-    from pyro_gcm.estimators.scores import scores
+    from pyro_gcm.estimators.kinds import scores
 
     try:
         found = scores(estimator, X, y)

@@ -14,8 +14,7 @@ from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.cli.target import times_of
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
-from pyro_gcm.estimators.levels import places_of
-from pyro_gcm.estimators.targets import target_column
+from pyro_gcm.estimators.targets import places_of, target_column
 
 if TYPE_CHECKING:
     import pandas as pd

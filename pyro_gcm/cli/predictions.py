@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pyro_gcm._utils.validation import rows_after
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.saved import SavedModel
-from pyro_gcm.estimators import outputs
+from pyro_gcm.estimators import kinds as outputs
 
 if TYPE_CHECKING:
     import pandas as pd

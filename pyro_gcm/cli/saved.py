@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyro_gcm import estimators
 from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.lists import possible_parts
 from pyro_gcm.cli.columns import (
@@ -19,7 +20,8 @@ from pyro_gcm.cli.columns import (
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table
-from pyro_gcm.estimators.kinds import KINDS, kind_of_class
+from pyro_gcm.estimators.kinds import KINDS
+from pyro_gcm.estimators.kinds import kind_of as kind_of_response
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,4 +199,5 @@ def _reading_of(notes: dict[str, Any]) -> Reading:
 def kind_of(card: dict[str, Any]) -> str:
     """The kind of the model of a card."""
     options = card["architecture"]["data"]["options"]
-    return kind_of_class(card["class"].removeprefix("estimators."), options.get("response"))
+    of_class = getattr(estimators, card["class"].removeprefix("estimators."))
+    return kind_of_response(options.get("response", of_class.response))

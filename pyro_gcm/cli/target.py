@@ -14,8 +14,7 @@ from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.event_times import Codes, came_of
-from pyro_gcm.estimators.levels import levels_in_order, places_of
-from pyro_gcm.estimators.targets import target_column, target_numbers
+from pyro_gcm.estimators.targets import levels_in_order, places_of, target_column, target_numbers
 
 if TYPE_CHECKING:
     import pandas as pd

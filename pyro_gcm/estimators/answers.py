@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
+from torch import Tensor
 
-from pyro_gcm._utils.options import checks, flag
+from pyro_gcm._utils.options import checks, flag, number, share
 from pyro_gcm._utils.warn import warn_user
-from pyro_gcm.estimators.bands import bands_of, check_level
-from pyro_gcm.estimators.estimator import MonotoneEstimator
-from pyro_gcm.estimators.moving import MovingColumn, index_of
-from pyro_gcm.estimators.thresholds import OfRows, first_between, first_reaching, last_below
+from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
+from pyro_gcm.estimators.moving import (
+    MovingColumn,
+    OfRows,
+    first_between,
+    first_reaching,
+    index_of,
+    last_below,
+)
+from pyro_gcm.estimators.targets import Array
+from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
+from pyro_gcm.responses import Response
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = npt.NDArray[np.float64]
 
-
+@dataclass(kw_only=True, repr=False, eq=False)
 class Answers(MonotoneEstimator):
-    """Questions to a model that is strictly monotone, answered in the units of the columns."""
+    """A GCM, which is strictly monotone, so that it has answers in the units of the columns."""
+
+    prior: Any = "members"
+    members: int = 8
+    dropout: float | None = None
+
+    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+        return gcm_plan(self, response, rows)
 
     @checks(below=flag)
     def required(
@@ -55,15 +70,13 @@ class Answers(MonotoneEstimator):
         """
         import pandas as pd
 
-        moving, level = self._moving(X, feature), check_level("level", level)
-        if not isinstance(probability, Real) or not abs(probability) < np.inf:
-            raise ValueError(f"probability must be a finite number, got {probability!r}")
-        if self.predicts_probability and not 0.0 < probability < 1.0:
-            raise ValueError(f"probability must be in (0, 1), got {probability!r}")
+        moving, level = self._moving(X, feature), share("level", level)
+        check = share if self.predicts_probability else number
+        probability = check("probability", probability)
         find = last_below if below else first_reaching
 
         def values(predict: OfRows, repeats: int = 1) -> Array:
-            levels = np.full(repeats * len(moving), float(probability))
+            levels = np.full(repeats * len(moving), probability)
             return find(moving.function(predict, repeats), levels, moving.code)
 
         found = {"required": values(self._of_rows)}
@@ -76,10 +89,10 @@ class Answers(MonotoneEstimator):
             found = {name: code.next_level(value, below) for name, value in found.items()}
         beyond = (found["required"] < code.low) | (found["required"] > code.high)
         if beyond.any():
+            low, high = code.values_at(np.array([code.low, code.high]))
             warn_user(
                 f"{code.label}: {beyond.sum()} of {len(beyond)} required values are beyond the "
-                f"training rows, which go from {code.value_at(code.low)} to "
-                f"{code.value_at(code.high)}"
+                f"training rows, which go from {low} to {high}"
             )
         found = {name: code.values_at(value) for name, value in found.items()}
         index = X.index if isinstance(X, pd.DataFrame) else None
@@ -111,7 +124,7 @@ class Answers(MonotoneEstimator):
         """
         import pandas as pd
 
-        level = check_level("level", level)
+        level = share("level", level)
         event = self._event_of(above)
         columns = self._columns(X)
         p = event(*self.encoding_(columns))
@@ -125,14 +138,14 @@ class Answers(MonotoneEstimator):
             turned = np.where(happens, worst, best)
             at_turned = event(*moving.rows(turned))
             with np.errstate(invalid="ignore", divide="ignore"):  # in the branch not taken
-                share = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
+                binding = np.where(happens, 1.0 - at_turned / p, (at_turned - p) / (1.0 - p))
             found = {
                 "row": np.arange(len(p)),
                 "feature": names[at],
                 "value": code.values_at(moving.values),
                 "probability": p,
                 "outcome": happens,
-                "binding": np.where(given, np.clip(share, 0.0, 1.0), np.nan),
+                "binding": np.where(given, np.clip(binding, 0.0, 1.0), np.nan),
             }
             tail = 0.5 * (1.0 - level)
             # In the order in which p rises: the quantiles of a column that falls turn round.
@@ -142,14 +155,11 @@ class Answers(MonotoneEstimator):
             costs = np.where(given, costs.reshape(levels.shape), np.nan)
             if code.kind != "number":
                 costs = np.ceil(code.sign * costs) * code.sign
-            for name, cost in zip(("lower", "cost", "upper"), costs, strict=True):
-                found[name] = code.values_at(cost)
-            parts.append(pd.DataFrame(found))
+            lower, cost, upper = map(code.values_at, costs)
+            parts.append(pd.DataFrame({**found, "cost": cost, "lower": lower, "upper": upper}))
         if not parts:
             raise ValueError("explain needs a column with a direction in monotonic_cst")
-        table = pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
-        order = ["row", "feature", "value", "probability", "outcome", "binding"]
-        return table[[*order, "cost", "lower", "upper"]]
+        return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
 
     def _event_of(self, above: float | None) -> OfRows:
         """The probability of the event that is explained, as a function of x and r."""
@@ -159,12 +169,11 @@ class Answers(MonotoneEstimator):
             return self._of_rows
         if not isinstance(above, Real) or not abs(above) < np.inf:
             raise ValueError(f"above must be the number that y has to exceed, got {above!r}")
+        return partial(self._above, float(above))
 
-        def exceeds(x: Any, r: Any) -> Array:
-            cdf = self.model_.predictive(x, r).cdf(np.full(len(x), float(above)))
-            return 1.0 - cdf.double().cpu().numpy()
-
-        return exceeds
+    def _above(self, value: float, x: Tensor, r: Tensor) -> Array:
+        """Pr(y > value) of rows of the model, [n]."""
+        return 1.0 - in_numpy(self.model_.predictive(x, r).cdf(np.full(len(x), value)))
 
     def response_curve(
         self, X: Any, feature: str | int, values: Any = None, *, level: float = 0.9
@@ -181,7 +190,7 @@ class Answers(MonotoneEstimator):
         """
         import pandas as pd
 
-        moving, level = self._moving(X, feature), check_level("level", level)
+        moving, level = self._moving(X, feature), share("level", level)
         code = moving.code
         grid = code.positions(_grid(moving) if values is None else values)
         if grid.ndim != 1 or not len(grid) or np.isnan(grid).any():

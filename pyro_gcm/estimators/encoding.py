@@ -76,26 +76,19 @@ class ColumnEncoding:
             found._learn_scale(found.numbers(column))
         return found
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raise ValueError where a value cannot have been learned."""
-        kinds = {"sign": (-1, 0, 1), "kind": ("number", "category", "ordered")}
-        for name, choices in kinds.items():
-            if getattr(self, name) not in choices:
-                raise ValueError(f"column {self.label!r} has {getattr(self, name)!r} as {name}")
-        types: dict[str, Any] = {
-            "label": str,
-            "levels": list,
-            "shares": list,
-            "rare": bool,
-            "missing": bool,
-        }
+        types: dict[str, Any] = {"label": str, "rare": bool, "missing": bool}
         types |= dict.fromkeys(("loc", "scale", "low", "high"), float | int)
-        for name, wanted in types.items():
-            if not isinstance(getattr(self, name), wanted):
+        fine = {name: isinstance(getattr(self, name), kind) for name, kind in types.items()}
+        fine["sign"] = self.sign in (-1, 0, 1)
+        fine["kind"] = self.kind in ("number", "category", "ordered")
+        for name, kinds in (("levels", str | float | int), ("shares", float | int)):
+            values = getattr(self, name)
+            fine[name] = isinstance(values, list) and all(isinstance(v, kinds) for v in values)
+        for name, is_fine in fine.items():
+            if not is_fine:
                 raise ValueError(f"column {self.label!r} has {getattr(self, name)!r} as {name}")
-        texts_or_numbers = all(isinstance(level, str | float | int) for level in self.levels)
-        if not texts_or_numbers or not all(isinstance(part, float | int) for part in self.shares):
-            raise ValueError(f"column {self.label!r} has levels or shares of other types")
 
     @property
     def is_revenue(self) -> bool:
@@ -198,10 +191,6 @@ class ColumnEncoding:
             return np.minimum(np.floor(positions), last)
         return np.maximum(np.ceil(positions), 0.0)
 
-    def value_at(self, position: float) -> Any:
-        """A number as a value of the column."""
-        return self.values_at(np.array([position]))[0]
-
     def values_at(self, positions: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
         """Numbers as values of the column; None where a category has no such level."""
         if self.kind == "number":
@@ -228,13 +217,12 @@ class ColumnEncoding:
 
     def covariates(self, column: Column) -> Features:
         """What a network reads of it, [n, width]."""
-        absent = column.is_missing
-        if self.kind == "number" and not self.is_revenue:
-            parts = [self.scaled(self.numbers(column))]
-            return np.stack(parts + [absent.astype(np.float32)] * self.missing, 1)
         if self.is_revenue:
-            absent = np.isnan(self.numbers(column))
-            return np.stack([absent], 1).astype(np.float32)[:, : int(self.missing)]
+            absent = np.isnan(self.numbers(column))[:, None].astype(np.float32)
+            return absent[:, : self.width]
+        if self.kind == "number":
+            parts = np.stack([self.scaled(self.numbers(column)), column.is_missing], 1)
+            return parts[:, : self.width]
         labels = self._checked_labels(column)
         place = {level: at for at, level in enumerate(self.levels)}
         count = len(self.levels)
@@ -306,7 +294,4 @@ class TableEncoding:
         for column in columns:
             if column.keys() != wanted:
                 raise ValueError(f"columns must have {sorted(wanted)}, got {sorted(column)}")
-        made = [ColumnEncoding(**column) for column in columns]
-        for each in made:
-            each.check()
-        return cls(made)
+        return cls([ColumnEncoding(**column) for column in columns])

@@ -2,122 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from html import escape
-from types import FunctionType
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from pyro_gcm._utils.options import flag
+from pyro_gcm._utils.options import flag, share
 from pyro_gcm._utils.table import Table, as_frame, read_table
-from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import positive_int
-from pyro_gcm._utils.warn import told_once, warn_user
-from pyro_gcm.estimators.bands import Bands, bands_of, check_level
-from pyro_gcm.estimators.base_rate import match_base_rate
+from pyro_gcm._utils.validation import positive_int, shown
+from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.constraints import categories, directions
 from pyro_gcm.estimators.encoding import TableEncoding
-from pyro_gcm.estimators.kinds import kind_of
-from pyro_gcm.estimators.training import Recipe, TrainingRows, trained
+from pyro_gcm.estimators.state import FittedState
+from pyro_gcm.estimators.targets import Array
+from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, match_base_rate, trained
+from pyro_gcm.inference import FitResult
 from pyro_gcm.models import GCM, IGCM
-
-Array = npt.NDArray[np.float64]
-_ARROWS = {1: "rises with it", -1: "falls with it"}
-#: Columns that are listed, at most.
-_MOST_LISTED = 20
+from pyro_gcm.responses import Response
 
 
-class MonotoneEstimator(BaseEstimator):
-    """A model of one kind behind the interface of scikit-learn.
+class Bands(NamedTuple):
+    """Bands around predictions.
 
-    A subclass names its options, says how a model is made of them (`_recipe`), and what y is.
+    :param lower: [n], and `upper`: [n]; monotone as predictions are.
+    :param draws: what they are bands of, [S, n], each of them monotone.
+    :param kind: "members", how far the members of the model disagree; or "bootstrap", how far
+        models differ that were fitted on bootstrap samples of the rows.
+    :param level: share of the draws inside, at least.
     """
 
-    response: str
-    #: Whether predictions are probabilities of an event.
-    predicts_probability = False
-    monotonic_cst: Any
-    categorical_features: Any
-    bootstrap: int
-    warm_start: bool
-    random_state: Any
-    device: Any
-    threads: Any
-    verbose: Any
-    encoding_: TableEncoding
-    model_: GCM | IGCM
-    bootstrap_models_: list[GCM | IGCM]
-    n_iter_: int
-    n_features_in_: int
-    feature_names_in_: npt.NDArray[np.object_]
-    training_: dict[str, float]
+    lower: Array
+    upper: Array
+    draws: Array
+    kind: str
+    level: float
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Every public method of a subclass runs on one thread, and `fit` with gradients."""
-        super().__init_subclass__(**options)
-        for name, method in list(vars(cls).items()):
-            if isinstance(method, FunctionType) and not name.startswith("_"):
-                made = method
-                if name == "fit":
-                    made = told_once()(torch.inference_mode(False)(method))
-                setattr(cls, name, one_thread()(made))
 
-    def _recipe(
-        self, rows: int, x_dim: int, r_dim: int, ordered: Sequence[Sequence[int]]
-    ) -> Recipe:
-        """How the model is made and trained."""
+def in_numpy(values: Tensor) -> Array:
+    """What a model predicts as an array."""
+    return values.double().cpu().numpy()
+
+
+def same_as_first(wanted: str, first: Any, given: Any) -> None:
+    """Refuse what a warm start cannot change.
+
+    :param wanted: the beginning of the message.
+    :param first: what the first fit had.
+    """
+    if given != first:
+        raise ValueError(
+            f"{wanted} of the first fit, {first!r}, in a warm start, got {shown(given)}"
+        )
+
+
+def bands_of(draws: Array, kind: str, level: float) -> Bands:
+    """The central band of draws [S, n]: two of their order statistics, without interpolation.
+
+    An order statistic of increasing functions increases, and rounds as they do.
+    """
+    tail = 0.5 * (1.0 - level)
+    lower = np.quantile(draws, tail, axis=0, method="lower")
+    upper = np.quantile(draws, 1.0 - tail, axis=0, method="higher")
+    return Bands(lower, upper, draws, kind, level)
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class MonotoneEstimator(FittedState):
+    """A model of one kind behind the interface of scikit-learn, and the options of every kind.
+
+    A subclass adds its own options as fields of a dataclass, whose constructor scikit-learn reads,
+    says how a model is made of them (`_plan`), and in `fit` what y is.
+    """
+
+    monotonic_cst: Any = None
+    categorical_features: Any = "from_dtype"
+    hidden: int | None = None
+    alternatives: int | None = None
+    costs: int | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    early_stopping: bool | str = "auto"
+    bootstrap: int = 0
+    warm_start: bool = False
+    random_state: Any = 0
+    device: str = "auto"
+    threads: int = 1
+    verbose: bool = False
+
+    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+        """How a model is made and trained, see `training.gcm_plan`."""
         raise NotImplementedError
 
     def _settled(
-        self, rows: TrainingRows, ordered: Sequence[Sequence[int]], **common: Any
-    ) -> MonotoneEstimator:
-        """The estimator whose options settle what this one leaves to the rows.
+        self, response: str | Response, rows: TrainingRows, *, seed: int, **common: Any
+    ) -> str | Response:
+        """The response, or what the rows settle of one that the options leave to them.
 
-        :param ordered: as `_recipe` takes it.
-        :param common: seed and options of every `fit`.
+        :param common: options of every `fit`.
         """
-        return self
-
-    def new_response(self) -> Any:
-        """The response of a new model, as `GCM` takes it."""
-        return self.response
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
+        return response
 
     @property
-    def _repr_html_(self) -> Callable[[], str]:
-        """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""
-        diagram = super()._repr_html_  # refused where scikit-learn is set to show text
-        return lambda: diagram() + (_short_form(self) if hasattr(self, "model_") else "")
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_()
-        return bundle
-
-    def _check_fitted(self) -> None:
-        check_is_fitted(self)
+    def _goes_on(self) -> bool:
+        """Whether `fit` trains on from the last one."""
+        return flag("warm_start", self.warm_start) and hasattr(self, "model_")
 
     # Fitting
 
-    def _learn(self, columns: Table, y: Tensor, weight: Array | None) -> None:
-        """Learn the encoding of the columns and train the model."""
+    def _learn(
+        self, columns: Table, y: Tensor, weight: Array | None, response: str | Response
+    ) -> None:
+        """Learn the encoding of the columns and train the model.
+
+        :param y: as the model takes it, [n].
+        :param weight: of the rows, [n], or None for equal ones.
+        :param response: as `GCM` takes it, or what `_settled` makes one of.
+        """
         count = positive_int("bootstrap", self.bootstrap, minimum=0)
-        goes_on = flag("warm_start", self.warm_start) and hasattr(self, "model_")
+        goes_on = self._goes_on
         if goes_on:
             encoding = self.encoding_
             self._check_warm_start(count)
@@ -128,59 +135,44 @@ class MonotoneEstimator(BaseEstimator):
             if empty := [column.label for column in columns if column.is_missing.all()]:
                 warn_user(f"X has no value in {', '.join(empty)}: nothing can be learned from it")
         weights = None if weight is None else torch.tensor(weight)
-        x, r = encoding(columns)
-        rows = TrainingRows(x, r, y, weights)
+        widths = [code.width for code in encoding.columns if code.width] or [1]
+        rows = TrainingRows(*encoding(columns), y, weights, widths, encoding.ordered)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        common: Any = {name: getattr(self, name) for name in ("device", "threads")}
+        common: Any = {"device": self.device, "threads": self.threads}
         common["progress"] = bool(self.verbose)
-        options = self if goes_on else self._settled(rows, encoding.ordered, seed=seed, **common)
-        recipe = options._recipe(len(rows.counted), x.shape[1], r.shape[1], encoding.ordered)
-        before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
-        common["widths"] = [code.width for code in encoding.columns if code.width] or [1]
-        model, result = trained(recipe, rows, seed=seed, before=before[0], **common)
-        samples = []
-        for number, earlier in enumerate(before[1:], 1):
-            drawn = rows.resampled(seed + number)
-            own: Any = {"seed": seed + number, "like": result, "before": earlier}
-            samples.append((trained(recipe, drawn, **own, **common)[0], drawn))
-        if self.response == "binary":
-            for made, seen in [(model, rows), *samples]:
-                match_base_rate(made, seen)
         if not goes_on:
-            self._keep_names(columns)
-        self.bootstrap_models_ = [made for made, _ in samples]
-        self.encoding_, self.model_, self.n_iter_ = encoding, model, len(result.rows)
-        self.training_ = {"rows": len(y), "loss": float(result.rows[-1]["loss"])}
+            response = self._settled(response, rows, seed=seed, **common)
+        plan, trainings = self._plan(response, rows), list[tuple[Any, FitResult]]()
+        before = [self.model_, *self.bootstrap_models_] if goes_on else [None] * (1 + count)
+        for number, earlier in enumerate(before):
+            drawn = rows.resampled(seed + number) if number else rows
+            common |= {"seed": seed + number, "before": earlier}
+            like = trainings[0][1] if number else None
+            trainings.append(trained(plan, drawn, like=like, **common))
+            if self.response == "binary":
+                match_base_rate(trainings[-1][0], drawn)
+        # All that follows is after the training: a fit that fails leaves the last one.
+        if not goes_on:
+            self.n_features_in_ = len(columns)
+            self.__dict__.pop("feature_names_in_", None)
+            if columns.names is not None:
+                self.feature_names_in_ = np.array(columns.names, dtype=object)
+        self.encoding_, history = encoding, trainings[0][1].rows
+        self.model_, *self.bootstrap_models_ = [model for model, _ in trainings]
+        self.n_iter_ = len(history)
+        self.training_ = {"rows": len(y), "loss": float(history[-1]["loss"])}
 
     def _check_warm_start(self, bootstrap: int) -> None:
         """Refuse options that a warm start cannot change, rather than leave them out."""
         known = getattr(self, "feature_names_in_", None)
         wanted = directions(self.monotonic_cst, self.n_features_in_, known)
         signs = [column.sign for column in self.encoding_.columns]
-        if wanted != signs:
-            raise ValueError(
-                f"monotonic_cst must be that of the first fit, {signs} for the columns, in a warm "
-                f"start, got {wanted}"
-            )
-        if bootstrap != len(self.bootstrap_models_):
-            raise ValueError(
-                f"bootstrap must be that of the first fit, {len(self.bootstrap_models_)}, in a "
-                f"warm start, got {bootstrap}"
-            )
+        same_as_first("monotonic_cst must be that", signs, wanted)
+        same_as_first("bootstrap must be that", len(self.bootstrap_models_), bootstrap)
 
     def _columns_to_fit(self, X: Any) -> Table:
         """The columns of the training rows; their names are compared in a warm start."""
-        if flag("warm_start", self.warm_start) and hasattr(self, "model_"):
-            return self._columns(X)
-        return read_table(X, self)
-
-    def _keep_names(self, columns: Table) -> None:
-        """After the training: a fit that fails leaves the last one."""
-        self.n_features_in_ = len(columns)
-        if columns.names is not None:
-            self.feature_names_in_ = np.array(columns.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        return self._columns(X) if self._goes_on else read_table(X, self)
 
     # Predicting
 
@@ -189,7 +181,7 @@ class MonotoneEstimator(BaseEstimator):
 
         :raises ValueError: for a column that is missing or unknown.
         """
-        self._check_fitted()
+        check_is_fitted(self)
         known = getattr(self, "feature_names_in_", None)
         return read_table(X, self).like(known, self.n_features_in_, type(self).__name__)
 
@@ -217,18 +209,17 @@ class MonotoneEstimator(BaseEstimator):
         return found
 
     def _rows(self, X: Any) -> tuple[Tensor, Tensor]:
-        columns = self._columns(X)
-        x, r = self.encoding_(columns)
-        return x, r
+        """Covariates and revenues of the model, of n rows."""
+        columns = self._columns(X)  # first, for it says where nothing was fitted
+        return self.encoding_(columns)
 
     def _predict(self, X: Any) -> Array:
         return self._of_rows(*self._rows(X))
 
     def _of_rows(self, x: Tensor, r: Tensor, model: GCM | IGCM | None = None) -> Array:
         """Predictions [n] of the model, or of another one."""
-        return _numbers((self.model_ if model is None else model).predict(x, r))
+        return in_numpy((self.model_ if model is None else model).predict(x, r))
 
-    @one_thread()
     def predict_bands(self, X: Any, level: float = 0.9) -> Bands:
         """Bands around the predictions: Pr(y = 1), or the mean of y.
 
@@ -240,7 +231,7 @@ class MonotoneEstimator(BaseEstimator):
         :param level: share of the members or models between the ends of a band, at least.
         :raises ValueError: for a model of neither kind.
         """
-        level = check_level("level", level)
+        level = share("level", level)
         draws, kind = self._draws(*self._rows(X))
         return bands_of(draws, kind, level)
 
@@ -250,38 +241,8 @@ class MonotoneEstimator(BaseEstimator):
             of_models = [self._of_rows(x, r, model) for model in self.bootstrap_models_]
             return np.stack(of_models), "bootstrap"
         if self.model_.members:
-            return _numbers(self.model_.predict_draws(x, r)), "members"
+            return in_numpy(self.model_.predict_draws(x, r)), "members"
         raise ValueError(
             "bands need bootstrap=, a number of models to be fitted on bootstrap samples, or a GCM "
             "with prior='members', whose members disagree"
         )
-
-
-def _numbers(values: Tensor) -> Array:
-    return values.double().cpu().numpy()
-
-
-def _short_form(estimator: MonotoneEstimator) -> str:
-    """The kind, the columns with directions, the training rows and the loss, as HTML."""
-    codes = estimator.encoding_.columns
-    names = getattr(estimator, "feature_names_in_", range(len(codes)))
-    imposed = [(name, code) for name, code in zip(names, codes, strict=True) if code.sign]
-    rows = [("kind", kind_of(estimator))]
-    for name, code in imposed[:_MOST_LISTED]:
-        range_ = f", {code.low:g} to {code.high:g} in training" if code.kind == "number" else ""
-        rows.append((str(name), f"prediction {_ARROWS[code.sign]}{range_}"))
-    if len(imposed) > _MOST_LISTED:
-        rows.append(("further columns with a direction", str(len(imposed) - _MOST_LISTED)))
-    rows.append(("columns without a direction", str(len(codes) - len(imposed))))
-    training = estimator.training_
-    if "rows" in training:
-        rows.append(("training rows", f"{training['rows']:,}"))
-    rows.append(("epochs", f"{estimator.n_iter_:,}"))
-    if "loss" in training:
-        rows.append(("loss a row in the last epoch", f"{training['loss']:.4g}"))
-    left = ' style="text-align: left"'
-    cells = "".join(
-        f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(text)}</td></tr>"
-        for name, text in rows
-    )
-    return f"<table><caption{left}>{type(estimator).__name__}, fitted</caption>{cells}</table>"

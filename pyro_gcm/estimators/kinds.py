@@ -1,15 +1,22 @@
-"""Kinds of models: which an estimator is, its one monotone prediction, and what came of rows."""
+"""Kinds of models: which an estimator is, what it predicts, what came of rows, and its scores."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from pyro_gcm.estimators.event_times import event_times
-from pyro_gcm.estimators.levels import places_of
-from pyro_gcm.estimators.targets import target_column, target_numbers
+from pyro_gcm.estimators.event_times import NoPairs, event_times
+from pyro_gcm.estimators.targets import Array, Values, places_of, target_column, target_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Rows that are predicted at once; the predictions are the same for any number.
+BLOCK = 8192
+
+Columns = dict[str, Values]
 
 
 class Kind(NamedTuple):
@@ -29,32 +36,22 @@ KINDS = {
 }
 
 
-def kind_of(estimator: Any) -> str:
-    """The kind of an estimator: classifier, regressor, distribution, ordinal or survival."""
-    found = (name for name, kind in KINDS.items() if kind.response == estimator.response)
+def kind_of(response: str) -> str:
+    """The kind of an estimator by its `response`: see `KINDS`."""
+    found = (name for name, kind in KINDS.items() if kind.response == response)
     return next(found, "regressor")  # whose response may be left to the rows
 
 
-def kind_of_class(name: str, response: str | None = None) -> str:
-    """The kind of the estimators of a class, by its name and their option `response`, if any."""
-    kinds = [kind for kind, of in KINDS.items() if name in of.classes]
-    return next((kind for kind in kinds if KINDS[kind].response == response), kinds[0])
-
-
-def monotone_prediction(estimator: Any, X: Any) -> npt.NDArray[np.float64]:
+def monotone_prediction(estimator: Any, X: Any) -> Array:
     """The one monotone prediction of each row: a probability, a mean, a mean place or a risk, [n].
 
     :param estimator: fitted.
     :param X: a table of n rows.
     """
-    found: npt.NDArray[np.float64]
-    if kind_of(estimator) == "classifier":
-        found = estimator.predict_proba(X)[:, estimator.event_column_]
-    elif kind_of(estimator) == "ordinal":
-        found = estimator.predict_mean(X)
-    else:
-        found = estimator.predict(X)
-    return found
+    kind = kind_of(estimator.response)
+    if kind == "classifier":
+        return estimator.predict_proba(X)[:, estimator.event_column_]
+    return estimator.predict_mean(X) if kind == "ordinal" else estimator.predict(X)
 
 
 def outcomes_of(estimator: Any, y: Any, name: str = "y") -> Any:
@@ -67,10 +64,100 @@ def outcomes_of(estimator: Any, y: Any, name: str = "y") -> Any:
     :raises TypeError: as `fit` does.
     :raises ValueError: as `fit` does, and for labels that are none of `classes_`.
     """
-    kind = kind_of(estimator)
+    kind = kind_of(estimator.response)
     if kind == "survival":
         return event_times(y, estimator.event_codes_)[0]
     if kind in ("classifier", "ordinal"):
         labels = target_column(name, y)
         return estimator.classes_[places_of(labels, estimator.classes_, name, "those of fit")]
     return target_numbers(name, y)
+
+
+def has_quantiles(estimator: Any) -> bool:
+    """Whether the estimator predicts quantiles, of y or of the time of the event."""
+    return hasattr(estimator, "predict_quantiles") or hasattr(estimator, "predict_quantile")
+
+
+def quantile_names(quantiles: Sequence[float]) -> list[str]:
+    """The names of the columns of quantiles, such as "q0.1".
+
+    :raises ValueError: for quantiles that would have the same name.
+    """
+    names = [f"q{q:g}" for q in quantiles]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise ValueError(f"quantiles must differ in six digits, got two that are {twice[0]}")
+    return names
+
+
+def predictions(
+    estimator: Any, X: Any, quantiles: Sequence[float] = (), labels: Sequence[Any] | None = None
+) -> Columns:
+    """The columns of predictions, by name, for a table X of n rows.
+
+    - Of a classifier: `probability` (of the event) and `class`.
+    - Of a regressor: `mean`, and `q0.1` and so on for the quantiles.
+    - Of survival: `risk` (of an event by the horizon), the `median` time, and quantiles of it.
+    - Of an ordinal estimator: `probability_` and each level, the most probable `level`, the
+      `median` level, and `mean_place`.
+
+    :param labels: what the classes or levels are called; as in `fit` by default.
+    """
+    kind, one = kind_of(estimator.response), monotone_prediction(estimator, X)
+    if kind in ("classifier", "ordinal"):
+        names = estimator.classes_ if labels is None else np.array(list(labels), dtype=object)
+        if kind == "classifier":
+            column = estimator.event_column_
+            return {"probability": one, "class": names[np.where(one > 0.5, column, 1 - column)]}
+        shares = estimator.predict_proba(X)
+        return {
+            **{f"probability_{name}": shares[:, at] for at, name in enumerate(names)},
+            "level": estimator.predict(X),
+            "median": estimator.predict_median(X),
+            "mean_place": one,
+        }
+    of_times = kind == "survival"
+    found: Columns = {"risk" if of_times else "mean": one}
+    if of_times:
+        found["median"] = estimator.predict_median(X)
+    if quantiles:
+        ask = estimator.predict_quantile if of_times else estimator.predict_quantiles
+        found.update(zip(quantile_names(quantiles), ask(X, quantiles).T, strict=True))
+    return found
+
+
+def scores(estimator: Any, X: pd.DataFrame, y: Any) -> dict[str, float]:
+    """The scores of a kind of model, by name.
+
+    AUC, log score (the mean log-probability of what came, in nats,
+    higher is better) and accuracy of a classifier; accuracy and log score of an ordinal model; R2,
+    RMSE and, where the model has densities, log score of a regressor; Harrell's concordance of a
+    survival model. What these rows do not have is left out: AUC with one class, R2 of a single row,
+    concordance where no two rows can be compared.
+    """
+    kind, y = kind_of(estimator.response), outcomes_of(estimator, y)
+    if kind == "survival":
+        try:
+            return {"concordance": float(estimator.score(X, y))}
+        except NoPairs:
+            return {}
+    if kind in ("classifier", "ordinal"):
+        shares = estimator.predict_proba(X)
+        of_rows = shares[np.arange(len(y)), places_of(y, estimator.classes_)]
+        tiny = np.finfo(np.float64).tiny
+        found = {
+            "log_score": float(np.log(np.maximum(of_rows, tiny)).mean()),
+            "accuracy": float((estimator.predict(X) == y).mean()),
+        }
+        if kind == "ordinal" or (y == y[0]).all():
+            return found
+        from sklearn.metrics import roc_auc_score
+
+        return {"auc": float(roc_auc_score(y == estimator.classes_[1], shares[:, 1])), **found}
+    errors = y - estimator.predict(X)
+    found = {"rmse": float(np.sqrt((errors**2).mean()))}
+    if len(y) > 1:
+        found = {"r2": float(estimator.score(X, y)), **found}
+    if hasattr(estimator, "log_prob"):
+        found["log_score"] = float(estimator.log_prob(X, y).mean())
+    return found

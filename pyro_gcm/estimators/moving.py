@@ -1,23 +1,29 @@
-"""Predictions of an estimator for given rows as one of their constrained columns moves."""
+"""Predictions as one constrained column moves, and where they reach a level, in its units."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm._utils.columns import Column
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.estimators.encoding import ColumnEncoding, TableEncoding
-from pyro_gcm.estimators.thresholds import OfColumn, OfRows
+from pyro_gcm.estimators.targets import Array
 
-Array = npt.NDArray[np.float64]
+#: Predictions [n] for values [n] of one column, in its own units, all else fixed.
+OfColumn = Callable[[Array], Array]
+#: Predictions [n] for x [n, d] and r [n, m], as an encoding returns them.
+OfRows = Callable[..., Array]
+#: Halvings of the range of the training rows.
+_HALVINGS = 20
+#: Doublings of the step back from a level that has been reached.
+_STEPS_BACK = 64
 
 
 def index_of(feature: Any, encoding: TableEncoding, names: Sequence[str] | None) -> int:
@@ -50,14 +56,13 @@ class MovingColumn:
         self.values: Array = self.code.numbers(columns[index])
         self.place = encoding.revenues.index(index)
         # A value takes the place of one that is missing.
-        stand_in = Column(self.code.label, np.full(len(self.values), self.code.loc))
-        if self.code.kind != "number":
-            if not self.code.levels:
-                raise ValueError(
-                    f"{self.code.label} has a type without levels, so none can be found"
-                )
-            labels = np.full(len(self.values), self.code.levels[0], dtype=object)
-            stand_in = replace(stand_in, numbers=None, labels=labels)
+        count, label = len(self.values), self.code.label
+        if self.code.kind == "number":
+            stand_in = Column(label, np.full(count, self.code.loc))
+        elif not self.code.levels:
+            raise ValueError(f"{label} has a type without levels, so none can be found")
+        else:
+            stand_in = Column(label, labels=np.full(count, self.code.levels[0], dtype=object))
         self.x, self.r = encoding([*columns[:index], stand_in, *columns[index + 1 :]])
 
     def __len__(self) -> int:
@@ -72,3 +77,52 @@ class MovingColumn:
     def function(self, predict: OfRows, repeats: int = 1) -> OfColumn:
         """`predict` of x and r as a function of the values."""
         return lambda values: predict(*self.rows(values, repeats))
+
+
+def first_reaching(function: OfColumn, levels: Array, code: ColumnEncoding) -> Array:
+    """The value at which the prediction has just reached its level, [n].
+
+    That is the smallest value of an increasing column, and the largest of a decreasing one. It is
+    infinite where the level is reached wherever one looks (on the low side of the prediction), or
+    nowhere (on the high side).
+
+    :param levels: of each row, [n].
+    """
+    target = torch.from_numpy(levels)
+
+    def above(turned: Tensor) -> Tensor:
+        return torch.from_numpy(function(code.sign * turned.numpy())) - target
+
+    loc = torch.full_like(target, code.sign * code.loc)
+    found = smallest_reaching(above, 0.0, loc, torch.full_like(target, code.scale))
+    return code.sign * found.numpy()
+
+
+def first_between(function: OfColumn, levels: Array, code: ColumnEncoding) -> Array:
+    """`first_reaching` among the values of the training rows, to a millionth of their range.
+
+    Infinite, on either side, where it is not among them.
+    """
+    low, high = (np.full(len(levels), end) for end in (code.low, code.high)[:: code.sign])
+    always, never = function(low) >= levels, function(high) < levels
+    for _ in range(_HALVINGS):
+        middle = low + 0.5 * (high - low)
+        reached = function(middle) >= levels
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    high[always], high[never] = -code.sign * np.inf, code.sign * np.inf
+    return high
+
+
+def last_below(function: OfColumn, levels: Array, code: ColumnEncoding) -> Array:
+    """A value at which the prediction is still below its level, as close as can be told, [n]."""
+    found = first_reaching(function, levels, code)
+    finite = np.isfinite(found)
+    start = np.where(finite, found, code.loc)
+    step = np.maximum(np.spacing(np.abs(start)), 2.0**-58 * code.scale)
+    for _ in range(_STEPS_BACK):
+        back = start - code.sign * step
+        reached = finite & (function(back) >= levels)
+        if not reached.any():
+            break
+        step = np.where(reached, 2.0 * step, step)
+    return np.where(finite, back, found)

@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.estimators.gcm import GCMOptions
-from pyro_gcm.estimators.levels import levels_in_order, places_of
-from pyro_gcm.estimators.targets import check_labels, row_weights, target_column
-from pyro_gcm.estimators.thresholds import OfRows
+from pyro_gcm.estimators.answers import Answers
+from pyro_gcm.estimators.classifier import ClassOutcome
+from pyro_gcm.estimators.estimator import in_numpy
+from pyro_gcm.estimators.moving import OfRows
+from pyro_gcm.estimators.targets import (
+    Array,
+    Values,
+    check_labels,
+    levels_in_order,
+    places_of,
+    row_weights,
+    target_column,
+)
 from pyro_gcm.responses import Ordinal
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Array = npt.NDArray[np.float64]
-
 
 @register("estimators.GCMOrdinal")
-class GCMOrdinal(ClassifierMixin, GCMOptions):
+@dataclass(kw_only=True, repr=False, eq=False)
+class GCMOrdinal(ClassOutcome, Answers):
     """A classifier of ordered levels, which move up, or down, in every constrained column.
 
     The model is a `pyro_gcm.GCM` with response "ordinal": every Pr(y >= level) is the same order
@@ -81,57 +89,9 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
     (['low', 'medium', 'high'], (60, 3))
     """
 
+    levels: Any = None
+
     response = "ordinal"
-    classes_: npt.NDArray[Any]
-
-    def __init__(
-        self,
-        *,
-        monotonic_cst: Any = None,
-        levels: Any = None,
-        categorical_features: Any = "from_dtype",
-        prior: str = "members",
-        members: int = 8,
-        hidden: int | None = None,
-        alternatives: int | None = None,
-        costs: int | None = None,
-        dropout: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        early_stopping: bool | str = "auto",
-        bootstrap: int = 0,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        device: str = "auto",
-        threads: int = 1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            monotonic_cst=monotonic_cst,
-            categorical_features=categorical_features,
-            prior=prior,
-            members=members,
-            hidden=hidden,
-            alternatives=alternatives,
-            costs=costs,
-            dropout=dropout,
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            early_stopping=early_stopping,
-            bootstrap=bootstrap,
-            warm_start=warm_start,
-            random_state=random_state,
-            device=device,
-            threads=threads,
-            verbose=verbose,
-        )
-        self.levels = levels
-
-    def new_response(self) -> Ordinal:
-        """The response of a new model, with the levels of the labels that are being fitted."""
-        return Ordinal(levels=self._number)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table X of n rows and ordered labels y.
@@ -152,77 +112,44 @@ class GCMOrdinal(ClassifierMixin, GCMOptions):
             classes = np.unique(labels)
         at = places_of(labels, classes)
         weight = row_weights(sample_weight, labels)
-        there = np.unique(at if weight is None else at[weight > 0])
-        if len(there) < 2:
-            raise ValueError(
-                "y must have two classes or more, got one class, "
-                f"{classes.tolist()[there[0]]!r}, in {len(labels)} rows of positive weight"
-            )
-        if self.warm_start and hasattr(self, "classes_") and list(classes) != list(self.classes_):
-            raise ValueError(
-                f"y must have the classes of the first fit, {self.classes_.tolist()}, in a warm "
-                f"start, got {classes.tolist()}"
-            )
-        self._number = len(classes)
-        try:
-            self._learn(columns, torch.from_numpy(at.astype(np.float32)), weight)
-        finally:
-            del self._number
+        self._check_classes(classes, at, weight)
+        outcome = torch.from_numpy(at.astype(np.float32))
+        self._learn(columns, outcome, weight, Ordinal(levels=len(classes)))
         self.classes_ = classes
         return self
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the levels, [n, L], in the order of `classes_`."""
         rows = self._rows(X)
-        found = self.model_.predictive(*rows).probabilities().double().cpu().numpy()
-        shares: Array = found / found.sum(1, keepdims=True)
-        return shares
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of `predict_proba`, [n, L]; -inf for 0."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        found = in_numpy(self.model_.predictive(*rows).probabilities())
+        return found / found.sum(1, keepdims=True)
 
     def predict_cumulative(self, X: Any) -> Array:
         """Pr(y >= level) of every level but the first, [n, L - 1]: monotone, and never crossing."""
         x, r = self._rows(X)
-        return np.stack([self._above(x, r, at) for at in range(len(self.classes_) - 1)], 1)
+        return np.stack([self._above(at, x, r) for at in range(len(self.classes_) - 1)], 1)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Values:
         """The most probable level of each row, [n]: the lower one of two that are equally so."""
         places = self.predict_proba(X).argmax(1)
-        found: npt.NDArray[Any] = self.classes_[places]
-        return found
+        return self.classes_[places]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows whose level was predicted, [n] of y and weights as `fit` takes them."""
-        labels = target_column("y", y)
-        return float(super().score(X, labels, row_weights(sample_weight, labels)))
-
-    def predict_median(self, X: Any) -> npt.NDArray[Any]:
+    def predict_median(self, X: Any) -> Values:
         """The lowest level at or below which y lies with probability 1/2, [n]; it is monotone."""
         rows = self._rows(X)
         places = self.model_.predictive(*rows).median().long().cpu().numpy()
-        found: npt.NDArray[Any] = self.classes_[places]
-        return found
+        return self.classes_[places]
 
     def predict_mean(self, X: Any) -> Array:
         """The mean place of the level among `classes_`, from 0 to L - 1, [n]; it is monotone."""
         return self._predict(X)
 
-    def _above(self, x: Any, r: Any, place: int) -> Array:
-        """Pr(y > the level at a place) of rows of the model, [n]."""
-        cdf = self.model_.predictive(x, r).cdf(np.full(len(x), float(place)))
-        above: Array = 1.0 - cdf.double().cpu().numpy()
-        return above
-
     def _event_of(self, above: Any) -> OfRows:
         """The probability that y is above a level, as a function of x and r."""
-        self._check_fitted()
+        check_is_fitted(self)
         lower = self.classes_[:-1].tolist()
         if not isinstance(above, str | float | int | np.generic) or above not in lower:
             raise ValueError(
                 f"above must be a level below the highest, one of {lower}, got {shown(above)}"
             )
-        place = lower.index(above)
-        return lambda x, r: self._above(x, r, place)
+        return partial(self._above, lower.index(above))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,17 +15,9 @@ from pyro_gcm._utils.options import share, texts
 from pyro_gcm._utils.table import as_frame, is_record_batch
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import rows_after, shown
-from pyro_gcm.estimators.outputs import (
-    BLOCK,
-    Columns,
-    has_quantiles,
-    predictions,
-    quantile_names,
-)
+from pyro_gcm.estimators.kinds import BLOCK, Columns, has_quantiles, predictions, quantile_names
 
-#: Estimators of this process, by the digest of their files.
-_LOADED: dict[str, Any] = {}
-#: How many of them are kept.
+#: Estimators of this process that are kept.
 _MOST = 16
 _LOADING = threading.Lock()
 
@@ -84,7 +76,6 @@ class Scorer:
             raise ValueError(
                 f"quantiles are of numbers and times, and a {type(estimator).__name__} has none"
             )
-        self._digest = _digest(self._files)
         nothing = pd.DataFrame({name: [np.nan] for name in self.names})
         self._example = self._scored(nothing)
         same = [name for name in self.keep if name in self._example or self.keep.count(name) > 1]
@@ -94,11 +85,7 @@ class Scorer:
     @property
     def kinds(self) -> Mapping[str, np.dtype[Any]]:
         """The names of the columns of predictions, with their numpy types; object for text."""
-        text = np.dtype(object)
-        return {
-            name: text if column.dtype.kind == "U" else column.dtype
-            for name, column in self._example.items()
-        }
+        return {name: column.dtype for name, column in self._example.items()}
 
     @property
     def ddl(self) -> str:
@@ -147,17 +134,13 @@ class Scorer:
             bands = estimator.predict_bands(X, self.level)
             found |= {"lower": bands.lower, "upper": bands.upper}
         # Labels of any size of integer as one type that every engine has.
-        whole = {name: v.astype(np.int64) for name, v in found.items() if v.dtype.kind in "iu"}
-        return found | whole
+        types: dict[str, Any] = {"i": np.int64, "u": np.int64, "U": object}
+        return {n: v.astype(types.get(v.dtype.kind, v.dtype), copy=False) for n, v in found.items()}
 
     def _estimator(self) -> Any:
         """The estimator, loaded once a process."""
         with _LOADING:
-            if self._digest not in _LOADED:
-                if len(_LOADED) == _MOST:
-                    del _LOADED[next(iter(_LOADED))]
-                _LOADED[self._digest] = _loaded(self._files)
-            return _LOADED[self._digest]
+            return _loaded(self._files)
 
 
 def _in_kind_of(batch: Any, frame: Any, kept: Sequence[str], columns: Mapping[str, Any]) -> Any:
@@ -169,7 +152,7 @@ def _in_kind_of(batch: Any, frame: Any, kept: Sequence[str], columns: Mapping[st
     import narwhals as nw
 
     values = {
-        name: column.tolist() if column.dtype.kind in "OU" else column
+        name: column.tolist() if column.dtype.kind == "O" else column
         for name, column in columns.items()
     }
     made = nw.from_dict(values, backend=frame.implementation)[: len(frame)]
@@ -187,26 +170,20 @@ def _in_kind_of(batch: Any, frame: Any, kept: Sequence[str], columns: Mapping[st
     return whole[0] if whole else pa.RecordBatch.from_pylist([], schema=native.schema)
 
 
-def _files_of(estimator: Any) -> dict[str, bytes]:
-    """The files of a saved estimator, by name."""
+def _files_of(estimator: Any) -> tuple[tuple[str, bytes], ...]:
+    """The names and contents of the files of a saved estimator."""
     from pyro_gcm.io import save
 
     with tempfile.TemporaryDirectory() as place:
         folder = save(estimator, Path(place) / "model")
-        return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+        return tuple((path.name, path.read_bytes()) for path in sorted(folder.iterdir()))
 
 
-def _loaded(files: Mapping[str, bytes]) -> Any:
+@functools.lru_cache(_MOST)
+def _loaded(files: tuple[tuple[str, bytes], ...]) -> Any:
     from pyro_gcm.io import load
 
     with tempfile.TemporaryDirectory() as place:
-        for name, content in files.items():
+        for name, content in files:
             (Path(place) / name).write_bytes(content)
         return load(place)
-
-
-def _digest(files: Mapping[str, bytes]) -> str:
-    whole = hashlib.sha256()
-    for name, content in files.items():
-        whole.update(f"{name} {len(content)} ".encode() + content)
-    return whole.hexdigest()

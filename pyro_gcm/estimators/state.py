@@ -1,21 +1,80 @@
-"""A fitted estimator as plain data and models, as `pyro_gcm.save` takes it."""
+"""What an estimator has learned: as plain data to save, and as a table in notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from numbers import Real
+from types import FunctionType
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from pyro_gcm._utils.plain_data import plain
+from pyro_gcm._utils.threads import one_thread
+from pyro_gcm._utils.warn import told_once
 from pyro_gcm.estimators.encoding import TableEncoding
-from pyro_gcm.estimators.estimator import MonotoneEstimator
+from pyro_gcm.estimators.kinds import kind_of
 from pyro_gcm.estimators.scorer import Scorer
+from pyro_gcm.estimators.targets import Array, Values
+from pyro_gcm.models import GCM, IGCM
+
+_ARROWS = {1: "rises with it", -1: "falls with it"}
+#: Columns that are listed, at most.
+_MOST_LISTED = 20
 
 
-class Saved(MonotoneEstimator):
-    """An estimator that `pyro_gcm.save` saves and `pyro_gcm.load` returns."""
+class FittedState(BaseEstimator):
+    """What `fit` learns, which `pyro_gcm.save` saves and `pyro_gcm.load` returns."""
+
+    response: str
+    #: Whether predictions are probabilities of an event.
+    predicts_probability = False
+    encoding_: TableEncoding
+    model_: GCM | IGCM
+    bootstrap_models_: list[GCM | IGCM]
+    n_iter_: int
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
+    training_: dict[str, float]
+    classes_: Values
+    event_column_: int
+    event_codes_: tuple[int, int] | None
+    unique_times_: Array
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Every public method of a subclass runs on one thread, and `fit` with gradients."""
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                made = method
+                if name == "fit":
+                    made = told_once()(torch.inference_mode(False)(method))
+                setattr(cls, name, one_thread()(made))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""
+        diagram = super()._repr_html_  # refused where scikit-learn is set to show text
+        return lambda: diagram() + (_short_form(self) if hasattr(self, "model_") else "")
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_()
+        return bundle
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Options and what was learned, as plain data, and the models.
@@ -23,12 +82,9 @@ class Saved(MonotoneEstimator):
         :raises sklearn.exceptions.NotFittedError: before `fit`.
         :raises TypeError: for an option that is no plain data.
         """
-        self._check_fitted()
+        check_is_fitted(self)
         data = {
-            "options": {
-                name: plain(value, name, _pairs)
-                for name, value in self.get_params(deep=False).items()
-            },
+            "options": {n: plain(v, n, _pairs) for n, v in self.get_params(deep=False).items()},
             "columns": self.encoding_.as_json(),
             "features": int(self.n_features_in_),
             "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
@@ -43,10 +99,8 @@ class Saved(MonotoneEstimator):
             data["event_codes"] = self.event_codes_ and list(self.event_codes_)
         if hasattr(self, "unique_times_"):
             data["times"] = self.unique_times_.tolist()
-        models = {"model": self.model_}
-        for number, model in enumerate(self.bootstrap_models_):
-            models[f"bootstrap_{number}"] = model
-        return data, models
+        samples = {f"bootstrap_{n}": model for n, model in enumerate(self.bootstrap_models_)}
+        return data, {"model": self.model_, **samples}
 
     def scorer(
         self,
@@ -113,3 +167,29 @@ def _option(value: Any) -> Any:
     if isinstance(value, dict):
         return {_option(key): _option(entry) for key, entry in value["pairs"]}
     return [_option(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _short_form(estimator: FittedState) -> str:
+    """The kind, the columns with directions, the training rows and the loss, as HTML."""
+    codes = estimator.encoding_.columns
+    names = getattr(estimator, "feature_names_in_", range(len(codes)))
+    imposed = [(name, code) for name, code in zip(names, codes, strict=True) if code.sign]
+    rows = [("kind", kind_of(estimator.response))]
+    for name, code in imposed[:_MOST_LISTED]:
+        range_ = f", {code.low:g} to {code.high:g} in training" if code.kind == "number" else ""
+        rows.append((str(name), f"prediction {_ARROWS[code.sign]}{range_}"))
+    if len(imposed) > _MOST_LISTED:
+        rows.append(("further columns with a direction", str(len(imposed) - _MOST_LISTED)))
+    rows.append(("columns without a direction", str(len(codes) - len(imposed))))
+    training = estimator.training_
+    if "rows" in training:
+        rows.append(("training rows", f"{training['rows']:,}"))
+    rows.append(("epochs", f"{estimator.n_iter_:,}"))
+    if "loss" in training:
+        rows.append(("loss a row in the last epoch", f"{training['loss']:.4g}"))
+    left = ' style="text-align: left"'
+    cells = "".join(
+        f"<tr><th{left}>{escape(name)}</th><td{left}>{escape(text)}</td></tr>"
+        for name, text in rows
+    )
+    return f"<table><caption{left}>{type(estimator).__name__}, fitted</caption>{cells}</table>"

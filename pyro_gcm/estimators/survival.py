@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
+from sklearn.utils.validation import check_consistent_length
+
+from pyro_gcm._utils.options import flag
 from pyro_gcm._utils.recipe import register
-from pyro_gcm._utils.validation import one_of, positive
-from pyro_gcm.estimators.gcm import GCMOptions
-from pyro_gcm.estimators.survival_outcome import TimeOutcome
-from pyro_gcm.responses import Survival
+from pyro_gcm._utils.validation import ArrayLike, one_of, vector
+from pyro_gcm.estimators.answers import Answers
+from pyro_gcm.estimators.estimator import in_numpy
+from pyro_gcm.estimators.event_times import curves, event_times, harrell_concordance
+from pyro_gcm.estimators.kinds import outcomes_of
+from pyro_gcm.estimators.targets import Array, row_weights
+from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.responses import Response, Survival
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Most times at which curves are kept where none are named.
+_CURVE_TIMES = 256
 
 
 @register("estimators.GCMSurvival")
-class GCMSurvival(TimeOutcome, GCMOptions):
+@dataclass(kw_only=True, repr=False, eq=False)
+class GCMSurvival(Answers):
     """The time of an event, parts of which may be censored, with risks that rise, or fall, in X.
 
     The model is a `pyro_gcm.GCM` with response "survival". `predict` is a risk, the probability of
@@ -79,55 +97,142 @@ class GCMSurvival(TimeOutcome, GCMOptions):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        monotonic_cst: Any = None,
-        horizon: float | None = None,
-        cured: str | None = None,
-        categorical_features: Any = "from_dtype",
-        prior: str = "members",
-        members: int = 8,
-        hidden: int | None = None,
-        alternatives: int | None = None,
-        costs: int | None = None,
-        dropout: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        early_stopping: bool | str = "auto",
-        bootstrap: int = 0,
-        warm_start: bool = False,
-        random_state: Any = 0,
-        device: str = "auto",
-        threads: int = 1,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            monotonic_cst=monotonic_cst,
-            categorical_features=categorical_features,
-            prior=prior,
-            members=members,
-            hidden=hidden,
-            alternatives=alternatives,
-            costs=costs,
-            dropout=dropout,
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            early_stopping=early_stopping,
-            bootstrap=bootstrap,
-            warm_start=warm_start,
-            random_state=random_state,
-            device=device,
-            threads=threads,
-            verbose=verbose,
-        )
-        self.horizon = horizon
-        self.cured = cured
+    horizon: float | None = None
+    cured: str | None = None
 
-    def new_response(self) -> Survival:
-        """The response of a new model, with the options that are about it checked."""
+    response = "survival"
+    predicts_probability = True
+    event_codes_ = None
+
+    def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+        of_table = MemberSettings.for_times
+        return gcm_plan(self, response, rows, p0=self.cured, of_table=of_table)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to a table X of n rows and the times of their events.
+
+        :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
+        :param y: what is known of the times, [n]. Right-censored times are a column of events
+            (whether they came) and one of times: in a structured array, as scikit-survival has it,
+            or in a DataFrame, as a pair (event, time), with a third part for delayed entry, or as
+            the columns of one array. Events are booleans, 0 and 1, or 1 and 2 as in R, of which a
+            warning tells; they are found by these values, or by the name "event", in any order. Any
+            other censoring is a `data.SurvivalTimes(lower, upper)`: two columns are never bounds.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :raises TypeError: for columns that are neither numbers, text nor categories, and for y of
+            another form.
+        :raises ValueError: for wrong shapes, values or options, and impossible times.
+        """
+        columns = self._columns_to_fit(X)
+        known = self.event_codes_ if self._goes_on else None
+        times, codes = event_times(y, known)
+        check_consistent_length(columns[0].is_missing, times.lower)
+        weight = row_weights(sample_weight, times.lower.numpy())
+        seen = torch.cat([times.lower, times.upper])
+        at = np.unique(seen[(seen > 0.0) & seen.isfinite()].numpy())
+        if not len(at):
+            raise ValueError("y must have a time above 0")
         if self.cured is not None:
             one_of("cured", self.cured, ["constant", "conditional"])
-        return Survival(horizon=None if self.horizon is None else positive("horizon", self.horizon))
+        self._learn(columns, times.columns(), weight, Survival(horizon=self.horizon))
+        self.event_codes_ = codes
+        if len(at) > _CURVE_TIMES:  # quantiles of them, with the first and the last
+            at = at[np.linspace(0, len(at) - 1, _CURVE_TIMES).round().astype(int)]
+        self.unique_times_ = at
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The risk of each row, [n]: the probability that its event comes by the horizon."""
+        return self._predict(X)
+
+    def predict_survival_function(
+        self, X: Any, return_array: bool = False, *, times: ArrayLike | None = None
+    ) -> Any:
+        """Pr(T > t) of each row over time, without steps.
+
+        :param X: a table of n rows.
+        :param return_array: return the probabilities at the times, [n, T], in place of functions.
+        :param times: above 0, in the units of y, [T]; by default `unique_times_`.
+        :returns: an array [n] of functions with `x`, the times in rising order, `y`, their
+            probabilities, and a call for any time up to the last: exact at the times, and linear
+            between them.
+        :raises ValueError: for times that are not above 0.
+        """
+        at, survival = self._survival(X, times)
+        return survival if flag("return_array", return_array) else curves(at, survival, 1.0)
+
+    def predict_cumulative_hazard_function(
+        self, X: Any, return_array: bool = False, *, times: ArrayLike | None = None
+    ) -> Any:
+        """-log Pr(T > t) of each row over time; see `predict_survival_function`."""
+        at, survival = self._survival(X, times)
+        with np.errstate(divide="ignore"):
+            hazard = 0.0 - np.log(survival)
+        return hazard if flag("return_array", return_array) else curves(at, hazard, 0.0)
+
+    def _survival(self, X: Any, times: ArrayLike | None) -> tuple[Array, Array]:
+        """Rising times [T], and Pr(T > t), [n, T]."""
+        rows = self._rows(X)
+        if times is None:
+            at = self.unique_times_
+        else:
+            at = np.unique(vector("times", times).double().numpy())
+            if not (at > 0.0).all():
+                raise ValueError(f"times must be above 0, got {at.min():g}")
+        return at, in_numpy(self.model_.predictive(*rows).survival(at))
+
+    def predict_quantile(self, X: Any, levels: ArrayLike) -> Array:
+        """The times by which the event has come with given probabilities, [n, L].
+
+        :param X: a table of n rows.
+        :param levels: probabilities strictly between 0 and 1, [L].
+        """
+        rows = self._rows(X)
+        return in_numpy(self.model_.predictive(*rows).quantile(levels))
+
+    def predict_cured(self, X: Any) -> Array:
+        """The probability that the event never comes, [n]; 0 with `cured=None`."""
+        rows = self._rows(X)
+        return in_numpy(self.model_.predictive(*rows).cured_fraction())
+
+    def predict_median(self, X: Any) -> Array:
+        """The time by which the event has come with probability 1/2, [n]."""
+        return self.predict_quantile(X, [0.5])[:, 0]
+
+    def sample_times(
+        self, X: Any, y: Any = None, *, num_samples: int = 1000, seed: int = 0
+    ) -> Array:
+        """Draws of the time of each event, [S, n]: given what was seen of it, where y is given.
+
+        For a right-censored row they lie after its time, for an interval-censored one in its
+        interval; inf is an event that never comes.
+
+        :param X: a table of n rows.
+        :param y: what was seen of their times, in any form that `fit` takes; None for nothing.
+        :param num_samples: number S of draws, independent and exact.
+        :param seed: of the draws.
+        """
+        x, r = self._rows(X)
+        seen = None if y is None else outcomes_of(self, y)
+        options: Any = {"num_samples": num_samples, "seed": seed, "progress": False}
+        return in_numpy(self.model_.posterior(x, r, seen, **options)["t"])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Harrell's concordance of the risks with exact and right-censored times.
+
+        :raises ValueError: for times of other kinds, and if no two rows can be compared.
+        """
+        risk, times = self.predict(X), outcomes_of(self, y)
+        check_consistent_length(risk, times.lower)
+        weight = row_weights(sample_weight, risk)
+        if not (times.is_exact | times.upper.isinf()).all():
+            raise ValueError(
+                f"y must have exact and right-censored times for a score, got {times!r}"
+            )
+        event = times.is_exact.numpy()
+        return harrell_concordance(times.lower.numpy(), event, risk, weight)

@@ -1,7 +1,8 @@
-"""A column of a target as booleans, numbers or text, whatever it came as; and weights of rows."""
+"""A target as booleans, numbers, text or ordered levels, whatever it came as; weights of rows."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
@@ -13,7 +14,10 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from torch import Tensor
 
 from pyro_gcm._utils.columns import OF_TIME, of_times, unmasked
-from pyro_gcm._utils.validation import WrongCell, as_tensor, kind
+from pyro_gcm._utils.table import as_frame
+from pyro_gcm._utils.tensors import without_tensor
+from pyro_gcm._utils.validation import WrongCell, kind, shown
+from pyro_gcm._utils.warn import warn_user
 
 Array = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
@@ -89,11 +93,48 @@ def row_weights(sample_weight: Any, target: Any) -> Array | None:
     return None if (given == given[0]).all() else given
 
 
+def levels_in_order(y: Any, levels: Any) -> Values | None:
+    """The levels that `levels` or an ordered type of y names; None where neither does.
+
+    :raises TypeError: for levels that are no list.
+    :raises ValueError: for fewer than two levels, and for one that is there twice.
+    """
+    if levels is None:
+        frame = as_frame(y, "y")
+        one = frame is not None and len(frame.columns) == 1
+        return _of_type(frame[frame.columns[0]].to_native() if one else y)
+    if isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray):
+        raise TypeError(f"levels must be a list of labels in their order, got {kind(levels)}")
+    plain = all(isinstance(level, str | Real | np.generic) for level in levels)
+    found = _as_labels(list(levels)) if plain else np.empty(0)
+    if len(found) < 2 or len(set(found.tolist())) < len(found):
+        raise ValueError(f"levels must be two or more different labels, got {shown(list(levels))}")
+    return found
+
+
+def places_of(
+    labels: Values, classes: Values, name: str = "y", among: str = "levels"
+) -> npt.NDArray[np.intp]:
+    """Where each label [n] stands among the classes.
+
+    :param name: how messages call the labels; `among`: and the classes.
+    :raises ValueError: for a label that is not among them.
+    """
+    place = {label: at for at, label in enumerate(classes.tolist())}
+    if classes.dtype.kind in "US":  # of labels of other types too, such as intervals of pandas
+        labels = labels.astype(str)
+    known = labels.tolist()
+    for row, label in enumerate(known):
+        if label not in place:
+            raise WrongCell(
+                f"{name} must have labels among {among}, {classes.tolist()}, got {label!r}", row
+            )
+    return np.array([place[label] for label in known], dtype=np.intp)
+
+
 def _array(name: str, value: Any) -> Values:
     """An array; what a masked one hides is missing."""
-    if isinstance(value, Tensor):  # numpy does not read each type of one
-        checked = as_tensor(name, value)
-        return (checked if value.is_floating_point() else value.detach()).cpu().numpy()
+    value = without_tensor(name, value)
     if isinstance(value, np.ma.MaskedArray):
         return unmasked(value) if np.ma.is_masked(value) else value.data
     try:
@@ -144,3 +185,32 @@ def _refuse_missing(name: str, missing: npt.NDArray[np.bool_]) -> None:
             "missing, the first",
             int(missing.argmax()),
         )
+
+
+def _of_type(y: Any) -> Values | None:
+    """The categories of an ordered type; a warning tells of text that has none."""
+    import narwhals as nw
+    import pandas as pd
+
+    y = pd.Series(y) if isinstance(y, pd.Categorical) else y
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        dtype: Any = series.dtype
+        if dtype == nw.Enum:
+            return _as_labels(list(dtype.categories))
+        y = series.to_list()
+    labels = np.zeros(1) if isinstance(y, Tensor) else np.asarray(y)
+    if labels.ndim == 1 and len(labels) and isinstance(labels[0], str):
+        found = sorted({str(label) for label in labels.tolist()})
+        if len(found) > 2:
+            warn_user(
+                f"y has text without an order, and its labels are taken in sorted order, "
+                f"{found[:9]}: pass levels=, or an ordered categorical type"
+            )
+    return None
+
+
+def _as_labels(values: list[Any]) -> Values:
+    """An array of numbers or text."""
+    found = target_column("levels", values)
+    return found.astype(str) if found.dtype.kind == "O" else found

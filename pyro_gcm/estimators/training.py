@@ -1,34 +1,65 @@
-"""How an estimator trains its model: early stopping, warm starts and bootstrap samples."""
+"""How an estimator makes its model and trains it: plans, bootstrap samples, and the base rate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.validation import positive, positive_int, shown
 from pyro_gcm.inference import FitResult, fit
+from pyro_gcm.inference.epoch_search import MOST
+from pyro_gcm.members import build_members
+from pyro_gcm.models import GCM, IGCM, MemberGCM
+from pyro_gcm.models.member_settings import MemberSettings, searches_for, warn_of_few
+from pyro_gcm.models.story import OrderEventModel
+from pyro_gcm.responses import Response
 from pyro_gcm.training import gathered
 
 #: Rows of a prior, at most.
 PRIOR_ROWS = 200
+#: Weight of the prior of members, in rows, for so many rows: it says nothing beside more, and fewer
+#: are trained on for an epoch or two.
+PRIOR, FEW_ROWS = 5.0, range(20, 1000)
+#: Options of the training, and sizes of a model, by their names in `fit` and in `GCM`.
+_OF_TRAINING = {"epochs": positive_int, "batch_size": positive_int, "learning_rate": positive}
+_OF_MODELS = dict.fromkeys(("hidden", "alternatives", "costs"), positive_int)
+#: Distance between the logits of mean and rate that is left, and steps at most.
+_CLOSE, _STEPS = 1e-3, 8
 
 
 class TrainingRows(NamedTuple):
-    """Rows as a model reads them, and their weights or None."""
+    """Rows as a model reads them, and their weights or None.
+
+    :param widths: columns of x that stand for one of the table, one after the other.
+    :param ordered: groups of columns of x that stand for the levels of an ordered category.
+    """
 
     x: Tensor
     r: Tensor
     y: Tensor
     weight: Tensor | None
+    widths: Sequence[int]
+    ordered: Sequence[Sequence[int]] = ()
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Numbers of rows that count, of covariates and of revenues."""
+        return len(self.counted), self.x.shape[1], self.r.shape[1]
+
+    @property
+    def weights(self) -> Tensor:
+        """Weights of the rows, of 1 where all are equal."""
+        return torch.ones(len(self.y)) if self.weight is None else self.weight
 
     @property
     def counted(self) -> Tensor:
         """Indices of the rows that count."""
-        counts = torch.ones(len(self.y)) if self.weight is None else self.weight
-        return counts.nonzero()[:, 0]
+        return self.weights.nonzero()[:, 0]
 
     def resampled(self, seed: int) -> TrainingRows:
         """A bootstrap sample of the rows that count, drawn again until it has what they have.
@@ -46,38 +77,36 @@ class TrainingRows(NamedTuple):
     def take(self, index: Tensor) -> TrainingRows:
         """The rows `index`."""
         weight = None if self.weight is None else self.weight[index]
-        return TrainingRows(self.x[index], self.r[index], self.y[index], weight)
+        return self._replace(x=self.x[index], r=self.r[index], y=self.y[index], weight=weight)
 
-    def with_prior(self, widths: Sequence[int], weight: float, seed: int) -> TrainingRows:
+    def with_prior(self, weight: float, seed: int) -> TrainingRows:
         """These rows, and others that keep predictions near the base rate where rows are few.
 
         They are a catalytic prior (Huang et al., PNAS 2020): every column, and y, is that of
         another row, so that nothing can be learned from them but how y is distributed.
 
-        :param widths: as in `trained`.
         :param weight: of all of them, as a number of rows.
         """
         generator = torch.Generator().manual_seed(seed)
-        weight_of = torch.ones(len(self.y)) if self.weight is None else self.weight
         index, others = self.counted, min(len(self.counted), PRIOR_ROWS)
-        mean = float(weight_of[index].double().mean())
+        mean = float(self.weights[index].double().mean())
 
         def another() -> Tensor:
             return index[torch.randint(len(index), (others,), generator=generator)]
 
-        x = torch.cat([block[another()] for block in self.x.split(list(widths), 1)], 1)
+        x = torch.cat([block[another()] for block in self.x.split(list(self.widths), 1)], 1)
         r = torch.stack([column[another()] for column in self.r.unbind(1)], 1)
         own = torch.full((others,), mean * weight / others, dtype=torch.float64)
-        return TrainingRows(
-            torch.cat([self.x, x]),
-            torch.cat([self.r, r]),
-            torch.cat([self.y, self.y[another()]]),
-            torch.cat([weight_of.double(), own]),
+        return self._replace(
+            x=torch.cat([self.x, x]),
+            r=torch.cat([self.r, r]),
+            y=torch.cat([self.y, self.y[another()]]),
+            weight=torch.cat([self.weights.double(), own]),
         )
 
 
 @dataclass(frozen=True)
-class Recipe:
+class TrainingPlan:
     """A model and how it is trained.
 
     :param build: function seed -> untrained model.
@@ -87,17 +116,101 @@ class Recipe:
     :param prior: weight of `TrainingRows.with_prior`, as a number of rows; 0 for none.
     """
 
-    build: Callable[[int], Any]
+    build: Callable[[int], GCM | IGCM]
     options: Callable[[Any], Mapping[str, Any]]
     again: int | None = None
     prior: float = 0.0
 
 
-def trained(
-    recipe: Recipe,
+def gcm_plan(
+    options: Any,
+    response: str | Response,
     rows: TrainingRows,
     *,
-    widths: Sequence[int],
+    p0: str | None = None,
+    of_table: Callable[[int, int, int], MemberSettings] = MemberSettings.for_table,
+) -> TrainingPlan:
+    """A GCM, of members or with another prior, as the options of an estimator have it.
+
+    :param response: as `GCM` takes it.
+    :param p0: as `GCM` takes it.
+    :param of_table: settings of members for numbers of rows, of covariates and of revenues.
+    """
+    training, sizes, stops = _asked(options)
+    if p0 is not None:  # several costs have late events that pass for ones that never come
+        sizes = {"alternatives": 1, "costs": 1, **sizes}
+    if not isinstance(options.prior, str) or options.prior != "members":
+        sizes |= {"prior": options.prior, "p0": p0}
+        return _plain(GCM, response, rows, training, sizes, stops)
+    count, x_dim, r_dim = rows.shape
+    if options.dropout is not None:
+        training["dropout"] = options.dropout
+    if "hidden" in sizes:
+        sizes["width"] = sizes.pop("hidden")
+    members = positive_int("members", options.members)
+    settings = replace(of_table(count, x_dim, r_dim), members=members, **sizes, **training)
+
+    def build(seed: int) -> MemberGCM:
+        own: Any = {"response": deepcopy(response), "p0": p0, "ordered": rows.ordered}
+        return build_members(settings, x_dim, r_dim, seed=seed, **own)
+
+    if options.epochs is None:
+        warn_of_few(count)
+    elif stops == "auto":
+        stops = False  # a number of epochs that was asked for is not looked for
+    searches = searches_for(count, stops)
+    most = MOST * settings.epochs if searches and options.epochs is None else settings.epochs
+    looked_for = {"searches": searches, "epochs": most, "schedule": "default"}
+
+    def of_members(model: MemberGCM) -> dict[str, Any]:
+        return {**settings.training(model)._asdict(), "elbo": settings.bound, **looked_for}
+
+    prior = PRIOR if count in FEW_ROWS else 0.0
+    return TrainingPlan(build, of_members, settings.epochs, prior)
+
+
+def igcm_plan(options: Any, response: str | Response, rows: TrainingRows) -> TrainingPlan:
+    """An IGCM, as the options of an estimator have it; see `gcm_plan`."""
+    return _plain(IGCM, response, rows, *_asked(options))
+
+
+def _plain(
+    make: Callable[..., GCM | IGCM],
+    response: str | Response,
+    rows: TrainingRows,
+    training: Mapping[str, Any],
+    parts: Mapping[str, Any],
+    stops: bool | str,
+) -> TrainingPlan:
+    """A model that is trained with the defaults of `fit`, but for the options that are given."""
+    count, x_dim, r_dim = rows.shape
+    own = {**training, "searches": int(stops is True), "schedule": "default"}
+
+    def build(seed: int) -> GCM | IGCM:
+        return make(x_dim, r_dim, response=deepcopy(response), seed=seed, **parts)
+
+    def of_training(model: OrderEventModel) -> dict[str, Any]:
+        return {**model.training_defaults(count)._asdict(), **own}
+
+    return TrainingPlan(build, of_training)
+
+
+def _asked(options: Any) -> tuple[dict[str, Any], dict[str, Any], bool | str]:
+    """Options of the training and sizes of the model without those that are None; when it stops."""
+    stops = options.early_stopping
+    if not isinstance(stops, bool | str) or stops not in (True, False, "auto"):
+        raise ValueError(f'early_stopping must be "auto", True or False, got {shown(stops)}')
+    training, sizes = (
+        {n: check(n, v) for n, check in of.items() if (v := getattr(options, n)) is not None}
+        for of in (_OF_TRAINING, _OF_MODELS)
+    )
+    return training, sizes, stops
+
+
+def trained(
+    plan: TrainingPlan,
+    rows: TrainingRows,
+    *,
     seed: int,
     like: FitResult | None = None,
     before: Any = None,
@@ -105,21 +218,57 @@ def trained(
 ) -> tuple[Any, FitResult]:
     """A trained model, and the result of its training.
 
-    :param widths: columns of x that stand for one of the table, one after the other.
-    :param like: of an earlier training, whose epochs are taken in place of those of the recipe.
+    :param like: of an earlier training, whose epochs are taken in place of those of the plan.
     :param before: a trained model that is trained on, in its own units.
     :param common: options of `fit` and `FitSettings`.
     """
-    model = recipe.build(seed) if before is None else before
-    options = {**recipe.options(model), "standardize": before is None}
+    model = plan.build(seed) if before is None else before
+    options = {**plan.options(model), "standardize": before is None}
     if before is not None:
-        options |= {"epochs": recipe.again or options["epochs"], "searches": 0}
+        options |= {"epochs": plan.again or options["epochs"], "searches": 0}
     if like is not None:
         found = bool(like.searches)
         options |= {"epochs": None, "searches": like} if found else {"epochs": len(like.rows)}
-    if recipe.prior:
+    if plan.prior:
         if before is None:  # the units are those of the rows themselves
             model.learn_units(*rows.take(rows.counted)[:3])
-        rows, options["standardize"] = rows.with_prior(widths, recipe.prior, seed), False
+        rows, options["standardize"] = rows.with_prior(plan.prior, seed), False
     options |= {"sample_weight": rows.weight, "seed": seed, **common}
     return model, fit(model, rows.x, rows.r, rows.y, **gathered(options))
+
+
+def match_base_rate(model: GCM | IGCM, rows: TrainingRows) -> None:
+    """Make the mean probability of a binary model the rate of the event: the end of its training.
+
+    Mini-batches with a learning rate that has to end somewhere leave the mean of the probabilities
+    a little off the rate of the rows, by about a standard error of that rate and the same for all
+    members, since they see the same batches. One shift of the costs of a member mends it. Shifts
+    keep every prediction monotone.
+
+    :param model: a trained `GCM` or `IGCM` whose `cost_net` has `loc_bias`, as those of names do.
+    :param rows: those it was trained on, whose weights count.
+    """
+    weight = (rows.weights / rows.weights.sum()).double()
+    rate = float(weight @ rows.y.double())
+    bias: Any = model.cost_net.loc_bias
+    target = torch.logit(torch.tensor(rate, dtype=torch.float64))
+
+    def distance() -> Tensor:
+        """From the mean probability of each member to the rate, as logits, [K]."""
+        ask = model.predict_draws if model.members else model.predict
+        found = torch.atleast_2d(ask(rows.x, rows.r))
+        return torch.logit(found.double().cpu() @ weight) - target
+
+    start = bias.detach().clone()
+    shift, gap = torch.zeros(len(bias), dtype=torch.float64), distance()
+    slope = torch.full_like(gap, -1.0)  # of the distance: dearer costs, fewer events
+    for _ in range(_STEPS):
+        if not gap.isfinite().all() or (gap.abs() < _CLOSE).all():
+            break
+        step = (-gap / slope).clamp(-1.0, 1.0)
+        shift = shift + step
+        with torch.no_grad():
+            bias.copy_(start + shift[:, None].to(start))
+        before, gap = gap, distance()
+        secant = (gap - before) / step
+        slope = torch.where((secant < -1e-3) & secant.isfinite(), secant, slope)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from pyro_gcm.estimators.kinds import monotone_prediction
-from pyro_gcm.estimators.thresholds import first_between
+from pyro_gcm.estimators.moving import first_between
 from pyro_gcm.report.content import Block, Heading, Paragraph, Section, Table
 from pyro_gcm.report.subject import Subject
 from pyro_gcm.report.wording import amount, listed, percent, quoted

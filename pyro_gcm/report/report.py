@@ -18,7 +18,7 @@ from pyro_gcm._utils.validation import kind, positive_int, shown
 from pyro_gcm._utils.writing import write_file
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import kind_of, outcomes_of
-from pyro_gcm.estimators.scores import scores as scores_of
+from pyro_gcm.estimators.kinds import scores as scores_of
 from pyro_gcm.report.audited import audit_of, audited
 from pyro_gcm.report.card import card as card_section
 from pyro_gcm.report.content import Block, Paragraph, Section
@@ -180,7 +180,10 @@ def _outcomes(estimator: Any, y: Any, rows: int) -> Any:
     :raises ValueError: for another number of them, and for those that the estimator cannot have.
     """
     found = outcomes_of(estimator, y)
-    if kind_of(estimator) == "survival" and not (found.is_exact | found.upper.isinf()).all():
+    if (
+        kind_of(estimator.response) == "survival"
+        and not (found.is_exact | found.upper.isinf()).all()
+    ):
         raise ValueError(f"y must have exact and right-censored times for a report, got {y!r}")
     if len(found) != rows:
         raise ValueError(f"y must have one entry for each of the {rows} rows, got {len(found)}")
@@ -198,7 +201,7 @@ def _words(estimator: Any, target: str, labels: Any, event: str) -> Words:
             )
     horizon = getattr(estimator.model_.response, "reference", math.nan)
     names = [str(label) for label in (known if labels is None else labels)]
-    of = kind_of(estimator)
+    of = kind_of(estimator.response)
     if of == "classifier" and not estimator.event_column_:
         names.reverse()  # the event is the last one
     return Words(of, target, names, event, float(horizon))

@@ -38,7 +38,7 @@ class Subject:
     @property
     def kind(self) -> str:
         """The kind of the estimator."""
-        return kind_of(self.estimator)
+        return kind_of(self.estimator.response)
 
     @property
     def is_strict(self) -> bool:

@@ -193,7 +193,7 @@ def test_a_model_is_saved_before_it_is_scored(
     def interrupted(*_: Any) -> dict[str, float]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pyro_gcm.estimators.scores.scores", interrupted)
+    monkeypatch.setattr("pyro_gcm.estimators.kinds.scores", interrupted)
     assert fit("--out=model", "--test-share=0.2") == 130
     assert load("model").n_iter_ == 1
 
@@ -210,7 +210,7 @@ def test_scores_that_there_cannot_be_are_told_of(
             raise ValueError("a label\nis unknown")
         return {"auc": value, "accuracy": 0.5}
 
-    monkeypatch.setattr("pyro_gcm.estimators.scores.scores", scores)
+    monkeypatch.setattr("pyro_gcm.estimators.kinds.scores", scores)
     assert fit("--out=model", "--test-share=0.2", "--json") == 0
     out, err = capsys.readouterr()
     if value is None:

@@ -62,7 +62,7 @@ def test_fit_tells_names_types_roles_and_missing_values_and_saves_the_same_model
 def test_predictions_in_blocks_are_those_of_the_estimator_to_the_last_bit(
     kind: str, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyro_gcm.estimators.outputs.BLOCK", 23)
+    monkeypatch.setattr("pyro_gcm.estimators.kinds.BLOCK", 23)
     quantiles = ["--quantiles=0.1,0.9"] if kind == "survival" else []  # other kinds have their own
     options = "--bands", "--level=0.5", "--keep=id,job", *quantiles
     done = run("predict", models(kind), "data.csv", *options)

@@ -7,7 +7,7 @@ import torch
 from sklearn.base import clone
 
 import pyro_gcm
-from pyro_gcm.estimators import GCMRegressor, response_choice
+from pyro_gcm.estimators import GCMRegressor, regressor
 
 SMALL = {"monotonic_cst": {"size": 1}, "epochs": 3, "hidden": 8, "members": 2}
 RESPONSES = ("continuous", "distribution")
@@ -76,7 +76,7 @@ def test_a_y_without_a_sign_of_another_shape_is_continuous_at_once(of, table, mo
     rng = np.random.default_rng(0)
     y = X["size"] + rng.normal(size=300) if of == "a sum" else y
     X, y = (X[:90], y[:90]) if of == "few rows" else (X, y)
-    monkeypatch.setattr(response_choice, "fit", None)
+    monkeypatch.setattr(regressor, "fit", None)
     assert GCMRegressor(**SMALL).fit(X, y).response_ == "continuous"
 
 

@@ -7,7 +7,9 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from loans import loans
+from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.impute import SimpleImputer
@@ -17,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from pyro_gcm import load, save
 from pyro_gcm.estimators import (
     GCMClassifier,
     GCMOrdinal,
@@ -138,17 +141,28 @@ def test_class_weights_are_weights_of_rows_and_the_seed_decides(table):
     assert one.predict_proba(X)[:, 1].mean() > plain.predict_proba(X)[:, 1].mean() + 0.02
 
 
-@pytest.mark.parametrize("estimator", [GCMClassifier, IGCMClassifier])
-def test_a_warm_start_goes_on_with_the_columns_it_has(estimator, table):
-    X, y = table
-    options = {"monotonic_cst": SMALL["monotonic_cst"], "epochs": 2, "hidden": 8}
-    model = estimator(**options, warm_start=True, bootstrap=1).fit(X, y)
-    first, columns = model.predict_proba(X), model.encoding_
-    part = X[::2].assign(job="unseen")
-    model.fit(part, y[::2])
-    assert model.encoding_ is columns
-    assert len(model.bootstrap_models_) == 1
-    moved = np.abs(model.predict_proba(X) - first).max()
-    assert 0.0 < moved < 0.5
-    with pytest.raises(ValueError, match="classes of the first fit"):
-        model.fit(X, np.where(y == "yes", "a", "b"))
+def test_a_fitted_estimator_adds_a_short_table_to_its_diagram(tmp_path):
+    X = pd.DataFrame({"<b>debt": range(40), "job": ["a", "b"] * 20})
+    model = GCMClassifier(monotonic_cst={"<b>debt": 1}, members=2, epochs=2)
+    plain = BaseEstimator._repr_mimebundle_(model)["text/html"]
+    assert "fitted</caption>" not in model._repr_mimebundle_()["text/html"]
+    assert len(model._repr_html_()) == pytest.approx(len(plain), rel=0.01)  # ids of scikit-learn
+    model.fit(X, [0, 1] * 20)
+    shown = model._repr_mimebundle_()["text/html"]
+    assert shown.startswith(BaseEstimator._repr_mimebundle_(model)["text/html"][:20])
+    table = shown[shown.rindex("<table>") :]
+    for text in (
+        "GCMClassifier, fitted",
+        '<th style="text-align: left">&lt;b&gt;debt</th>',
+        "prediction rises with it, 0 to 39 in training",
+        ">40<",
+        f"{model.training_['loss']:.4g}",
+    ):
+        assert text in table
+    assert "<b>debt" not in table
+    again = load(save(model, f"{tmp_path}/model"))
+    assert again.training_ == model.training_ == {"rows": 40, "loss": model.training_["loss"]}
+    assert table in again._repr_html_()
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert list(model._repr_mimebundle_()) == ["text/plain"]

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor
 from pyro_gcm.estimators import scorer as of_scorer
-from pyro_gcm.estimators.outputs import BLOCK
+from pyro_gcm.estimators.kinds import BLOCK
 
 SMALL = {"members": 2, "epochs": 1}
 
@@ -105,7 +105,7 @@ def test_batches_come_one_after_the_other() -> None:
 
 def scored(score: Any, batch: Any) -> tuple[Any, int]:
     """The result, and how many estimators this process has loaded."""
-    return score(batch), len(of_scorer._LOADED)
+    return score(batch), of_scorer._loaded.cache_info().currsize
 
 
 @pytest.mark.long(keep=0)
@@ -125,16 +125,10 @@ def test_it_holds_what_was_fitted_then() -> None:
     again = pickle.loads(pickle.dumps(score))
     model.fit(X, y[::-1])
     assert score(X).equals(before)
-    of_scorer._LOADED.clear()
+    of_scorer._loaded.cache_clear()
     assert again(X).equals(before)
     assert not model.scorer()(X).equals(before)
-
-
-def test_no_more_estimators_are_kept_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_scorer, "_LOADED", {"another": None})
-    monkeypatch.setattr(of_scorer, "_MOST", 1)
-    score = classifier().scorer()
-    assert list(of_scorer._LOADED) == [score._digest]
+    assert of_scorer._loaded.cache_info().maxsize == 16  # no more are kept
 
 
 def test_the_schema_of_spark_names_every_column_with_its_type() -> None:

@@ -7,7 +7,7 @@ from loans import loans
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier
 from pyro_gcm.estimators import GCMSurvival
-from pyro_gcm.estimators.concordance import harrell_concordance
+from pyro_gcm.estimators.event_times import harrell_concordance
 from pyro_gcm.models import MemberGCM
 from pyro_gcm.models.member_settings import MemberSettings
 
@@ -116,21 +116,6 @@ def test_draws_of_times_agree_with_what_was_seen(fitted):
     assert (draws[:, 0] > 60.0).mean() == pytest.approx(after(60.0) / after(30.0), abs=0.05)
 
 
-def test_questions_are_about_the_event_by_the_horizon(fitted):
-    model, X, _, _ = fitted
-    rows = X.dropna()[:3]
-    with pytest.warns(UserWarning, match="beyond the training rows"):
-        debt = model.required(rows, "debt", 0.5)["required"].to_numpy()
-    found = np.isfinite(debt)
-    at = rows.assign(debt=debt)[found]
-    assert (model.predict(at) >= 0.5).all()
-    assert set(model.explain(rows)["feature"]) == set(DIRECTIONS)
-    band = model.predict_bands(rows)
-    assert (band.lower <= band.upper).all()
-    with pytest.raises(ValueError, match="above is for regressors"):
-        model.explain(rows, above=1.0)
-
-
 def test_a_table_without_directions_and_interval_censored_times():
     X, _, time = times(120)
     y = SurvivalTimes(0.5 * time, 1.5 * time)
@@ -141,14 +126,14 @@ def test_a_table_without_directions_and_interval_censored_times():
         model.score(X[["debt", "job"]], y)
 
 
-def test_weights_and_warm_starts(fitted):
+def test_weights_count_and_the_event_is_fixed(fitted):
     model, X, came, time = fitted
     same = GCMSurvival(**OPTIONS).fit(X, (came, time), sample_weight=np.full(240, 2.0))
     assert np.array_equal(same.predict_median(X), model.predict_median(X))
     late = GCMSurvival(**OPTIONS).fit(X, (came, time), sample_weight=np.where(time > 50, 9.0, 1.0))
     assert (late.predict_median(X) > model.predict_median(X)).mean() > 0.9
-    late.set_params(warm_start=True).fit(X, (came, time))
-    assert late.n_iter_ == 3
+    with pytest.raises(ValueError, match="above is for regressors"):
+        late.explain(X, above=1.0)
 
 
 def test_epochs_are_looked_for_on_parts_of_the_rows(fitted):

@@ -1,0 +1,198 @@
+"""`GCMClassifier`, and what classifiers of either model do with y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_consistent_length
+
+from pyro_gcm._utils.recipe import register
+from pyro_gcm._utils.validation import shown
+from pyro_gcm.estimators.answers import Answers
+from pyro_gcm.estimators.estimator import MonotoneEstimator, same_as_first
+from pyro_gcm.estimators.targets import Array, Values, check_labels, row_weights, target_column
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class ClassOutcome(ClassifierMixin, MonotoneEstimator):
+    """A classifier, of classes with or without an order."""
+
+    def _check_classes(self, classes: Values, at: Values, weight: Array | None) -> None:
+        """Refuse classes of which rows have one, and others than those of the first fit.
+
+        :param at: the place of the class of each row, [n].
+        :param weight: of the rows, [n], or None for equal ones.
+        """
+        there = np.unique(at if weight is None else at[weight > 0])
+        if len(there) < 2:
+            raise ValueError(
+                f"y must have at least two classes, got one class, {classes.tolist()[there[0]]!r}, "
+                f"in {len(at)} rows of positive weight"
+            )
+        if self._goes_on:
+            known = self.classes_.tolist()
+            same_as_first("y must have the classes", known, classes.tolist())
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, [n, L], in the order of `classes_`."""
+        raise NotImplementedError
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of `predict_proba`, [n, L]; -inf for 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class was predicted, [n] of y and weights as `fit` takes them."""
+        labels = target_column("y", y)
+        return float(super().score(X, labels, row_weights(sample_weight, labels)))
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class BinaryOutcome(ClassOutcome):
+    """A classifier of two classes; one of them is the event, whose probability is monotone."""
+
+    positive: Any = None
+    class_weight: Any = None
+
+    response = "binary"
+    predicts_probability = True
+    event_column_ = 1
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to a table X of n rows and two classes y.
+
+        :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
+        :param y: the classes, [n]: text, numbers or booleans.
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :raises TypeError: for columns that are neither numbers, text nor categories.
+        :raises ValueError: for wrong shapes, values or options, and other than two classes.
+        """
+        columns = self._columns_to_fit(X)
+        y = target_column("y", y)
+        check_consistent_length(columns[0].is_missing, y)
+        check_labels("y", y)
+        kind = type_of_target(y, input_name="y", raise_unknown=True)
+        if kind != "binary":
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {kind}."
+            )
+        weight = self._weighed(y, row_weights(sample_weight, y))
+        classes, at = np.unique(y, return_inverse=True)
+        self._check_classes(classes, at, weight)
+        event = self._event_among(classes.tolist())
+        if self._goes_on:
+            known = classes.tolist()[self.event_column_]
+            same_as_first("positive must be that", known, classes.tolist()[event])
+        outcome = torch.from_numpy((at == event).astype(np.float32))
+        self._learn(columns, outcome, weight, self.response)
+        self.classes_, self.event_column_ = classes, event
+        return self
+
+    def _event_among(self, classes: list[Any]) -> int:
+        """Where the event stands among the two classes."""
+        if self.positive is None:
+            return 1
+        if not isinstance(self.positive, str | Real | np.generic) or self.positive not in classes:
+            raise ValueError(
+                f"positive must be one of the classes {classes}, got {shown(self.positive)}"
+            )
+        return classes.index(self.positive)
+
+    def _weighed(self, y: Values, weight: Array | None) -> Array | None:
+        """Weights of the rows with those of their classes, or None where all are equal."""
+        if self.class_weight is None:
+            return weight
+        try:
+            of_class: Array = compute_sample_weight(self.class_weight, y)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"class_weight must be weights by class: {error}") from error
+        if not np.isfinite(of_class).all() or (of_class < 0).any():
+            raise ValueError(
+                f"class_weight must have finite weights of at least 0, got {self.class_weight!r}"
+            )
+        return of_class if weight is None else weight * of_class
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the two classes, [n, 2], in the order of `classes_`."""
+        event = self._predict(X)
+        both = [1.0 - event, event]
+        return np.stack(both if self.event_column_ else both[::-1], 1)
+
+    def predict(self, X: Any) -> Values:
+        """The more probable class of each row, [n]."""
+        happens = self._predict(X) > 0.5
+        found: Values = self.classes_[(happens == bool(self.event_column_)).astype(int)]
+        return found
+
+
+@register("estimators.GCMClassifier")
+@dataclass(kw_only=True, repr=False, eq=False)
+class GCMClassifier(BinaryOutcome, Answers):
+    """A classifier of two classes whose probability rises, or falls, in constrained columns.
+
+    The model is a `pyro_gcm.GCM`; one of the classes is the event, see `positive`.
+
+    Columns of X may be numbers, booleans, text and categories, with missing values, in a DataFrame
+    of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and
+    kept in `encoding_`. DataFrames are matched by the names of their columns, in any order. A level
+    that was not there in `fit`, or that was rare, has a level of its own with the other rare ones;
+    without rare ones it counts as the average row.
+
+    A value that is missing has a level of its own in every column where training rows lack one, and
+    otherwise counts as the median or the average row. For any fixed set of missing columns the
+    prediction is monotone in the others. Nothing is promised between a row with a value and the
+    same row without it.
+
+    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
+        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
+        Booleans and ordered categories may be constrained too.
+    :param positive: the class that is the event, whose probability has the directions; by default
+        the second in sorted order. `classes_` and the columns of `predict_proba` stay sorted.
+    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
+        categories; a mask, indices or names say which columns are; None for none.
+    :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
+        "conditional" is the paper's model.
+    :param members: number of members.
+    :param hidden: width of the hidden layers.
+    :param alternatives, costs: numbers of latent costs, see `pyro_gcm.GCM`.
+    :param dropout: share of hidden units that are left out in a step, for members.
+    :param epochs: passes over the rows, at most, if training stops early.
+    :param batch_size: rows of a step.
+    :param learning_rate: of the optimiser. What is None so far follows from the size of the table.
+    :param early_stopping: whether trainings on 85 % of the rows say how many epochs are best for
+        one on all rows, by the score of the averaged prediction; "auto" does so for members with
+        20 to 20,000 rows, if `epochs` is None.
+    :param class_weight: None, "balanced", or a mapping from classes to weights of their rows.
+    :param bootstrap: models that are fitted on bootstrap samples, for bands.
+    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
+    :param random_state: seed, or a `RandomState` of numpy.
+    :param device: "auto" (CUDA where there is one), or a torch device.
+    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
+    :param verbose: whether training shows its progress.
+
+    After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    `n_iter_`, the epochs of the last training; `n_features_in_`, and `feature_names_in_` for names
+    that are text; `classes_`; `event_column_`, the column of `predict_proba` with the event.
+
+    >>> import pandas as pd
+    >>> from pyro_gcm.estimators import GCMClassifier
+    >>> X = pd.DataFrame({"income": range(40), "job": ["a", "b"] * 20})
+    >>> model = GCMClassifier(monotonic_cst={"income": -1}, epochs=2)
+    >>> model.fit(X, ["yes"] * 20 + ["no"] * 20).predict_proba(X).shape
+    (40, 2)
+    """

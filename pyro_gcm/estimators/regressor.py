@@ -1,0 +1,256 @@
+"""`GCMRegressor`, and what regressors of either model do with y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_consistent_length
+from torch import Tensor
+
+from pyro_gcm._utils.options import share
+from pyro_gcm._utils.recipe import register
+from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, vector
+from pyro_gcm.estimators.answers import Answers
+from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_first
+from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
+from pyro_gcm.estimators.training import TrainingRows
+from pyro_gcm.inference import fit
+from pyro_gcm.inference.epoch_search import PATIENCE, SCHEDULE, VALIDATION
+from pyro_gcm.responses import RESPONSES
+from pyro_gcm.training import gathered
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+#: Numbers whose squares are finite, with room for a product or two.
+_LARGEST = 1e100
+#: The responses of a regressor, of which the first is taken where nothing speaks for another.
+CHOICES = ("continuous", "distribution")
+#: Rows that are looked at: fewer do not tell them apart, and more are not needed.
+_FEWEST_ROWS, _MOST_ROWS = 100, 2000
+#: Skewness of y, and the share of rows with one value, from which on y is no sum of many effects.
+_SKEWED, _REPEATED = 0.75, 0.1
+
+
+class RealOutcome(RegressorMixin, MonotoneEstimator):
+    """A regressor; the mean of y is monotone."""
+
+    response = "continuous"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to a table X of n rows and numbers y.
+
+        :param X: a DataFrame (pandas, polars or Arrow) or an array, [n, columns]; see the class.
+        :param y: numbers, [n].
+        :param sample_weight: weights of the rows, [n], at least 0; equal ones by default.
+        :raises TypeError: for columns that are neither numbers, text nor categories.
+        :raises ValueError: for wrong shapes, values or options.
+        """
+        columns = self._columns_to_fit(X)
+        y = target_numbers("y", y)
+        check_consistent_length(columns[0].is_missing, y)
+        largest, spread = np.abs(y).max(), float(np.ptp(y / 2.0))
+        if largest > _LARGEST or 0.0 < spread < 1.0 / _LARGEST:  # whose squares are no numbers
+            raise ValueError(
+                f"y must have sizes and differences from {1 / _LARGEST:g} to {_LARGEST:g}: use "
+                "another unit"
+            )
+        if len(y) < 2:
+            raise ValueError("n_samples=1: at least 2 rows are needed for the spread of y")
+        self._learn(columns, torch.tensor(y), row_weights(sample_weight, y), self.response)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean of y for each row, [n]."""
+        return self._predict(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, with y and weights [n] as `fit` takes them."""
+        numbers = target_numbers("y", y)
+        return float(super().score(X, numbers, row_weights(sample_weight, numbers)))
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> Array:
+        """The central interval of y itself, which holds a share `level` of the outcomes, [n, 2].
+
+        Its ends are quantiles of the predictive distribution, noise of y included; compare
+        `predict_bands`.
+
+        :param X: a table of n rows.
+        """
+        level, rows = share("level", level), self._rows(X)
+        return in_numpy(self.model_.predictive(*rows).interval(level))
+
+
+@register("estimators.GCMRegressor")
+@dataclass(kw_only=True, repr=False, eq=False)
+class GCMRegressor(RealOutcome, Answers):
+    """A regressor whose mean rises, or falls, in every constrained column.
+
+    The model is a `pyro_gcm.GCM` with response "continuous" or "distribution". Both have a whole
+    distribution of y, that rises, or falls, as its mean does: `predict_quantiles`,
+    `predict_interval`, `cdf`, `sample`, `crps` and `log_prob`.
+
+    Columns of X may be numbers, booleans, text and categories, with missing values, in a DataFrame
+    of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and
+    kept in `encoding_`. DataFrames are matched by the names of their columns, in any order. A level
+    that was not there in `fit`, or that was rare, has a level of its own with the other rare ones;
+    without rare ones it counts as the average row.
+
+    A value that is missing has a level of its own in every column where training rows lack one, and
+    otherwise counts as the median or the average row. For any fixed set of missing columns the
+    prediction is monotone in the others. Nothing is promised between a row with a value and the
+    same row without it.
+
+    :param monotonic_cst: +1 for a column in which the prediction is to rise, -1 in which it is to
+        fall, and 0 for the others: an array with an entry a column, or a mapping from names.
+        Booleans and ordered categories may be constrained too.
+    :param response: "continuous", a mixture of normal densities, whose mean is trained as least
+        squares do; or "distribution", which assumes nothing of the shape of y and is trained on its
+        density (paper, Lemma 1): for skewed y, for bounds and tails, for quantiles. "auto" trains
+        both on a part of the rows, and takes the one with the lower CRPS in the others, if there
+        are 100 rows or more whose y is skewed or often has the same value; otherwise "continuous".
+    :param categorical_features: "from_dtype" makes text and categorical columns of a DataFrame
+        categories; a mask, indices or names say which columns are; None for none.
+    :param prior: "members", in which z is one of several networks, or a prior of `pyro_gcm.GCM`:
+        "conditional" is the paper's model.
+    :param members: number of members.
+    :param hidden: width of the hidden layers.
+    :param alternatives, costs: numbers of latent costs, see `pyro_gcm.GCM`.
+    :param dropout: share of hidden units that are left out in a step, for members.
+    :param epochs: passes over the rows, at most, if training stops early.
+    :param batch_size: rows of a step.
+    :param learning_rate: of the optimiser. What is None so far follows from the size of the table.
+    :param early_stopping: whether trainings on 85 % of the rows say how many epochs are best for
+        one on all rows, by the score of the averaged prediction; "auto" does so for members with
+        20 to 20,000 rows, if `epochs` is None.
+    :param bootstrap: models that are fitted on bootstrap samples, for bands.
+    :param warm_start: whether `fit` trains on from the last one, whose columns it keeps.
+    :param random_state: seed, or a `RandomState` of numpy.
+    :param device: "auto" (CUDA where there is one), or a torch device.
+    :param threads: of torch in the training, see `pyro_gcm.fit`; all else runs on one.
+    :param verbose: whether training shows its progress.
+
+    After `fit`: `model_`, a `GCM` whose x and r are those of `encoding_`; `bootstrap_models_`;
+    `response_`, that of the model; `n_iter_`, the epochs of the last training; `n_features_in_`,
+    and `feature_names_in_` for names that are text.
+
+    >>> import pandas as pd
+    >>> from pyro_gcm.estimators import GCMRegressor
+    >>> X = pd.DataFrame({"income": range(40), "job": ["a", "b"] * 20})
+    >>> model = GCMRegressor(monotonic_cst={"income": 1}, epochs=2)
+    >>> model.fit(X, [0.5 * i for i in range(40)]).predict(X).shape
+    (40,)
+    >>> model.predict_quantiles(X, [0.1, 0.5, 0.9]).shape
+    (40, 3)
+    """
+
+    response: str = "auto"
+
+    @property
+    def response_(self) -> str:
+        """The response of the fitted model: the better one where `response` is "auto"."""
+        return next(name for name in CHOICES if type(self.model_.response) is RESPONSES[name])
+
+    def _settled(self, response: Any, rows: TrainingRows, *, seed: int, **common: Any) -> str:
+        """The response: of "auto" the one with the lower CRPS in rows that are held out.
+
+        Both are trained only where y is skewed or often has the same value: there "continuous", a
+        mixture of few normal densities, promises values of y that never come.
+
+        :param common: options of every `fit`.
+        """
+        one_of("response", response, ("auto", *CHOICES))
+        if response != "auto":
+            return response
+        counts = rows.counted
+        if len(counts) < _FEWEST_ROWS or not _is_unusual(rows.y[counts]):
+            return CHOICES[0]
+        generator = torch.Generator().manual_seed(seed)
+        mixed = counts[torch.randperm(len(counts), generator=generator)][:_MOST_ROWS]
+        parts = mixed.tensor_split([int(VALIDATION * len(mixed))])
+        held, learn = (rows.take(part) for part in parts)
+        scores = {}
+        for name in CHOICES:
+            plan = self._plan(name, learn)
+            model = plan.build(seed)
+            stops = {"patience": PATIENCE, "schedule": SCHEDULE, "searches": 0}
+            more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
+            options = {**plan.options(model), **common, **more, **stops}
+            # The weights that are best for the others are kept.
+            fit(model, *learn[:3], **gathered(options))
+            found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
+            scores[name] = float((held.weights * found).sum())
+        return min(scores, key=scores.__getitem__)
+
+    def _check_warm_start(self, bootstrap: int) -> None:
+        if self.response != "auto":
+            same_as_first("response must be that", self.response_, self.response)
+        super()._check_warm_start(bootstrap)
+
+    def predict_quantiles(self, X: Any, levels: Any = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
+        """Quantiles of y for each row, [n, L]: monotone as the mean is, and never crossing.
+
+        :param X: a table of n rows.
+        :param levels: strictly between 0 and 1, [L].
+        """
+        levels, rows = vector("levels", levels), self._rows(X)
+        return in_numpy(self.model_.predictive(*rows).quantile(levels))
+
+    def cdf(self, X: Any, values: Any) -> Array:
+        """Pr(y <= value) for each row, [n, T], monotone against the mean.
+
+        :param X: a table of n rows.
+        :param values: of y, [T], or [n, T] with its own ones for each row: `y[:, None]` gives the
+            probability integral transform of outcomes y.
+        """
+        x, r = self._rows(X)
+        at = as_tensor("values", values)
+        if at.dim() < 2:
+            at = vector("values", at.reshape(-1)).expand(len(x), -1)
+        if at.dim() != 2 or len(at) != len(x):
+            raise ValueError(f"values must be [T] or [{len(x)}, T], got shape {tuple(at.shape)}")
+        return in_numpy(self.model_.predictive(x, r).cdf(at))
+
+    def sample(self, X: Any, count: int = 100, *, random_state: Any = 0) -> Array:
+        """Independent draws of y for each row, [count, n].
+
+        :param X: a table of n rows.
+        :param random_state: seed, or a `RandomState` of numpy.
+        """
+        count, rows = positive_int("count", count), self._rows(X)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        return in_numpy(self.model_.predictive(*rows).sample(count, seed=seed))
+
+    def crps(self, X: Any, y: Any) -> Array:
+        """The continuous ranked probability score of each row, [n], in the units of y; 0 is best.
+
+        :param X: a table of n rows; `y`: its outcomes, [n].
+        """
+        x, r, at = self._with_outcomes(X, y)
+        return in_numpy(self.model_.predictive(x, r).crps(at))
+
+    def log_prob(self, X: Any, y: Any) -> Array:
+        """log p(y) of each row in nats, a density in the units of y, [n].
+
+        :param X: a table of n rows; `y`: its outcomes, [n].
+        """
+        rows = self._with_outcomes(X, y)
+        return in_numpy(self.model_.log_prob(*rows))
+
+    def _with_outcomes(self, X: Any, y: Any) -> tuple[Tensor, Tensor, Array]:
+        x, r = self._rows(X)
+        y = target_numbers("y", y)
+        check_consistent_length(x, y)
+        return x, r, y
+
+
+def _is_unusual(y: Tensor) -> bool:
+    centred = y - y.mean()
+    skewness = centred.pow(3).mean() / centred.square().mean().pow(1.5)
+    most = float(y.unique(return_counts=True)[1].max()) / len(y)
+    return bool(skewness.abs() > _SKEWED) or _REPEATED < most < 1.0

@@ -1,0 +1,113 @@
+"""How estimators are trained: few rows, bootstrap samples, and the rate of the event."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+from loans import loans
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+from pyro_gcm import data
+from pyro_gcm.estimators import GCMClassifier, IGCMClassifier
+from pyro_gcm.estimators.training import TrainingRows
+
+
+def noisy(count, seed):
+    """A table with a little to learn in 2 of its 20 columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(count, 20))
+    y = rng.random(count) < 1.0 / (1.0 + np.exp(1.0 - X[:, 0] - 0.5 * X[:, 1]))
+    return X, y
+
+
+@pytest.mark.filterwarnings("ignore:members need 20 rows")
+@pytest.mark.long(keep=["10"])
+@pytest.mark.parametrize("count", [10, 99])
+def test_held_out_log_loss_is_no_worse_than_that_of_logistic_regression(count):
+    test, outcome = noisy(4000, 99)
+    ours, theirs = [], []
+    for seed in range(3):
+        X, y = noisy(count, seed)
+        y[:2] = False, True
+        model = GCMClassifier(monotonic_cst=[1, 1] + [0] * 18, random_state=seed).fit(X, y)
+        ours.append(log_loss(outcome, model.predict_proba(test)[:, 1]))
+        theirs.append(log_loss(outcome, LogisticRegression().fit(X, y).predict_proba(test)[:, 1]))
+    assert np.mean(ours) < np.mean(theirs) + 0.05
+
+
+def test_rows_of_the_prior_have_values_of_other_rows_and_its_weight():
+    n, generator = 60, torch.Generator().manual_seed(0)
+    x = torch.rand(n, 3, generator=generator)
+    x[:, 2] = 1.0 - x[:, 1]  # which stand for one column of the table
+    r, y = torch.rand(n, 1, generator=generator), torch.arange(n).float()
+    weight = torch.full((n,), 2.0, dtype=torch.float64)
+    weight[0] = 0.0
+    rows = TrainingRows(x, r, y, weight, [1, 2]).with_prior(5.0, seed=1)
+    other = slice(n, None)
+    assert len(rows.y[other]) == n - 1
+    assert rows.weight[other].sum() == pytest.approx(5.0 * 2.0)
+    assert torch.equal(rows.weight[:n], weight)
+    for ours, theirs in ((rows.x, x), (rows.r, r), (rows.y[:, None], y[:, None])):
+        for column in range(theirs.shape[1]):
+            assert set(ours[other, column].tolist()) <= set(theirs[1:, column].tolist())
+    torch.testing.assert_close(rows.x[other, 2], 1.0 - rows.x[other, 1])
+    together = (rows.x[other, :1] == x.T[0]) & (rows.y[other, None] == y)
+    assert together.any(1).float().mean() < 0.2  # x and y are of different rows
+
+
+def test_bootstrap_samples_are_of_rows_that_count():
+    y = torch.tensor([0.0, 0.0, 1.0, 1.0] * 10)
+    weight = torch.zeros(40, dtype=torch.float64)
+    weight[:3] = 1.0
+    rows = TrainingRows(torch.zeros(40, 1), torch.zeros(40, 1), y, weight, [1])
+    events = set()
+    for seed in range(20):
+        drawn = rows.resampled(seed)
+        assert len(drawn.y) == 3
+        assert (drawn.weight == 1.0).all()
+        events.add(float(drawn.y.sum()))
+    assert events == {1.0, 2.0}  # the rate varies, and neither class is ever lost
+
+
+DIRECTIONS = {"income": -1, "debt": 1}
+MODELS = [
+    GCMClassifier(members=2, hidden=8, epochs=3),
+    GCMClassifier(prior="conditional", alternatives=3, costs=3, epochs=6, early_stopping=True),
+    IGCMClassifier(epochs=6, early_stopping=True),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{type(m).__name__}-{m.early_stopping}")
+def test_the_mean_probability_is_the_weighted_rate(model):
+    X, y = loans(200)
+    weight = np.random.default_rng(0).uniform(0, 2, 200)
+    model.set_params(monotonic_cst=DIRECTIONS, bootstrap=1).fit(X, y, sample_weight=weight)
+    p = model.predict_proba(X)[:, 1]
+    assert np.average(p, weights=weight) == pytest.approx(
+        np.average(y == "yes", weights=weight), abs=3e-4
+    )
+    if model.model_.members:
+        draws = model.predict_bands(X[:50]).draws  # of the bootstrap model
+        assert draws.shape == (1, 50)
+
+
+@pytest.mark.long(keep=0)
+@pytest.mark.parametrize("name", ["adult", "compas", "diabetes", "loan_psds", "blog"])
+def test_early_stopping_stays_calibrated_on_real_data(name):
+    if not os.environ.get("PYRO_GCM_DATA"):
+        pytest.skip("PYRO_GCM_DATA is not set")
+    dataset = data.load(name)
+    chosen = np.random.default_rng(0).permutation(len(dataset.y))[:12_000]
+    x, r, y = (part.numpy()[chosen] for part in (dataset.x, dataset.r, dataset.y))
+    count = min(8_000, len(y) * 2 // 3)
+    y = y > np.median(y) if name == "blog" else y
+    X, signs = np.concatenate([x, r], 1), [0] * x.shape[1] + [1] * r.shape[1]
+    model = GCMClassifier(monotonic_cst=signs, early_stopping=True).fit(X[:count], y[:count])
+    p = model.predict_proba(X)[:, 1]
+    assert p[:count].mean() == pytest.approx(y[:count].mean(), abs=3e-4)
+    rest, n = y[count:].mean(), len(y) - count
+    rate = y[:count].mean()
+    error = np.sqrt(rate * (1 - rate) * (1 / count + 1 / n))  # of the difference of two rates
+    assert p[count:].mean() == pytest.approx(rest, abs=3 * error)

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyro_gcm.files.writing import one_line
-from reproduce import report, soak, timing
+from pyro_gcm._utils.console import one_line
+from reproduce import figures, report
 from reproduce.arguments import Refused, a_path, check_output
+from reproduce.checks import soak
 from reproduce.data import datasets
 from reproduce.defaults import own_study
 from reproduce.in_pairs import run_in_pairs
@@ -24,11 +25,11 @@ COMMANDS: dict[str, Any] = {
     "study": own_study,
     "datasets": datasets,
     "soak": soak,
-    "timing": timing,
     "report": report,
+    "readme_figure": figures,
 }
 #: Commands of seconds or minutes that keep no part of their work.
-WHOLE = ("list", "datasets", "timing", "report", "soak", "smoke")
+WHOLE = ("list", "datasets", "timing", "report", "readme_figure", "soak", "smoke")
 #: What `smoke` runs with --quick, one process each; a chain reads what it wrote.
 SMOKE = [
     ["quantile --jobs 1", "quantile --jobs 1 --setting paper --methods MLP GCM"],
@@ -36,12 +37,12 @@ SMOKE = [
     ["untouched --jobs 1 --datasets fair --methods Members"],
     ["study --jobs 1 --tasks fair --methods HistGradientBoosting"],
     ["soak"],
-    ["falls --jobs 1"],
+    ["falls --jobs 1 --datasets members IGCM 'members, made to fall'"],
     ["survival --jobs 1 --datasets veteran"],
     ["censoring --jobs 1"],
     ["crossings --jobs 1"],
-    ["gradient_noise --jobs 1"],
-    ["stories --jobs 1 --parts groups"],
+    ["gradient_noise --jobs 1 --datasets toy"],
+    ["stories --jobs 1 --datasets groups"],
     ["ordinal --jobs 1 --datasets simulated"],
     ["distribution --jobs 1 --datasets simulated --methods 'LightGBM quantiles' 'Linear normal'"],
 ]

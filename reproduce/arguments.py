@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from pyro_gcm.files.paths import usable
-from pyro_gcm.files.writing import told_of
+from pyro_gcm._utils.paths import usable
+from pyro_gcm._utils.writing import told_of
 
 
 class Refused(ValueError):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from pyro_gcm import GCM, IGCM, fit
+from pyro_gcm import GCM, IGCM, fit, load, save
 from pyro_gcm.members import MemberSettings, build_members
 from pyro_gcm.training import FitSettings
 
@@ -106,3 +108,9 @@ def trained(name: str, dtype: torch.dtype = torch.float32, **options: Any) -> An
     defaults = {"epochs": 2, "batch_size": 100, "progress": False, "num_particles": 4}
     fit(model, *rows(kind.response, dtype), **{**defaults, **kind.fit, **options})
     return model
+
+
+def loaded(model: Any, **options: Any) -> Any:
+    """A model as it is after it was saved and loaded, with these options."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load(save(model, Path(folder) / "model"), **options)

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from reproduce import (
-    ablation,
-    auctions,
-    checks,
-    crossings,
-    falls,
-    gradient_noise,
-    implicit,
-    members_ablation,
-    particles,
-    public,
-    quantile,
-    stories,
-)
+from reproduce import public, quantile, timing
+from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
+from reproduce.checks import gradient_noise, order, simple_models
 from reproduce.curves import censoring, distribution, ordinal, survival
 from reproduce.defaults import loans, untouched
 from reproduce.searching import open_track, search
@@ -33,6 +22,16 @@ STUDIES: dict[str, Study] = {
         distribution.STUDY,
         survival.STUDY,
         censoring.STUDY,
+        implicit.STUDY,
+        auctions.STUDY,
+        particles.STUDY,
+        members.STUDY,
+        stories.STUDY,
+        simple_models.STUDY,
+        order.FALLS,
+        order.CROSSINGS,
+        gradient_noise.STUDY,
+        timing.STUDY,
     )
 }
 #: Name -> module with a protocol of its own: searches, the paper's ways, several in one table.
@@ -41,16 +40,7 @@ OTHERS: dict[str, Any] = {
     "public": public,
     "search": search,
     "open": open_track,
-    "ablation": ablation,
-    "implicit": implicit,
-    "auctions": auctions,
-    "particles": particles,
-    "members_ablation": members_ablation,
-    "stories": stories,
-    "checks": checks,
-    "falls": falls,
-    "crossings": crossings,
-    "gradient_noise": gradient_noise,
+    "ablation": latent_sizes,
 }
 
 

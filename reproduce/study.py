@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from reproduce.arguments import Refused, positive_count
-from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
+from reproduce.runs import Fit, Settings, add_run_arguments, as_json, run_fits
 
 
 def numbered(count: int) -> Iterable[tuple[str, int]]:
@@ -35,17 +35,20 @@ class Study:
     :param protocol: "held-out", "simulated", ...; `variant` of the data sets.
     :param splits: function (count) -> names and seeds of the splits.
     :param settings: function (method) -> what the fit depends on beside its seed.
+    :param cells: function (fit) -> the fits that stand in its place: several, whose settings or
+        names differ, or none.
     :param quick: what --quick adds to that.
     :param needs: modules that have to be there -> the extra that brings them.
     :param left_out: (data set, method) pairs that have no meaning.
     :param file_a_dataset: whether each data set has a file of its own.
+    :param together: what is the same of fits that one call of `run` takes, as of `run_fits`.
     """
 
     name: str
     about: str
     datasets: Mapping[str, str]
     methods: Mapping[str, Any]
-    run: Callable[..., Scores]
+    run: Callable[..., Any]
     report: Callable[[pd.DataFrame], str]
     _: KW_ONLY
     count: int = 10
@@ -55,10 +58,12 @@ class Study:
     variant: str = "default"
     splits: Callable[[int], Iterable[tuple[str, int]]] = numbered
     settings: Callable[[str], Settings] = lambda method: {}
+    cells: Callable[[Fit], Iterable[Fit]] = lambda fit: [fit]
     quick: Settings = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
     left_out: Iterable[tuple[str, str]] = ()
     file_a_dataset: bool = False
+    together: Callable[[Fit], Any] | None = None
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Options of `python -m reproduce NAME`."""
@@ -72,22 +77,31 @@ class Study:
         splits, added = [*self.splits(getattr(arguments, self.counted))], {}
         if arguments.quick:
             splits, added = splits[: self.quick_count], self.quick
-        settings = {name: as_json({**self.settings(name), **added}) for name in arguments.methods}
-        return [
-            Fit(self.name, name, self.variant, self.protocol, split, seed, method, settings[method])
-            for name in arguments.datasets
-            for split, seed in splits
-            for method in arguments.methods
-            if (name, method) not in self.left_out
-        ]
+        settings = {name: self.settings(name) for name in arguments.methods}
+        return self._fits(arguments.datasets, settings, splits, added)
 
     def planned(self) -> dict[str, int]:
         """Name of each file of results -> its fits at the defaults of the command."""
-        splits, found = len([*self.splits(self.count)]), Counter[str]()
-        for name in self.datasets:
-            methods = sum((name, method) not in self.left_out for method in self.methods)
-            found[self._file(name)] += splits * methods
-        return dict(found)
+        settings: dict[str, Settings] = {name: {} for name in self.methods}
+        fits = self._fits(self.datasets, settings, [*self.splits(self.count)], {})
+        return dict(Counter(self._file(fit.dataset) for fit in fits))
+
+    def _fits(
+        self,
+        datasets: Iterable[str],
+        settings: Mapping[str, Settings],
+        splits: list[tuple[str, int]],
+        added: Settings,
+    ) -> list[Fit]:
+        fits = (
+            Fit(self.name, name, self.variant, self.protocol, split, seed, method, as_json(own))
+            for name in datasets
+            for split, seed in splits
+            for method, own in settings.items()
+            if (name, method) not in self.left_out
+        )
+        cells = (cell for fit in fits for cell in self.cells(fit))
+        return [replace(cell, settings=as_json({**cell.options, **added})) for cell in cells]
 
     def _file(self, dataset: str) -> str:
         return f"{self.name}_{dataset}" if self.file_a_dataset else self.name
@@ -104,7 +118,10 @@ class Study:
             for fit in self.fits(arguments):
                 path = arguments.output / f"{self._file(fit.dataset)}.csv"
                 files.setdefault(path, []).append(fit)
-            tables = [run_fits(path, fits, self.run, arguments) for path, fits in files.items()]
+            tables = [
+                run_fits(path, fits, self.run, arguments, self.together)
+                for path, fits in files.items()
+            ]
         except ImportError as error:
             extra = self.needs.get(str(error.name), "boosting")
             raise Refused(f"{error}: pip install pyro-gcm[{extra}]") from error

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
 import itertools
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from reproduce.arguments import Refused, a_path, positive_count, torch_device
-from reproduce.intervals import faster_from
+from reproduce.intervals import faster_from, samples
 from reproduce.methods import METHODS, Predictor, methods_of
 from reproduce.rendering.markdown import NOT_RUN, markdown
-from reproduce.results import versions, write_csv
-from reproduce.runs import COLUMNS, Fit, as_json, read_results
+from reproduce.runs import Fit, Scores, as_json
+from reproduce.study import Study
 from reproduce.tasks import PAPER, load, paper_hyperparameters
 
 #: The paper's three baselines and GCM.
 TIMED = methods_of("timing")
 TREATMENTS = ("one by one", "at once", "cached")
-REVENUES = tuple(2**power for power in range(11))
+#: Rows of x; calls of each side that are measured, after two that are not.
+ROWS, REPEATS = 64, 30
 
 
 def calls(device: str, x: Tensor) -> dict[tuple[str, str], Callable[[Tensor], Tensor]]:
@@ -56,38 +54,46 @@ def _one_by_one(model: Predictor, x: Tensor, revenues: Tensor) -> Tensor:
     return torch.stack(every, dim=1)
 
 
-def measure(device: str, repeats: int, revenues: tuple[int, ...]) -> pd.DataFrame:
+def cells(fit: Fit) -> list[Fit]:
+    """Every way of treating x, for as many revenues as 2 to the power in place of the seed."""
+    sizes = {"revenues": 2**fit.seed, "rows": ROWS}
+    ways = [way for way in TREATMENTS if way != "at once" or not METHODS[fit.method].latent]
+    return [replace(fit, seed=0, settings=as_json({**sizes, "x": way})) for way in ways]
+
+
+def run(fits: list[Fit], device: str = "cpu") -> list[Scores]:
     """Median milliseconds a batch of 64 rows, the sides in turn in one process."""
     dataset = load("compas", "published")
-    x = dataset.x[:64].float().to(device)
-    every = dataset.r.float().to(device)
-    sides = calls(device, x)
-    rows = []
-    for count in revenues:
-        seconds: dict[tuple[str, str], list[float]] = {side: [] for side in sides}
-        for repeat in range(repeats + 2):
-            for side, call in sides.items():
+    revenues = dataset.r.float().to(device)
+    sides = calls(device, dataset.x[:ROWS].float().to(device))
+    found: list[Scores] = []
+    for count, group in itertools.groupby(fits, lambda fit: fit.options["revenues"]):
+        taken: dict[Fit, list[float]] = {fit: [] for fit in group}
+        for repeat in range(2 + fits[0].options.get("repeats", REPEATS)):
+            for fit, seconds in taken.items():
+                side = sides[fit.method, fit.options["x"]]
                 start = time.perf_counter()
-                call(every[:count])
+                side(revenues[:count])
                 if device != "cpu":
                     torch.cuda.synchronize(device)
                 if repeat >= 2:
-                    seconds[side].append(time.perf_counter() - start)
-        for (method, treatment), taken in seconds.items():
-            settings = as_json({"revenues": count, "x": treatment, "rows": len(x)})
-            fit = Fit("timing", "compas", "published", "timing", "", 0, method, settings)
-            cost = {"value": 1e3 * median(taken), "seconds": sum(taken), "epochs": 0}
-            rows.append({**dataclasses.asdict(fit), "metric": "ms per batch", **cost})
-    made = pd.DataFrame(rows).assign(device=device, versions=versions(device))
-    return made[COLUMNS]
+                    seconds.append(time.perf_counter() - start)
+        for seconds in taken.values():
+            value, spent = 1e3 * median(seconds), sum(seconds)
+            found.append({"ms per batch": value, "seconds": spent, "epochs": 0})
+    return found
 
 
 def by_revenues(table: pd.DataFrame, device: str = "cpu") -> pd.DataFrame:
-    """Milliseconds: a row for each method and treatment of x, a column for each number of r."""
+    """Milliseconds: a row for each method and treatment of x, a column for each number of r.
+
+    :raises ValueError: if one of them is there twice, as beside those of --quick.
+    """
     table = table[table["device"] == device]
     options = [json.loads(settings) for settings in table["settings"]]
-    columns = {name: [option[name] for option in options] for name in ("revenues", "x")}
-    wide = table.assign(**columns).pivot_table("value", ["method", "x"], "revenues")
+    table = table.assign(**{name: [o[name] for o in options] for name in ("x", "revenues")})
+    samples(table, ["method", "x", "revenues"])  # raises if one of them was measured twice
+    wide = table.pivot(index=["method", "x"], columns="revenues", values="value")
     return wide.loc[[side for side in itertools.product(TIMED, TREATMENTS) if side in wide.index]]
 
 
@@ -98,7 +104,7 @@ def paper_times() -> pd.DataFrame:
 
 
 def report(table: pd.DataFrame) -> str:
-    """Milliseconds on every device, and those of the paper."""
+    """Milliseconds for 64 rows on every device, and those of the paper."""
     parts = []
     for device in sorted(set(table["device"])):
         wide, paper = by_revenues(table, device), paper_times()
@@ -133,34 +139,16 @@ def faster(table: pd.DataFrame, treatment: str) -> str:
     return ", ".join(clauses)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `python -m reproduce timing`."""
-    parser.add_argument("--repeats", type=positive_count, default=30)
-    parser.add_argument(
-        "--devices",
-        nargs="+",
-        type=torch_device,
-        help="cpu, and cuda where there is one, by default",
-    )
-    parser.add_argument("--quick", action="store_true", help="two numbers of revenues, two repeats")
-    parser.add_argument(
-        "--output", type=a_path, default=Path("results"), help="folder of the results"
-    )
-
-
-def main(arguments: argparse.Namespace) -> None:
-    """Measure, print milliseconds, and write the table."""
-    torch.set_num_threads(1)
-    devices = arguments.devices or ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-    size = (2, (1, 64)) if arguments.quick else (arguments.repeats, REVENUES)
-    path = arguments.output / "timing.csv"
-    before = read_results(path)
-    again = before["device"].isin(devices)
-    there = {json.loads(settings)["revenues"] for settings in before.loc[again, "settings"]}
-    if not there <= set(size[1]):
-        raise Refused(f"{path} has more than --quick measures: pass another folder as --output")
-    measured = pd.concat([measure(device, *size) for device in devices])
-    print(f"Milliseconds for 64 rows\n\n{report(measured)}")
-    kept = [before[~again]] if not again.all() else []
-    write_csv(pd.concat([*kept, measured]), path)
-    print(f"\nwritten: {path}")
+STUDY = Study(
+    *("timing", str(__doc__), {"compas": "COMPAS"}, {name: METHODS[name] for name in TIMED}),
+    *(run, report),
+    count=11,
+    counted="powers",
+    quick_count=2,
+    variant="published",
+    protocol="timing",
+    splits=lambda count: (("", power) for power in range(count)),
+    cells=cells,
+    quick={"repeats": 2},
+    together=lambda fit: None,
+)

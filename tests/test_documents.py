@@ -22,7 +22,8 @@ from pyro_gcm.models import GCM, IGCM
 from pyro_gcm.models.build import GUIDES, PRIORS, REVENUE_MAPS
 from pyro_gcm.models.kernel import KERNEL_GUIDES
 from pyro_gcm.responses import RESPONSES
-from reproduce import quantile, readme_figure
+from reproduce import quantile
+from reproduce.__main__ import main as reproduce
 from reproduce.results import RESULTS
 from reproduce.runs import read_results
 
@@ -180,8 +181,8 @@ def test_the_readme_shows_what_the_quantile_experiment_prints() -> None:
 
 
 def test_the_picture_of_the_readme_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["readme_figure", "--quick", "--output", "new/curves.png"])
-    readme_figure.main()
-    assert Path("new/curves.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(sys, "argv", ["reproduce", "readme_figure", "--quick", "--output", "new"])
+    reproduce()
+    assert Path("new/response_curves.png").read_bytes().startswith(b"\x89PNG")
     committed = ROOT / "docs" / "images" / "response_curves.png"
     assert committed.stat().st_size < 150_000

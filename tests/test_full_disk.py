@@ -13,9 +13,9 @@ import pytest
 from disks import blocked, content, full_disk
 
 from pyro_gcm import GCM, save
+from pyro_gcm._utils.writing import write_figure
 from pyro_gcm.audit.__main__ import main as audit
 from pyro_gcm.diagnostics import render_model
-from pyro_gcm.files.writing import write_figure
 from pyro_gcm.io.export import export
 from reproduce.__main__ import main as reproduce
 from reproduce.report import main as write_report

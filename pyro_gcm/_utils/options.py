@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from torch import nn
 
+from pyro_gcm._utils import paths
 from pyro_gcm._utils.validation import kind, positive_int, shown
-from pyro_gcm.files import paths
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -123,10 +123,10 @@ def path_of(name: str, value: Any) -> Path:
 def file_of(name: str, value: Any) -> Path:
     """Return the path of a file that is read and written, and so no pipe and no device."""
     path = path_of(name, value)
-    try:
-        paths.check_regular(path)
-    except ValueError as error:
-        raise ValueError(f"{name} {error}") from error
+    if path.is_dir():
+        raise ValueError(f"{name} must be a file, and {path} is a folder")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{name} must be a regular file, and {path} is a device or a pipe")
     return path
 
 

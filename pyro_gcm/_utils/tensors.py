@@ -55,6 +55,16 @@ def without_tensor(name: str, value: Any) -> Any:
     return value.tolist()
 
 
+def stored(name: str, value: Tensor) -> Tensor:
+    """A tensor of its own on the CPU, as a file of safetensors holds it.
+
+    :raises TypeError: for one that it cannot hold.
+    """
+    if value.layout != torch.strided or value.is_meta or value.is_complex():
+        raise TypeError(f"{name} must be a dense, real tensor with values")
+    return value.detach().cpu().clone(memory_format=torch.contiguous_format)
+
+
 def check_dense(name: str, tensor: Tensor) -> None:
     """Check that a tensor has a number in each place."""
     if tensor.is_nested or tensor.layout != torch.strided:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from pyro_gcm._utils.console import any_text, one_line
 from pyro_gcm._utils.options import file_of, output_of, path_of
+from pyro_gcm._utils.writing import write_figure, write_file
 from pyro_gcm.audit.adapters import ADAPTERS
 from pyro_gcm.audit.from_files import audit_named, record_of
-from pyro_gcm.files.writing import any_text, one_line, write_figure, write_file
 
 
 @any_text()

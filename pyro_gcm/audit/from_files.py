@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.lists import parts_of
 from pyro_gcm.audit.adapters import adapter_of
 from pyro_gcm.audit.audit import audit_monotonicity
 from pyro_gcm.audit.result import MonotonicityAudit
-from pyro_gcm.files.damaged import undamaged
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -86,9 +86,9 @@ def audit(
 
     Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
     """
+    from pyro_gcm._utils.paths import usable
     from pyro_gcm.cli.figures import check_figure
     from pyro_gcm.cli.tables import check_output
-    from pyro_gcm.files.paths import usable
 
     for option, text in (("MODEL", model), ("--json", as_json)):
         if text is not None:
@@ -169,8 +169,8 @@ def _of_predictor(
 
 
 def _report(found: MonotonicityAudit, output: Output, file: Path | None, plot: Path | None) -> None:
+    from pyro_gcm._utils.writing import write_figure, write_file
     from pyro_gcm.audit.from_files import record_of
-    from pyro_gcm.files.writing import write_figure, write_file
 
     output.text(found.summary())
     record = record_of(found)

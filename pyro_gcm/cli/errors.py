@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pyro_gcm.files.writing import one_line
+from pyro_gcm._utils.console import one_line
 
 #: Names that a message lists, at most.
 _MOST = 12

@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyro_gcm._utils.console import one_line
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.output import plain
 from pyro_gcm.cli.saved import NOTES
 from pyro_gcm.cli.target import Target
 from pyro_gcm.estimators.kinds import KINDS
-from pyro_gcm.files.writing import one_line
 
 
 def check_folder(out: Path, overwrite: bool) -> None:
     """Refuse a folder that cannot be written, or has what must not be lost."""
-    from pyro_gcm.files.folder import check_place, check_replaceable
+    from pyro_gcm.io.folder import check_place, check_replaceable
 
     with blamed("--out"):
         try:

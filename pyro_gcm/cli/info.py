@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm.cli.errors import blamed
 from pyro_gcm.cli.options import Json, Model, Quiet
 from pyro_gcm.cli.output import Output
-from pyro_gcm.files.damaged import undamaged
 
 #: What `info` prints for a direction.
 _DIRECTIONS = {1: "increasing", -1: "decreasing", 0: "free"}

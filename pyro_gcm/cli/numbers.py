@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
+from pyro_gcm._utils.paths import usable
 from pyro_gcm.cli.errors import WrongUse
-from pyro_gcm.files.paths import usable
 
 
 def whole(low: int, high: float = math.inf) -> Callable[[Any], int]:

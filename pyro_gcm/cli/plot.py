@@ -53,7 +53,7 @@ def plot(
 
     from matplotlib.figure import Figure
 
-    from pyro_gcm.files.writing import write_figure
+    from pyro_gcm._utils.writing import write_figure
     from pyro_gcm.plots import plot_feature_curve
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import pyro_gcm
+from pyro_gcm._utils.console import any_text, one_line
 from pyro_gcm.cli.audit import audit, json_option
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.fit import fit
@@ -22,7 +23,6 @@ from pyro_gcm.cli.predict import predict
 from pyro_gcm.cli.report import report
 from pyro_gcm.cli.required import required
 from pyro_gcm.cli.surface import surface
-from pyro_gcm.files.writing import any_text, one_line
 
 PROGRAM = "pyro-gcm"
 EXIT_CODES = (

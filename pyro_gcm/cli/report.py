@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from pyro_gcm._utils.console import one_line
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.numbers import path, share, whole
 from pyro_gcm.cli.options import Data, Json, Level, Model, Quiet
 from pyro_gcm.cli.output import Output
-from pyro_gcm.files.writing import one_line
 
 
 def report(

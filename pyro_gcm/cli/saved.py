@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyro_gcm import estimators
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.lists import possible_parts
 from pyro_gcm.cli.columns import (
     check_finite,
@@ -21,7 +22,6 @@ from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table
 from pyro_gcm.estimators.kinds import KINDS
 from pyro_gcm.estimators.kinds import kind_of as kind_of_response
-from pyro_gcm.files.damaged import undamaged
 
 if TYPE_CHECKING:
     import pandas as pd

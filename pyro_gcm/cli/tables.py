@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyro_gcm._utils.paths import check_writable
+from pyro_gcm._utils.writing import write_file
 from pyro_gcm.cli.arrow_files import read_arrow
 from pyro_gcm.cli.csv_files import read_csv
 from pyro_gcm.cli.errors import WrongUse, blamed, instead
 from pyro_gcm.cli.reading import Reading
-from pyro_gcm.files.paths import check_writable
-from pyro_gcm.files.writing import write_file
 
 if TYPE_CHECKING:
     import pandas as pd

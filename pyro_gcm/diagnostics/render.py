@@ -26,7 +26,7 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import checks, mapping, output_of
 from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.validation import HasSizes, one_of, shown
-from pyro_gcm.files.writing import write_file
+from pyro_gcm._utils.writing import write_file
 from pyro_gcm.inference import conditional
 
 if TYPE_CHECKING:

@@ -98,10 +98,12 @@ class MonotoneEstimator(FittedState):
         """How a model is made and trained, see `training.gcm_plan`."""
         raise NotImplementedError
 
-    def _settled(self, response: str | Response, rows: TrainingRows, **common: Any) -> Any:
+    def _settled(
+        self, response: str | Response, rows: TrainingRows, *, seed: int, **common: Any
+    ) -> str | Response:
         """The response, or what the rows settle of one that the options leave to them.
 
-        :param common: seed and options of every `fit`.
+        :param common: options of every `fit`.
         """
         return response
 

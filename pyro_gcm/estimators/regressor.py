@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from pyro_gcm._utils.validation import as_tensor, one_of, positive_int, vector
 from pyro_gcm.estimators.answers import Answers
 from pyro_gcm.estimators.estimator import MonotoneEstimator, in_numpy, same_as_first
 from pyro_gcm.estimators.targets import Array, row_weights, target_numbers
-from pyro_gcm.estimators.training import TrainingPlan, TrainingRows
+from pyro_gcm.estimators.training import TrainingRows
 from pyro_gcm.inference import FitResult, fit
 from pyro_gcm.inference.epoch_search import PATIENCE, SCHEDULE, VALIDATION
 from pyro_gcm.members import out_of_fold
@@ -198,9 +197,36 @@ class GCMRegressor(RealOutcome, Answers):
         """The response of the fitted model: the better one where `response` is "auto"."""
         return next(name for name in CHOICES if type(self.model_.response) is RESPONSES[name])
 
-    def _settled(self, response: Any, rows: TrainingRows, **common: Any) -> str:
+    def _settled(self, response: Any, rows: TrainingRows, *, seed: int, **common: Any) -> str:
+        """The response: of "auto" the one with the lower CRPS in rows that are held out.
+
+        Both are trained only where y is skewed or often has the same value: there "continuous", a
+        mixture of few normal densities, promises values of y that never come.
+
+        :param common: options of every `fit`.
+        """
         one_of("response", response, ("auto", *CHOICES))
-        return better_response(self._plan, rows, **common) if response == "auto" else response
+        if response != "auto":
+            return response
+        counts = rows.counted
+        if len(counts) < _FEWEST_ROWS or not _is_unusual(rows.y[counts]):
+            return CHOICES[0]
+        generator = torch.Generator().manual_seed(seed)
+        mixed = counts[torch.randperm(len(counts), generator=generator)][:_MOST_ROWS]
+        parts = mixed.tensor_split([int(VALIDATION * len(mixed))])
+        held, learn = (rows.take(part) for part in parts)
+        scores = {}
+        for name in CHOICES:
+            plan = self._plan(name, learn)
+            model = plan.build(seed)
+            stops = {"patience": PATIENCE, "schedule": SCHEDULE, "searches": 0, "left_out": 0}
+            more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
+            options = {**plan.options(model), **common, **more, **stops}
+            # The weights that are best for the others are kept.
+            fit(model, *learn[:3], **gathered(options))
+            found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
+            scores[name] = float((held.weights * found).sum())
+        return min(scores, key=scores.__getitem__)
 
     def _check_warm_start(self, bootstrap: int) -> None:
         if self.response != "auto":
@@ -262,40 +288,6 @@ class GCMRegressor(RealOutcome, Answers):
         y = target_numbers("y", y)
         check_consistent_length(x, y)
         return x, r, y
-
-
-def better_response(
-    plan: Callable[[str, TrainingRows], TrainingPlan],
-    rows: TrainingRows,
-    *,
-    seed: int,
-    **common: Any,
-) -> str:
-    """The response with the lower CRPS in rows that were held out.
-
-    Both are trained only where y is skewed or often has the same value: there "continuous", a
-    mixture of few normal densities, promises values of y that never come.
-
-    :param plan: function of a response and rows -> how its model is trained.
-    :param common: options of every `fit`.
-    """
-    counts = rows.counted
-    if len(counts) < _FEWEST_ROWS or not _is_unusual(rows.y[counts]):
-        return CHOICES[0]
-    generator = torch.Generator().manual_seed(seed)
-    mixed = counts[torch.randperm(len(counts), generator=generator)][:_MOST_ROWS]
-    held, learn = (rows.take(part) for part in mixed.tensor_split([int(VALIDATION * len(mixed))]))
-    scores = {}
-    for name in CHOICES:
-        one = plan(name, learn)
-        model = one.build(seed)
-        stops = {"patience": PATIENCE, "schedule": SCHEDULE, "searches": 0, "left_out": 0}
-        more = {"validation": tuple(held[:3]), "seed": seed, "sample_weight": learn.weight}
-        # The weights that are best for the others are kept.
-        fit(model, *learn[:3], **gathered({**one.options(model), **common, **more, **stops}))
-        found = model.predictive(held.x, held.r).crps(held.y).cpu().double()
-        scores[name] = float((held.weights * found).sum())
-    return min(scores, key=scores.__getitem__)
 
 
 def _is_unusual(y: Tensor) -> bool:

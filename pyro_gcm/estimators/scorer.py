@@ -85,11 +85,7 @@ class Scorer:
     @property
     def kinds(self) -> Mapping[str, np.dtype[Any]]:
         """The names of the columns of predictions, with their numpy types; object for text."""
-        text = np.dtype(object)
-        return {
-            name: text if column.dtype.kind == "U" else column.dtype
-            for name, column in self._example.items()
-        }
+        return {name: column.dtype for name, column in self._example.items()}
 
     @property
     def ddl(self) -> str:
@@ -138,8 +134,8 @@ class Scorer:
             bands = estimator.predict_bands(X, self.level)
             found |= {"lower": bands.lower, "upper": bands.upper}
         # Labels of any size of integer as one type that every engine has.
-        whole = {name: v.astype(np.int64) for name, v in found.items() if v.dtype.kind in "iu"}
-        return found | whole
+        types: dict[str, Any] = {"i": np.int64, "u": np.int64, "U": object}
+        return {n: v.astype(types.get(v.dtype.kind, v.dtype), copy=False) for n, v in found.items()}
 
     def _estimator(self) -> Any:
         """The estimator, loaded once a process."""
@@ -156,7 +152,7 @@ def _in_kind_of(batch: Any, frame: Any, kept: Sequence[str], columns: Mapping[st
     import narwhals as nw
 
     values = {
-        name: column.tolist() if column.dtype.kind in "OU" else column
+        name: column.tolist() if column.dtype.kind == "O" else column
         for name, column in columns.items()
     }
     made = nw.from_dict(values, backend=frame.implementation)[: len(frame)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from numbers import Real
 from types import FunctionType
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from pyro_gcm._utils.plain_data import plain
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.warn import told_once
 from pyro_gcm.estimators.encoding import TableEncoding
@@ -61,6 +63,9 @@ class FittedState(BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
     @property
     def _repr_html_(self) -> Callable[[], str]:
         """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""
@@ -81,9 +86,7 @@ class FittedState(BaseEstimator):
         """
         check_is_fitted(self)
         data = {
-            "options": {
-                name: _plain(name, value) for name, value in self.get_params(deep=False).items()
-            },
+            "options": {n: plain(v, n, _pairs) for n, v in self.get_params(deep=False).items()},
             "columns": self.encoding_.as_json(),
             "features": int(self.n_features_in_),
             "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
@@ -156,26 +159,17 @@ class FittedState(BaseEstimator):
         return made
 
 
-def _plain(name: str, value: Any) -> Any:
-    """An option as plain data; a mapping, whose keys may be numbers, as pairs."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, dict):
-        keys = [key if isinstance(key, bool | int | float | str) else str(key) for key in value]
-        entries = [_plain(name, entry) for entry in value.values()]
-        return {"pairs": [list(pair) for pair in zip(keys, entries, strict=True)]}
-    if isinstance(value, list | tuple):
-        return [_plain(name, entry) for entry in value]
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(
-        f"{name} must be None, a number, text, or a list or mapping of those for the estimator to "
-        f"be saved, got {type(value).__name__}"
-    )
+def _pairs(value: Any, name: str) -> Any:
+    """What `plain` has for an option that is a mapping, whose keys may be numbers."""
+    if not isinstance(value, Mapping):
+        return NotImplemented
+    keys = [key if isinstance(key, str | Real) else str(key) for key in value]
+    entries = zip(keys, value.values(), strict=True)
+    return {"pairs": [[plain(key, name), plain(entry, name, _pairs)] for key, entry in entries]}
 
 
 def _option(value: Any) -> Any:
-    """What `_plain` was made of, but for the kind of a sequence."""
+    """The option of which `plain` was made, but for the kind of a sequence."""
     if isinstance(value, dict):
         return {_option(key): _option(entry) for key, entry in value["pairs"]}
     return [_option(entry) for entry in value] if isinstance(value, list) else value

@@ -29,10 +29,10 @@ The name is what the folder keeps, so it must stay. A class is found once its mo
 imported; `load` imports the packages `encoders`, `estimators`, `models` and `nets` itself.
 """
 
+from pyro_gcm._utils.archive import DamagedFile
 from pyro_gcm._utils.recipe import recorded, register
-from pyro_gcm.files.damaged import DamagedFile
-from pyro_gcm.io.decoding import MissingPart
 from pyro_gcm.io.saving import load, read_card, save
+from pyro_gcm.io.tree import MissingPart
 
 #: The name that `DamagedFile` had when it was for folders alone.
 DamagedFolder = DamagedFile

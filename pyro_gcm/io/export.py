@@ -25,9 +25,9 @@ from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.options import output_of
 from pyro_gcm._utils.process_state import exclusively
 from pyro_gcm._utils.validation import kind, one_of, positive_int
+from pyro_gcm._utils.writing import write_file
 from pyro_gcm.distributions.event_planes import coarse, on_grid
 from pyro_gcm.distributions.families import BUILT_IN, base_distribution
-from pyro_gcm.files.writing import write_file
 from pyro_gcm.models import GCM, MemberGCM
 from pyro_gcm.nets.members import MemberCosts
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, pairwise_mean

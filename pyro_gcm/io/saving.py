@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyro
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from pyro_gcm._utils.options import flag, mapping, path_of
-from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.archive import is_name, undamaged
+from pyro_gcm._utils.options import checks, flag, mapping, path_of
+from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import shown
-from pyro_gcm.files import strict_json
-from pyro_gcm.files.damaged import DamagedFile, undamaged
-from pyro_gcm.files.folder import write_folder
-from pyro_gcm.files.folder_reading import read_folder
-from pyro_gcm.io.decoding import Decoder, MissingPart
-from pyro_gcm.io.encoding import Encoder
+from pyro_gcm.io.folder import MANIFEST, read_folder, write_folder
+from pyro_gcm.io.tree import Decoder, Encoder, Factories, MissingPart
 
 CARD, WEIGHTS = "card.json", "weights.safetensors"
-Factories = Mapping[str, Callable[[], Any]]
+_OF_CARD = {"class": str, "versions": dict, "metrics": dict, "architecture": dict}
 
 
+@checks(factories=mapping, metrics=mapping)
 @one_thread()
 def save(
     model_or_estimator: object,
@@ -65,33 +64,43 @@ def save(
     """
     from safetensors.torch import save as safetensors_of
 
+    import pyro_gcm
+
     folder, overwrite = path_of("folder", folder), flag("overwrite", overwrite)
-    for name, given in (("factories", factories), ("metrics", metrics)):
-        if given is not None:
-            mapping(name, given)
     if getattr(getattr(model_or_estimator, "response", None), "is_part", False):
         raise ValueError(
             "model_or_estimator must be the model of all responses: response_model is for "
             "predictions"
         )
-    factories = dict(factories or {})
+    factories = factories or {}
     encoder = Encoder(factories)
     architecture = encoder.part(model_or_estimator, "")
     card = {
         "class": architecture["type"],
-        "versions": _versions(),
-        "metrics": strict_json.plain(metrics or {}, "metrics"),
+        "versions": {
+            "pyro_gcm": pyro_gcm.__version__,
+            "python": platform.python_version(),
+            "torch": str(torch.__version__),
+            "pyro": str(pyro.__version__),
+            "safetensors": version("safetensors"),
+        },
+        "metrics": plain(metrics or {}, "metrics"),
         "architecture": architecture,
     }
-    if encoder.files.keys() & {CARD, WEIGHTS}:
-        raise ValueError(f"a part must not have the name {CARD!r} or {WEIGHTS!r}")
-    again = _decoded(architecture, encoder.tensors, encoder.files, factories, torch.device("cpu"))
-    _check_same(model_or_estimator, again)
+    for name in encoder.files:
+        if not is_name(name) or name in (CARD, WEIGHTS, MANIFEST):
+            raise ValueError(
+                f"{name!r} must be a name of letters, digits, '_', '.' and '-', and not that of "
+                "another file of the folder"
+            )
+    decoder = Decoder(encoder.tensors, encoder.files, factories, torch.device("cpu"))
+    _check_same(model_or_estimator, decoder.whole(architecture))
     raw = safetensors_of({name: encoder.tensors[name] for name in sorted(encoder.tensors)})
-    files = {CARD: strict_json.written(card), WEIGHTS: raw, **encoder.files}
+    files = {CARD: written(card), WEIGHTS: raw, **encoder.files}
     return write_folder(folder, files, overwrite=overwrite)
 
 
+@checks(factories=mapping)
 @one_thread()
 def load(
     folder: str | Path,
@@ -113,22 +122,18 @@ def load(
     from safetensors.torch import load as tensors_of
 
     folder = path_of("folder", folder)
-    if factories is not None:
-        mapping("factories", factories)
     try:
         target = torch.device(device)
     except (RuntimeError, TypeError, ValueError) as error:
         raise ValueError(f"device={shown(device)} is not a device of torch: {error}") from error
     contents = read_folder(folder)
     card = _card(folder, contents)
-    if WEIGHTS not in contents:
-        raise DamagedFile(f"{folder}: {WEIGHTS} is missing")
     with undamaged(f"{folder}: {WEIGHTS} is no safetensors file:"):
         # Into memory of their own, aligned as torch aligns it.
         stored = tensors_of(contents.pop(WEIGHTS))
         tensors = {name: value.clone() for name, value in stored.items()}
     with undamaged(f"{folder}: {CARD} and {WEIGHTS} do not fit together:", MissingPart):
-        return _decoded(card["architecture"], tensors, contents, dict(factories or {}), target)
+        return Decoder(tensors, contents, factories or {}, target).whole(card["architecture"])
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
@@ -141,33 +146,13 @@ def read_card(folder: str | Path) -> dict[str, Any]:
 
 def _card(folder: str | Path, contents: dict[str, bytes]) -> dict[str, Any]:
     """Takes the card out of the contents of a folder."""
-    if CARD not in contents:
-        raise DamagedFile(f"{folder}: {CARD} is missing")
-    try:
-        card: dict[str, Any] = strict_json.read(contents.pop(CARD))
-    except ValueError as error:
-        raise DamagedFile(f"{folder}: {CARD} {error}") from error
-    wanted = {"architecture": dict, "class": str, "metrics": dict, "versions": dict}
-    if not isinstance(card, dict) or card.keys() != wanted.keys():
-        raise DamagedFile(f"{folder}: {CARD} must have just the keys {', '.join(wanted)}")
-    for key, kind in wanted.items():
-        if not isinstance(card[key], kind):
-            raise DamagedFile(f"{folder}: {CARD} has {key!r} of a wrong type")
-    if card["class"] != card["architecture"].get("type"):
-        raise DamagedFile(f"{folder}: {CARD} names another class than its architecture")
+    with undamaged(f"{folder}: {CARD}"):
+        card: dict[str, Any] = read(contents.pop(CARD))
+        if {key: type(value) for key, value in card.items()} != _OF_CARD:
+            raise ValueError(f"must have just {', '.join(_OF_CARD)}, each of its type")
+        if card["class"] != card["architecture"]["type"]:
+            raise ValueError("names another class than its architecture")
     return card
-
-
-def _decoded(
-    architecture: dict[str, Any],
-    tensors: Mapping[str, Tensor],
-    files: Mapping[str, bytes],
-    factories: Factories,
-    device: torch.device,
-) -> Any:
-    """The object of a tree, with no trace in torch's global generator."""
-    with exclusively(), torch.random.fork_rng(devices=[]):
-        return Decoder(tensors, files, factories, device).whole(architecture)
 
 
 def _check_same(saved: Any, again: Any) -> None:
@@ -182,18 +167,3 @@ def _check_same(saved: Any, again: Any) -> None:
                 f"{name} is a {mine.__name__}, but the arguments that the {type(saved).__name__} "
                 f"was made with give a {made.__name__}: pass the part to its constructor"
             )
-
-
-def _versions() -> dict[str, str]:
-    """Of what predictions depend on."""
-    import pyro
-
-    import pyro_gcm
-
-    return {
-        "pyro_gcm": pyro_gcm.__version__,
-        "python": platform.python_version(),
-        "torch": str(torch.__version__),
-        "pyro": str(pyro.__version__),
-        "safetensors": version("safetensors"),
-    }

@@ -15,10 +15,10 @@ from pyro_gcm._utils.options import flag, output_of, seed_of, share, text_or_non
 from pyro_gcm._utils.table import as_frame
 from pyro_gcm._utils.threads import one_thread
 from pyro_gcm._utils.validation import kind, positive_int, shown
+from pyro_gcm._utils.writing import write_file
 from pyro_gcm.estimators.estimator import MonotoneEstimator
 from pyro_gcm.estimators.kinds import kind_of, outcomes_of
 from pyro_gcm.estimators.kinds import scores as scores_of
-from pyro_gcm.files.writing import write_file
 from pyro_gcm.report.audited import audit_of, audited
 from pyro_gcm.report.card import card as card_section
 from pyro_gcm.report.content import Block, Paragraph, Section

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.validation import place
-from pyro_gcm.files.damaged import undamaged
 from pyro_gcm.streams.columns import Columns
 from pyro_gcm.streams.source import BLOCK_ROWS, Block
 

@@ -8,20 +8,20 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from pyro_gcm._utils import archive
+from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.evaluating import HasTensors
+from pyro_gcm._utils.plain_data import plain, read, written
 from pyro_gcm._utils.recipe import recipe_of
-from pyro_gcm.files import archive, strict_json
-from pyro_gcm.files.damaged import undamaged
-from pyro_gcm.files.writing import write_file
+from pyro_gcm._utils.tensors import stored
+from pyro_gcm._utils.writing import write_file
 from pyro_gcm.training.batches import TrainingRows, checksum
 from pyro_gcm.training.options import TrainingOptions
 
@@ -64,7 +64,7 @@ class Checkpoint:
                 raise ValueError("was not written by fit")
             # Into memory of their own, aligned as torch aligns it.
             tensors = {name: value.clone() for name, value in load(contents[_TENSORS]).items()}
-            state: dict[str, Any] = restored(strict_json.read(contents[_STATE]), tensors)
+            state: dict[str, Any] = restored(read(contents[_STATE]), tensors)
             if not isinstance(state, dict):
                 raise ValueError("has no state of a run")
         return state
@@ -83,9 +83,9 @@ class Checkpoint:
         from safetensors.torch import save
 
         if self.path is not None:
-            tensors: dict[str, Tensor] = {}
-            tree = strict_json.written(plain(state, "state", tensors))
-            write_file(self.path, archive.packed({_STATE: tree, _TENSORS: save(tensors)}))
+            tagged = _Tagged()
+            tree = written(plain(state, "state", tagged))
+            write_file(self.path, archive.packed({_STATE: tree, _TENSORS: save(tagged.tensors)}))
 
     def remove(self) -> None:
         """Delete the file after the run is complete."""
@@ -93,42 +93,34 @@ class Checkpoint:
             self.path.unlink(missing_ok=True)
 
 
-def plain(value: Any, where: str, tensors: dict[str, Tensor]) -> Any:
-    """A value as `pyro_gcm.files.strict_json` holds it; its tensors are added to `tensors`.
+class _Tagged:
+    """What `plain` puts in the place of values that JSON does not have; collects the tensors."""
 
-    :param where: name of the value.
-    :raises TypeError: for what is no number, string, tensor or container of such.
-    """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, Tensor):
-        if value.layout != torch.strided or value.is_meta or value.is_complex():
-            raise TypeError(f"{where} must be a dense, real tensor to be saved")
-        name = f"{len(tensors)} {where}"
-        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        return {"tensor": name}
-    kind = type(value).__name__
-    if isinstance(value, dict) and _CONTAINERS.get(kind) is type(value):
-        items = [
-            [plain(k, f"{where}.key", tensors), plain(v, f"{where}.{k}", tensors)]
-            for k, v in value.items()
-        ]
-        return {kind: items}
-    if type(value) in (list, tuple):
-        return {kind: [plain(v, f"{where}.{i}", tensors) for i, v in enumerate(value)]}
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Real):
-        number = float(value)
-        return number if math.isfinite(number) else {"number": str(number)}
-    raise TypeError(
-        f"{where} is a {kind}, which a checkpoint cannot hold: numbers, strings, tensors, lists, "
-        "tuples and dictionaries are what it can"
-    )
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+
+    def __call__(self, value: Any, where: str) -> Any:
+        kind = type(value).__name__
+        if isinstance(value, Tensor):
+            name = f"{len(self.tensors)} {where}"
+            self.tensors[name] = stored(where, value)
+            return {"tensor": name}
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"number": str(value)}
+        if isinstance(value, Mapping | list | tuple):
+            if _CONTAINERS.get(kind) is not type(value):
+                raise TypeError(f"{where} is a {kind}, which a checkpoint cannot hold")
+            if isinstance(value, list | tuple):
+                return {kind: [plain(v, f"{where}.{i}", self) for i, v in enumerate(value)]}
+            items = value.items()
+            return {
+                kind: [[plain(k, where, self), plain(v, f"{where}.{k}", self)] for k, v in items]
+            }
+        return NotImplemented
 
 
 def restored(node: Any, tensors: dict[str, Tensor]) -> Any:
-    """The value of which `plain` gave `node` and `tensors`."""
+    """The value of which `plain` made `node` with what `_Tagged` puts into it."""
     if not isinstance(node, dict):
         return node
     ((kind, content),) = node.items()

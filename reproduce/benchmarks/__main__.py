@@ -1,4 +1,4 @@
-"""`python -m reproduce.benchmarks --quick`: every benchmark at a size that takes seconds."""
+"""`python -m reproduce.benchmarks NAME`: times of things that run in turn, and their ratios."""
 
 from __future__ import annotations
 
@@ -6,40 +6,46 @@ import argparse
 import os
 import sys
 
+import torch
+
+from reproduce.arguments import positive_count
+from reproduce.benchmarks.models import BENCHMARKS
+from reproduce.benchmarks.paired import show
 from reproduce.in_pairs import run_in_pairs
 
-#: Benchmark -> options of its small size.
-QUICK = {
-    "copies": "--baselines MLP --copies 2 --steps 3 --repeats 1",
-    "gpu": "--device cpu --rows 2000 --revenues 32 --draws 20 --repeats 1",
-    "growth": "--points 2 --repeats 1",
-    "guards": "--epochs 2 --repeats 1",
-    "memory": "--fit-rows 2000 --surface-rows 64 --revenues 64",
-    "posterior": "--rows 50 --num-samples 100 --repeats 1",
-    "predict": "--rows 100 --draws 32 --repeats 1",
-    "responses": "--epochs 1 --repeats 1",
+#: Those that need data sets, for which `PYRO_GCM_DATA` has to name their folder.
+WITH_DATA = ("surface", "engines", "members")
+#: Modules with benchmarks of their own form -> options of a small size.
+MODULES = {
     "scoring": "--rows 1000 --engines pool polars dask",
     "serving": "--clients 8 --seconds 1 --stops 1",
     "threads": "--rows 200 --epochs 1 --predictions 200 --neighbours 1 --repeats 1",
     "training_step": "--steps 5",
 }
-#: The same of those that read data sets, for which `PYRO_GCM_DATA` has to name their folder.
-QUICK_WITH_DATA = {
-    "members": "--datasets adult --rows 500 --repeats 1",
-    "surface": "--revenues 64 --hidden 16 --repeats 1",
-    "whole_fit": "--datasets compas --epochs 1 --repeats 1",
-}
 
 
 def main() -> int:
-    """Run them; the number of those that failed."""
+    """Run one, or with --quick alone all; the number of those that failed."""
     parser = argparse.ArgumentParser(prog="python -m reproduce.benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", required=True, help="at a small size")
-    parser.parse_args()
-    quick = {**QUICK, **(QUICK_WITH_DATA if "PYRO_GCM_DATA" in os.environ else {})}
-    failed = run_in_pairs(
-        [[[f"reproduce.benchmarks.{name}", *quick[name].split()]] for name in quick]
-    )
+    about = "; ".join(f"{name}: {str(b.__doc__).splitlines()[0]}" for name, b in BENCHMARKS.items())
+    parser.add_argument("name", nargs="?", choices=list(BENCHMARKS), help=about)
+    parser.add_argument("--repeats", type=positive_count, default=7)
+    parser.add_argument("--quick", action="store_true", help="at a size that takes seconds")
+    options = parser.parse_args()
+    if options.name is not None:
+        torch.manual_seed(0)
+        for comparison in BENCHMARKS[options.name](options.quick):
+            print(f"\n{comparison.title}")
+            show(comparison.seconds(options.repeats), comparison.reference)
+        return 0
+    if not options.quick:
+        parser.error("name one, or pass --quick for all of them")
+    here = [name for name in BENCHMARKS if name not in WITH_DATA or "PYRO_GCM_DATA" in os.environ]
+    chains = [
+        *([["reproduce.benchmarks", name, "--quick", "--repeats", "1"]] for name in here),
+        *([[f"reproduce.benchmarks.{name}", *MODULES[name].split()]] for name in MODULES),
+    ]
+    failed = run_in_pairs(chains)
     for command in failed:
         print(f"failed: {command}", file=sys.stderr)
     return len(failed)

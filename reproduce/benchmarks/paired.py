@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,24 @@ def paired(
                 if repeat >= 0:
                     seconds[name].append(clock() - start)
     return seconds
+
+
+class Comparison(NamedTuple):
+    """Several ways to do one thing.
+
+    :param sides: name -> function that does it.
+    :param reference: the side that the others are set beside.
+    """
+
+    title: str
+    sides: Mapping[str, Callable[[], object]]
+    reference: str
+    warm_up: int = 1
+    clock: Callable[[], float] = time.process_time
+
+    def seconds(self, repeats: int) -> dict[str, list[float]]:
+        """As of `paired`."""
+        return paired(self.sides, repeats, self.warm_up, self.clock)
 
 
 def ratio(times: Sequence[float], reference: Sequence[float]) -> tuple[float, float, float]:

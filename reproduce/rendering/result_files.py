@@ -6,8 +6,9 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reproduce import ablation, crossings, falls, gradient_noise, public, released, stories
-from reproduce.methods import METHODS, methods_of
+from reproduce import public, released
+from reproduce.ablations import latent_sizes
+from reproduce.methods import methods_of
 from reproduce.methods.spaces import SEARCHED
 from reproduce.runs import Fit
 from reproduce.searching import search
@@ -29,8 +30,6 @@ def _of(study: str) -> dict[str, tuple[str, int]]:
     return {file: (study, count) for file, count in STUDIES[study].planned().items()}
 
 
-_CHECKS = sum(10 if METHODS[method].trees else 1 for method in methods_of("checks"))
-_CELLS = len(ablation.LATENT_DIMENSIONS) * len(ablation.SAMPLE_NUMBERS)
 _PAPER, _EVERY, _TRIALS = len(PUBLISHED_TASKS), len(TASKS), len(DESIGN)
 _SPACES = sum(method.space is not None for method in SEARCHED.values())
 TRIALS_OF = {Path(search.trials_file(name)).stem: plan for name, plan in search.PLANS.items()}
@@ -56,7 +55,7 @@ FILES = {
         "public --protocol positive",
         _released(released.mapped, released.CHANGED, 10),
     ),
-    "checks": ("checks", _CHECKS * _PAPER),
+    **_of("checks"),
     "public_tuning": ("public --tune", _planned("held-out", _TRIALS, _EVERY)),
     "public_held-out": ("public --tune", _planned("held-out", 10, _EVERY)),
     "public_confirmation": ("public --protocol confirmation", _planned("held-out", 10, _EVERY)),
@@ -65,10 +64,13 @@ FILES = {
     "open": ("open --tune", _planned("open", 5, _EVERY)),
     "implicit_adult": ("implicit --dataset adult --splits 3", _planned("implicit", 3)),
     "implicit_auto_mpg": ("implicit --dataset auto_mpg --splits 10", _planned("implicit", 10)),
-    "ablation": ("ablation", _planned("ablation", 10 * _CELLS)),
-    "ablation_released": ("ablation --protocol released", len(ablation.released_fits(10, False))),
+    **{
+        file: ("ablation" if protocol == "published" else f"ablation --protocol {protocol}", count)
+        for protocol, study in latent_sizes.PROTOCOLS.items()
+        for file, count in study.planned().items()
+    },
     "timing": ("timing", 0),
-    "auctions": ("auctions", 5),
+    **_of("auctions"),
     **{
         file: ("search", plan.trials * (plan.splits if plan.nested else 1) * _SPACES)
         for file, plan in TRIALS_OF.items()
@@ -77,19 +79,20 @@ FILES = {
     **_of("untouched"),
     "members_ablation": ("members_ablation", 102),
     **_of("loans"),
-    "falls": ("falls", len(falls.fits(1, [*falls.KINDS]))),
+    **_of("falls"),
     "soak": ("soak", 0),
     **_of("survival"),
     **_of("censoring"),
     **_of("ordinal"),
     **_of("distribution"),
-    "gradient_noise": ("gradient_noise", len(gradient_noise.fits(quick=False))),
-    "stories": ("stories", len(stories.fits([*stories.PARTS], 50, 10))),
-    "crossings": ("crossings", len(crossings.fits(1))),
+    **_of("gradient_noise"),
+    **_of("stories"),
+    **_of("crossings"),
+    **_of("particles"),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.
 GROWING = (*SURVIVAL, "ordinal", "distribution", "public_positive")
 #: Files in which a method may have several settings on one split.
 MANY_SETTINGS = {"quantile_tuning", "public_tuning", "open_tuning", *TRIALS_OF}
 MANY_SETTINGS |= {"ablation", "ablation_released", "timing", "public_released", *CHANGES_OF}
-MANY_SETTINGS |= {"public_positive"}
+MANY_SETTINGS |= {"public_positive", "particles"}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import ablation, released_tables
+from reproduce import released_tables
+from reproduce.ablations import latent_sizes
 from reproduce.arguments import Refused
 from reproduce.methods.defaults import NETWORKS
 from reproduce.rendering import many_sets
@@ -60,7 +61,7 @@ def read(folder: Path, device: str = "cpu") -> Results:
             if name in _FIXED:
                 _check_split(table, path)
             if name.startswith("ablation"):
-                table = ablation.with_sizes(table)
+                table = latent_sizes.with_sizes(table)
         if len(table):
             results[name] = table.reset_index(drop=True)
     files = {file.stem: file for file in sorted((folder / "quantile_curves").glob("*.csv"))}

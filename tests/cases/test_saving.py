@@ -14,9 +14,9 @@ from disks import content, full_disk
 from loan_table import table
 
 from pyro_gcm import GCM, load, save
+from pyro_gcm._utils.writing import write_file
 from pyro_gcm.cli import main
 from pyro_gcm.estimators.estimator import MonotoneEstimator
-from pyro_gcm.files.writing import write_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions, owners and pipes of POSIX")
 #: The other user of the test of owners.

@@ -9,7 +9,7 @@ import pytest
 from command_line import QUICK, run
 from loan_table import table
 
-from pyro_gcm.files.writing import one_line
+from pyro_gcm._utils.console import one_line
 
 HEADER = b"a,b,y\n"
 ROWS = b"1,2,0\n2,3,1\n" * 20

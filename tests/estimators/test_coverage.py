@@ -56,7 +56,10 @@ def test_weights_count_and_saved_intervals_stay(tmp_path: Path) -> None:
 
 def test_coverage_needs_rows_that_members_left_out(fitted: GCMRegressor) -> None:
     X, y = rows(60, 4)
-    for model in (GCMRegressor(**SMALL, epochs=1), IGCMRegressor(monotonic_cst={"dose": 1}, epochs=1)):
+    for model in (
+        GCMRegressor(**SMALL, epochs=1),
+        IGCMRegressor(monotonic_cst={"dose": 1}, epochs=1),
+    ):
         model.fit(X, y)
         with pytest.raises(ValueError, match="coverage needs predictions of rows that members"):
             model.predict_interval(X, coverage=0.9)

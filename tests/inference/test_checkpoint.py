@@ -20,8 +20,8 @@ from toy_rows import Rows
 from training_runs import goes_on, same, stop_at, weights
 
 from pyro_gcm import GCM, FitResult, fit
-from pyro_gcm.files import archive, strict_json
-from pyro_gcm.files.damaged import DamagedFile
+from pyro_gcm._utils import archive, plain_data
+from pyro_gcm._utils.archive import DamagedFile
 from pyro_gcm.training import Adam, gathered
 from pyro_gcm.training.checkpoint import Checkpoint, digest
 
@@ -199,7 +199,7 @@ def test_states_come_back_as_they_were(tmp_path: Path) -> None:
         torch.testing.assert_close(mine, theirs, rtol=0, atol=0, equal_nan=True)
     assert repr(found) == repr(state)
     for strange in (print, object(), {"a": {1, 2}}, torch.ones(2, dtype=torch.complex64)):
-        with pytest.raises(TypeError, match=r"^state\.value.*(cannot hold|must be a dense, real)"):
+        with pytest.raises(TypeError, match=r"^state\.value.*must be (None|a dense, real)"):
             saved.save({"value": strange})
     assert saved.read() is not None
 
@@ -213,7 +213,7 @@ def test_a_state_that_cannot_be_saved_is_refused_before_the_first_step(
 
     steps: list[int] = []
     options: Any = {"optimizer": Strange, "callback": steps.append, "checkpoint": tmp_path / "run"}
-    with pytest.raises(TypeError, match=r"^state.optimizer.history is a set"):
+    with pytest.raises(TypeError, match=r"^state.optimizer.history must be .* got set"):
         fit(GCM(3, 2), *toy, **gathered({**OPTIONS, **options}))
     assert not steps
     assert not list(tmp_path.iterdir())
@@ -291,7 +291,7 @@ def test_forged_trees_and_contents_are_damaged_files(tmp_path: Path) -> None:
     ]
     trees += [{}, {"list": 3}, {"tuple": None}, {"dict": [[{"list": []}, 1]]}]
     for tree in [*trees, *({"list": [tree]} for tree in trees)]:
-        contents = {"state.json": strict_json.written(tree), "tensors.safetensors": torch_save({})}
+        contents = {"state.json": plain_data.written(tree), "tensors.safetensors": torch_save({})}
         saved.path.write_bytes(archive.packed(contents))
         with pytest.raises(DamagedFile):
             saved.read()

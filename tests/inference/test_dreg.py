@@ -14,7 +14,7 @@ import torch
 from elbo_toy import DTYPE, Toy, bound, counts, loops
 from torch import Tensor
 
-from reproduce.gradient_noise import NearPosterior, compare
+from reproduce.checks.gradient_noise import NearPosterior, compare
 
 
 @loops

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pyro_gcm import GCM
 from pyro_gcm.inference import conditional
-from reproduce.gradient_noise import NearPosterior
+from reproduce.checks.gradient_noise import NearPosterior
 
 
 def run(model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **options: Any) -> Tensor:

@@ -29,6 +29,8 @@ from pyro_gcm.estimators import (
 )
 
 FIXTURES = Path(__file__).with_name("fixtures")
+#: Of models and of estimators, of each version.
+FOLDERS = sorted(path.parent for path in FIXTURES.glob("*/*/manifest.json"))
 #: Kinds of models, by the names of their folders.
 MODELS = {
     "gcm": "sigmoid and laplace costs",  # in float64

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fixture_folders import FIXTURES
+from fixture_folders import FOLDERS
 
 import pyro_gcm
 from pyro_gcm.io import DamagedFolder
 
-#: Of models and of estimators.
-FOLDERS = sorted(path.parent for path in FIXTURES.glob("*/*/manifest.json"))
 #: What Python announces when something is executed, imported or unpickled.
 EXECUTED = ("exec", "import", "pickle.find_class", "os.system", "subprocess.Popen", "marshal.loads")
 #: A pickle that ends the process.

@@ -130,18 +130,15 @@ def refused(**options: Any) -> GCM:
         (refused(cost_family="logistic").double(), {"format": "onnx"}, r"float64.*float32"),
         (refused(), {"format": "pickle"}, r"format must be one of"),
         (refused(), {"batch": 0}, r"batch must be an integer of at least 1"),
+        (refused(), {"path": "model.onnx"}, r"path must end in \.pt2 .*, got model\.onnx"),
     ],
 )
 def test_what_has_no_program_is_refused_by_name(
     model: Any, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / ("model.onnx" if options.get("format") == "onnx" else "model.pt2")
+    options = {"path": f"model{FORMATS.get(options.get('format', ''), '.pt2')}", **options}
+    path = tmp_path / options.pop("path")
     path.write_text("kept")
     with pytest.raises((TypeError, ValueError), match=message):
         export(model, path, **options)
     assert path.read_text() == "kept"
-
-
-def test_the_ending_of_a_path_says_the_format(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"path must end in \.onnx for format='onnx', got model"):
-        export(refused(cost_family="logistic"), tmp_path / "model.pt2", format="onnx")

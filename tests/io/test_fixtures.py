@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from fixture_folders import FIXTURES, computed
+from fixture_folders import FIXTURES, FOLDERS, computed
 from safetensors.torch import load_file
 
 import pyro_gcm
 from pyro_gcm.io import read_card
-
-FOLDERS = sorted(path.parent for path in FIXTURES.glob("*/*/manifest.json"))
-
 
 #: What was saved by each version.
 KINDS = {

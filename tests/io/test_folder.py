@@ -1,10 +1,11 @@
-"""What is in a folder: nothing is lost in writing, and nothing but what was saved is read."""
+"""Nothing is lost in writing a folder, whatever is there, also after an error or a kill."""
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
+import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ import pytest
 
 import pyro_gcm
 from pyro_gcm import GCM
-from pyro_gcm.files import folder as folders
-from pyro_gcm.files import strict_json
-from pyro_gcm.files.folder_reading import read_folder
-from pyro_gcm.files.manifest import manifest_of, sha256
-from pyro_gcm.io import DamagedFolder, read_card
+from pyro_gcm._utils.archive import manifest_of
+from pyro_gcm._utils.writing import held, write_file
+from pyro_gcm.io import DamagedFolder
+from pyro_gcm.io.folder import read_folder, write_folder
 
 
 @pytest.fixture
@@ -26,22 +26,6 @@ def saved(tmp_path: Path) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def sealed(folder: Path, **changed: bytes | None) -> Path:
-    """The folder with other files, and a manifest of them, as a forger would write it."""
-    files = read_folder(folder)
-    named = {name.replace("_", "."): raw for name, raw in changed.items()}
-    kept = {k: v for k, v in {**files, **named}.items() if v is not None}
-    return folders.write_folder(folder, kept, overwrite=True)
-
-
-def with_card(folder: Path, **changed: Any) -> Path:
-    card = {**read_card(folder), **changed}
-    return sealed(folder, card_json=json.dumps(card, indent=1).encode() + b"\n")
-
-
-# Writing
 
 
 def test_a_folder_has_no_pickle_and_the_same_bytes_for_the_same_model(tmp_path: Path) -> None:
@@ -89,9 +73,6 @@ def test_a_link_to_a_folder_is_followed_to_it(saved: Path, tmp_path: Path) -> No
     assert pyro_gcm.load(tmp_path / "link").seed == pyro_gcm.load(saved).seed == 4
 
 
-# Reading
-
-
 def test_no_folder_is_no_damage(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="does not exist"):
         pyro_gcm.load(tmp_path / "nothing")
@@ -99,125 +80,99 @@ def test_no_folder_is_no_damage(tmp_path: Path) -> None:
         pyro_gcm.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["weights_safetensors", "card_json", "extra_pkl"])
-def test_a_pickle_under_a_forged_manifest_is_refused_too(name: str, saved: Path) -> None:
-    sealed(saved, **{name: b"cos\nabort\n(tR."})  # a pickle that ends the process
-    with pytest.raises(DamagedFolder, match=name.replace("_", r"\.")):
-        pyro_gcm.load(saved)
+#: Calls of the system with which files are replaced.
+CALLS = ("fsync", "link", "replace", "rename")
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/b", "..", "", "a\\b", "manifest.json"])
-def test_names_outside_of_the_folder_are_refused(name: str, saved: Path) -> None:
-    files = {**read_folder(saved), name: b"x"}
-    (saved / "manifest.json").write_bytes(manifest_of(files))
-    with pytest.raises(DamagedFolder, match=r"manifest\.json lists .* no name of a saved file"):
-        pyro_gcm.load(saved)
+def stopped(patch: pytest.MonkeyPatch, step: int, stop: Any, *names: str) -> None:
+    """Let `stop` come in the place of a call of the system, counted from 0."""
+    calls = iter(range(1000))
+
+    def stopping(call: Any) -> Any:
+        def may_stop(*args: Any, **options: Any) -> Any:
+            if next(calls) == step:
+                stop()
+            return call(*args, **options)
+
+        return may_stop
+
+    for name in names:
+        patch.setattr(os, name, stopping(getattr(os, name)))
 
 
-def forged(manifest: Any) -> bytes:
-    """A manifest with its digest."""
-    manifest["sha256"] = sha256(strict_json.written(manifest))
-    return strict_json.written(manifest)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_interruption_leaves_the_old_folder_whole_or_the_new_one(
+    error: type[BaseException], saved: Path, tmp_path: Path
+) -> None:
+    def stop() -> None:
+        raise error
+
+    before = read_folder(saved)
+    files = {**{name: raw + b"new" for name, raw in before.items()}, "third": b"new"}
+    old = contents(saved)
+    new = {**files, "manifest.json": manifest_of(files)}
+    found = []
+    for step in range(20):
+        with pytest.MonkeyPatch.context() as patch, suppress(error):
+            stopped(patch, step, stop, *CALLS)
+            write_folder(saved, files, overwrite=True)
+        found.append(contents(saved))
+        assert found[-1] in (old, new)
+        assert os.listdir(tmp_path) == ["saved"]
+        write_folder(saved, before, overwrite=True)
+    assert found.count(old) > 9
+    assert found[-1] == new
 
 
-ENTRY = {"size": 1, "sha256": "0" * 64}
-MANIFESTS = {
-    "other digest": (b'{\n "format": 1,\n "files": {},\n "sha256": "0"\n}\n', "SHA-256"),
-    "newer": (forged({"format": 2, "files": {}}), "install a newer one"),
-    "boolean": (forged({"format": True, "files": {}}), "format True"),
-    "no files": (forged({"format": 1}), "lists no files"),
-    "more": (forged({"format": 1, "files": {}, "run": "x"}), "lists no files"),
-    "list": (b"[]\n", "no JSON object"),
-    "no entry": (forged({"format": 1, "files": {"a": 3}}), "size and sha256 of a"),
-    "size": (forged({"format": 1, "files": {"a": {**ENTRY, "size": 1.0}}}), "no valid size"),
-    "digest": (forged({"format": 1, "files": {"a": {**ENTRY, "sha256": "0"}}}), "no valid size"),
-    "NaN": (b'{\n "format": NaN\n}\n', "NaN is no number"),
-    "too large number": (b"[\n 1e999\n]\n", "no valid JSON"),
-    "long number": (b"1" * 5000 + b"\n", "no valid JSON"),
-    "duplicate keys": (b'{\n "format": 1,\n "format": 1\n}\n', "duplicate keys"),
-    "other layout": (b'{"format": 1}', "another layout"),
-    "deep": (b"[" * 100_000, "no valid JSON"),
-    "not ASCII": ('"ä"\n'.encode(), "no valid JSON"),
-    "huge": (b" " * (5 << 20), "too large"),
-}
-
-
-@pytest.mark.parametrize("kind", MANIFESTS)
-def test_a_wrong_manifest_is_refused(kind: str, saved: Path) -> None:
-    raw, wanted = MANIFESTS[kind]
-    (saved / "manifest.json").write_bytes(raw)
-    with pytest.raises(DamagedFolder, match=wanted) as caught:
-        pyro_gcm.load(saved)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def gcm(**arguments: Any) -> dict[str, Any]:
-    return {"type": "models.GCM", "arguments": {"x_dim": 2, "r_dim": 1, **arguments}}
-
-
-ARCHITECTURES: dict[str, tuple[Any, str]] = {
-    "unknown class": ({"type": "os.system", "arguments": {}}, "no class is registered as"),
-    "unknown argument": (gcm(code="1"), "GCM has no argument 'code'"),
-    "missing argument": ({"type": "models.GCM", "arguments": {"x_dim": 2}}, "missing"),
-    "wrong argument": (gcm(x_dim="2"), "x_dim must be"),
-    "other sizes": (gcm(x_dim=3), r"shape \(16, 2\), but"),
-    "more tensors": (gcm(prior="mixture"), "tensor .* is missing"),
-    "fewer tensors": ({"type": "nets.Standardizer", "arguments": {"dim": 2}}, "is missing"),
-    "nothing": ({"type": "nets.Identity", "arguments": {}}, "tensor .* belongs to nothing"),
-    "distribution": (gcm(cost_family={"distribution": "torch"}), "'torch' is no distribution"),
-    "dunder": (gcm(cost_family={"distribution": "__builtins__"}), "is no distribution"),
-    "same as nothing": (gcm(prior={"same_as": "guide"}), "guide"),
-    "unhashable": (gcm(prior={"same_as": []}), "unhashable"),
-    "unknown keys": (gcm(prior={"import": "os"}), "unknown keys"),
-    "a list": ({"type": "models.GCM", "arguments": []}, "must have an object"),
-    "no attributes": ({**gcm(), "attributes": {}}, "training"),
-    "data of a module": ({"type": "models.GCM", "data": {}, "parts": {}}, "saved_state"),
-}
-
-
-@pytest.mark.parametrize("kind", ARCHITECTURES)
-def test_a_forged_architecture_is_refused(kind: str, saved: Path) -> None:
-    architecture, wanted = ARCHITECTURES[kind]
-    with_card(saved, architecture=architecture, **{"class": architecture["type"]})
-    with pytest.raises(DamagedFolder, match=f"card.json.*{wanted}"):
-        pyro_gcm.load(saved)
-
-
-@pytest.mark.parametrize(
-    ("changed", "wanted"),
-    [
-        ({"versions": None}, "'versions' of a wrong type"),
-        ({"architecture": []}, "'architecture' of a wrong type"),
-        ({"class": "models.IGCM"}, "names another class"),
-        ({"run": 1}, "must have just the keys"),
-    ],
-)
-def test_a_forged_card_is_refused(changed: Any, wanted: str, saved: Path) -> None:
-    with_card(saved, **changed)
-    for reads in (pyro_gcm.load, read_card):
-        with pytest.raises(DamagedFolder, match=rf"card\.json .*{wanted}"):
-            reads(saved)
-
-
-def test_a_card_or_weights_that_are_not_listed_are_missed(saved: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")
+@pytest.mark.parametrize("step", [0, 4, 6, *range(8, 24)])
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_save_that_is_killed_can_be_read_and_leaves_nothing_to_the_next(
+    step: int, saved: Path
+) -> None:
     files = read_folder(saved)
-    for name in files:
-        kept = {k: v for k, v in files.items() if k != name}
-        folders.write_folder(saved, kept, overwrite=True)
-        with pytest.raises(DamagedFolder, match=f"{name} is missing"):
-            pyro_gcm.load(saved)
+    new = {**{name: raw + b"new" for name, raw in files.items()}, "third": b"new"}
+    process = os.fork()
+    if not process:
+        stopped(pytest.MonkeyPatch(), step, lambda: os._exit(9), *CALLS, "unlink")
+        write_folder(saved, new, overwrite=True)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 9
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*a save was killed while it exchanged the files")
+        assert read_folder(saved) in (files, new)
+    write_folder(saved, files, overwrite=True)
+    assert read_folder(saved) == files
+    assert sorted(os.listdir(saved)) == sorted([*files, "manifest.json"])
+    assert os.listdir(saved.parent) == ["saved"]
 
 
-def test_tensors_of_another_model_or_type_are_refused(saved: Path, tmp_path: Path) -> None:
-    from safetensors.torch import load, save
+def test_files_of_others_and_of_writers_at_work_are_not_cleared_away(tmp_path: Path) -> None:
+    mark = f"pyro_gcm-{'0123abcd' * 2}"
+    names = [f".a.{mark}.partial", f".b.{mark}.old", f".b.{mark}.partial", ".a.20260101.partial"]
+    for name in names:
+        (tmp_path / name).touch()
+    with held(tmp_path / names[0]):
+        write_file(tmp_path / "a", b"")
+        assert sorted(os.listdir(tmp_path)) == sorted([*names, "a"])
+    write_file(tmp_path / "a", b"")
+    assert sorted(os.listdir(tmp_path)) == sorted([*names[1:], "a"])
 
-    other = pyro_gcm.save(GCM(2, 1, hidden=5), tmp_path / "other")
-    weights = read_folder(other)["weights.safetensors"]
-    sealed(saved, weights_safetensors=weights)
-    with pytest.raises(DamagedFolder, match=r"tensor 'z_prior\.net\.0\.weight' has shape \(5, 2\)"):
-        pyro_gcm.load(saved)
-    tensors = load(weights)
-    tensors["_objective"] = tensors["_objective"].float()
-    sealed(other, weights_safetensors=save(tensors))
-    with pytest.raises(DamagedFolder, match=r"tensor '_objective' has dtype torch\.float32"):
-        pyro_gcm.load(other)
+
+def test_a_folder_that_is_replaced_meanwhile_is_read_as_one_or_the_other(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = [{"a": b"first" * 9, "b": b"1"}, {"a": b"second" * 9, "c": b"2"}]
+    write_folder(saved, versions[0], overwrite=True)
+    read, steps = Path.read_bytes, iter(range(1, 5))
+
+    def replacing(path: Path) -> bytes:
+        content = read(path)
+        if path.name == "manifest.json" and (step := next(steps, None)) is not None:
+            # What was read is the manifest of before.
+            write_folder(saved, versions[step % 2], overwrite=True)
+        return content
+
+    monkeypatch.setattr(Path, "read_bytes", replacing)
+    assert read_folder(saved) in versions
+    assert next(steps, None) is None

@@ -72,7 +72,7 @@ def test_data_and_parts_come_back(tmp_path: Path) -> None:
     ("data", "parts", "wanted"),
     [
         ({"limit": float("nan")}, {}, "data.limit must be finite"),
-        ({"columns": [object()]}, {}, r"data.columns\[0\] must be None, a boolean"),
+        ({"columns": [object()]}, {}, r"data.columns.0 must be None, a boolean"),
         ({1: 2}, {}, "data must have strings as keys"),
         ({}, {"a": GCM(1, 1), "a.seed": 3}, "a.seed"),
         ({}, {"a": {"b": 1}}, "a is a dict from outside"),

@@ -11,15 +11,8 @@ import pytest
 import torch
 from toys import row
 
-from reproduce.benchmarks import (
-    growth,
-    members,
-    scale,
-    streaming,
-    threads,
-    training_step,
-    workers,
-)
+from reproduce.benchmarks import scale, streaming, threads, training_step, workers
+from reproduce.benchmarks.models import tuned
 from reproduce.benchmarks.paired import paired, ratio, show
 from reproduce.methods.spaces import SEARCHED
 
@@ -67,13 +60,9 @@ def test_ratio_is_the_median_of_pairs() -> None:
     assert ratio([2.0, 20.0, 20.0], [1.0, 10.0, 1.0])[1] == 2.0
 
 
-def test_slope_is_the_power_of_the_size() -> None:
-    assert growth.slope({2: 3.0, 4: 12.0, 8: 48.0}) == pytest.approx(2.0)
-
-
 def test_lightgbm_has_what_the_search_chose_for_the_data_set(tmp_path: Path) -> None:
     default = dict(SEARCHED["LightGBM"].default)
-    assert members.tuned(tmp_path, "adult") == (default, members.TREES, "no search")
+    assert tuned("adult", tmp_path) == (default, 300)
     trials = [
         row(method="LightGBM", seed=number, value=loss, epochs=trees, settings=settings)
         for number, (loss, trees, settings) in enumerate(
@@ -82,14 +71,14 @@ def test_lightgbm_has_what_the_search_chose_for_the_data_set(tmp_path: Path) -> 
     ]
     trials.append(row(method="XGBoost", value=0.1, settings="{}"))
     pd.DataFrame(trials).to_csv(tmp_path / "search_trials_adult.csv", index=False)
-    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 70, "search_trials_adult.csv")
-    assert members.tuned(tmp_path, "compas")[2] == "no search"
+    assert tuned("adult", tmp_path) == ({"num_leaves": 16}, 70)
+    assert tuned("compas", tmp_path) == (default, 300)
     final = [
         row(method="LightGBM", split=str(at), epochs=trees, settings='{"folds":1,"num_leaves":16}')
         for at, trees in enumerate((200, 260, 240))
     ]
     pd.DataFrame(final).to_csv(tmp_path / "search_adult.csv", index=False)
-    assert members.tuned(tmp_path, "adult") == ({"num_leaves": 16}, 240, "search_adult.csv")
+    assert tuned("adult", tmp_path) == ({"num_leaves": 16}, 240)
 
 
 def test_the_model_of_costs_is_that_of_the_sizes() -> None:

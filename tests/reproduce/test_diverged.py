@@ -8,7 +8,8 @@ from toys import load_as, toy
 
 from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.training import Diverged
-from reproduce import members_ablation, public
+from reproduce import public
+from reproduce.ablations import members
 from reproduce.defaults import untouched
 from reproduce.methods import defaults
 from reproduce.methods.spaces import Searched
@@ -26,7 +27,7 @@ MEMBERS = {**dataclasses.asdict(MemberSettings()), "fits": 1}
         (public, "blog", "held-out", "MLP", NETWORK, {"RMSE"}),
         (public, "compas", "tuning", "GCM", NETWORK, {VALIDATION_LOSS}),
         (open_track, "blog", "held-out", "GCM ensemble", NETWORK, {"RMSE"}),
-        (members_ablation, "adult", "held-out", "any", MEMBERS, {"AUC", "log score"}),
+        (members, "adult", "held-out", "any", MEMBERS, {"AUC", "log score"}),
         (search, "blog", "trials", "wild", {"folds": 1}, {VALIDATION_LOSS}),
         (search, "adult", "held-out", "wild", {"folds": 1}, {"AUC", "log score"}),
         (search, "blog", "held-out", "wild", {"folds": 1}, {"RMSE", "log score"}),
@@ -42,7 +43,7 @@ def test_a_fit_that_diverged_has_no_score(
 
     response = "continuous" if dataset == "blog" else "binary"
     load_as(monkeypatch, lambda name, variant: toy(response=response, rows=500))
-    trainers = {public: "train", open_track: "train", members_ablation: "fit_members"}
+    trainers = {public: "train", open_track: "train", members: "fit_members"}
     for module, name in trainers.items():
         monkeypatch.setattr(module, name, diverge)
     monkeypatch.setitem(search.SEARCHED, "wild", Searched(dict, diverge, {}))

@@ -1,16 +1,12 @@
-"""Ordered levels, whole distributions and their pairs: data, scores, rivals and searches."""
+"""Ordered levels and whole distributions: data, scores and rivals."""
 
-import argparse
 import sys
 
 import numpy as np
-import pandas as pd
 import pytest
-import torch
 from scipy.stats import norm
-from toys import options, row, table
+from toys import options, table
 
-from reproduce import crossings
 from reproduce.arguments import Refused
 from reproduce.curves import distribution, ordinal
 from reproduce.data.ordered_data import ORDINAL, REAL, Table, simulated, split
@@ -167,34 +163,3 @@ def test_a_study_prints_its_tables(study, tmp_path, capsys):
     chosen = ["--datasets", "simulated", "--methods", *methods]
     study.STUDY.main(options(study.STUDY, tmp_path, "--quick", "--jobs", "1", *chosen))
     assert "Simulated" in capsys.readouterr().out
-
-
-# Pairs.
-
-
-def test_a_search_finds_what_falls(monkeypatch, tmp_path, capsys):
-    class Falling:
-        def predictive(self, x, r):
-            return argparse.Namespace(
-                cdf=lambda t: torch.sigmoid(r.sum(1) - t.to(r)),
-                quantile=lambda levels: (levels.to(r) - r.sum(1))[:, None],
-            )
-
-    monkeypatch.setattr(crossings, "trained", lambda *_: Falling())
-    asked = options(crossings, tmp_path, "--quick", "--jobs", "1")
-    every = [fit for fit in crossings.fits(1_600) if fit.protocol == "trained"]
-    found = [crossings.run(fit) for fit in every[:1] + every[-1:]]
-    for scores in found:
-        for name in ("probability, revenues", "probability, thresholds", "quantile, revenues"):
-            assert scores[f"{name}, falls"] > 0.2 * scores[f"{name}, pairs"]
-        assert scores["quantile, levels, falls"] == 0
-    assert asked.pairs == 1_000_000
-
-
-def test_the_search_of_a_model_finds_nothing():
-    fit = next(fit for fit in crossings.fits(8_000) if "members" in fit.dataset)
-    found = crossings.run(fit)
-    assert not any(value for name, value in found.items() if name.endswith("falls"))
-    assert found["probability, revenues, pairs"] == 250
-    rows = [row(dataset=fit.dataset, metric=k, value=v) for k, v in found.items()]
-    assert "fell." in crossings.report(pd.DataFrame(rows))

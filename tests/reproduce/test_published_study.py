@@ -8,7 +8,8 @@ import torch
 from sklearn.metrics import accuracy_score
 from toys import DIVERGING, load_as, options, toy
 
-from reproduce import checks, public, published, tasks
+from reproduce import public, published, tasks
+from reproduce.checks import simple_models
 from reproduce.methods import Rows, train
 
 SMALL = {
@@ -111,8 +112,10 @@ def test_a_diverged_fit_is_nan(method, name):
     assert set(scores) == {metric, "seconds", "epochs"}
 
 
-def test_checks_see_the_same_rows(small, given):
-    both = [one for one in checks.fits(["compas"], 1, False) if one.method.startswith("Boosting")]
+def test_checks_see_the_same_rows(small, given, tmp_path):
+    methods = ["Boosting", "Boosting, revenues alone"]
+    asked = ["--datasets", "compas", "--seeds", "1", "--methods", *methods]
+    both = simple_models.STUDY.fits(options(simple_models.STUDY, tmp_path, *asked))
     scores = [published.run(one) for one in both]
     learn, _ = small["binary"].fixed_split()
     assert [rows.x.shape for rows in given] == [(90, 2), (90, 0)]

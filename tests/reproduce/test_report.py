@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 from toys import options, row, table
 
-from reproduce import drawing, report
+from reproduce import figures, report
 from reproduce.released import Z_DIM
 from reproduce.rendering import quoted, tables
 from reproduce.results import RESULTS
@@ -300,7 +300,7 @@ def test_places_go_by_the_metric(name, gcm, igcm):
 
 
 def test_figures_of_curves_show_gcm_beside_four_others():
-    groups = list(drawing.curve_groups(["MM", "A", "B", "C", "D", "GCM"]).values())
+    groups = list(figures.curve_groups(["MM", "A", "B", "C", "D", "GCM"]).values())
     assert groups == [["MM", "A", "B", "C", "GCM"], ["D", "GCM"]]
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from reproduce import quantile, results, runs, tasks, timing
+from reproduce import quantile, results, runs, tasks
 from reproduce.__main__ import main as reproduce_main
 from reproduce.arguments import Refused
+from reproduce.checks import soak
 from reproduce.runs import COLUMNS, Fit, as_json, read_results, run_fits
 
 ROOT = Path(runs.__file__).parents[1]
@@ -177,7 +178,7 @@ def test_an_interruption_while_writing_leaves_the_table_before(tmp_path, monkeyp
     assert len(run_fits(path, [fit(0), fit(1)], toy, options())) == 4
 
 
-@pytest.mark.parametrize(("module", "keeps"), [(quantile, True), (timing, False)])
+@pytest.mark.parametrize(("module", "keeps"), [(quantile, True), (soak, False)])
 def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monkeypatch, capsys):
     def interrupted(arguments):
         raise KeyboardInterrupt
@@ -209,7 +210,7 @@ def test_an_interrupted_command_says_what_is_kept(module, keeps, tmp_path, monke
         (["quantile", "--seeds", "0"], "--seeds: must be a whole number of at least 1, got 0"),
         (["quantile", "--jobs", "two"], "--jobs: must be a whole number of at least 1, got two"),
         (["quantile", "--device", "abacus"], "--device: must be a device of torch, got abacus"),
-        (["timing", "--devices", "abacus"], "--devices: must be a device of torch, got abacus"),
+        (["timing", "--device", "abacus"], "--device: must be a device of torch, got abacus"),
         (["open", "--methods", "XGBoost"], "needs xgboost: pip install pyro-gcm[boosting]"),
         (["untouched"], "XGBoost needs xgboost: pip install pyro-gcm[boosting]"),
         (["search", "--methods", "CatBoost"], "CatBoost needs catboost: pip install pyro-gcm[boo"),

@@ -1,0 +1,300 @@
+"""An object as a tree of plain data, tensors and further files, and back.
+
+A node of the tree is one of these, and in arguments of a constructor also plain data::
+
+    {"tensor": name}                             a tensor
+    {"file": name}                               bytes
+    {"type": name, "data": {}, "parts": {}}      an object with `saved_state`
+    {"type": name, "arguments": {}}              a module, also with "attributes" and names "frozen"
+    {"factory": path, "class": name}             a module from outside
+    {"same_as": path}                            a module that came before
+    {"mapping": {}}, {"distribution": name}, {"cost_family": name}
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any
+
+import pyro.distributions as dist
+import torch
+from torch import Tensor, nn
+
+from pyro_gcm._utils.plain_data import plain
+from pyro_gcm._utils.process_state import exclusively
+from pyro_gcm._utils.recipe import made_again, name_of, recipe_of, registered
+from pyro_gcm._utils.tensors import stored
+from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
+from pyro_gcm.models.story import OrderEventModel
+
+#: Packages of the library whose classes have names there, imported when one is met.
+_PACKAGES = ("encoders", "estimators", "models", "nets")
+Factories = Mapping[str, Callable[[], Any]]
+#: Keys of the nodes that arguments of a constructor can be.
+_ARGUMENTS = (
+    *({key} for key in ("mapping", "distribution", "cost_family", "same_as")),
+    *({"factory", "class"}, {"type", "arguments"}),
+)
+
+
+class Encoder:
+    """Collects the tensors and files of the objects that it encodes.
+
+    :param factories: names of the arguments that `load` is given a factory for.
+    """
+
+    def __init__(self, factories: Mapping[str, Any]) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self.files: dict[str, bytes] = {}
+        self._factories = factories
+        self._paths: dict[int, str] = {}  # of the modules so far
+
+    def part(self, value: Any, path: str) -> dict[str, Any]:
+        """A module, an object with `saved_state`, a tensor or bytes as a node of the tree.
+
+        :param path: its name in the folder; empty for the whole.
+        :raises TypeError: for anything else, and for a module from outside without a factory.
+        """
+        if path and isinstance(value, Tensor):
+            self._add(path, value)
+            return {"tensor": path}
+        if path and isinstance(value, bytes):
+            self.files[path] = value
+            return {"file": path}
+        if hasattr(value, "saved_state"):
+            name = name_of(type(value))
+            if name is None:
+                raise TypeError(
+                    f"{path or 'model_or_estimator'} is a {_class_name(value)}, whose class is not "
+                    "registered: decorate it with pyro_gcm.io.register(name)"
+                )
+            data, parts = value.saved_state()
+            data = plain(data, path or "data")
+            parts = {k: self.part(item, _inside(path, k)) for k, item in parts.items()}
+            return {"type": name, "data": data, "parts": parts}
+        if not isinstance(value, nn.Module):
+            raise _refusal(path, value)
+        node: dict[str, Any] = self._argument(value, path)
+        if "same_as" not in node:
+            for name, entry in value.state_dict().items():
+                self._add(_inside(path, name), entry)
+            frozen = [k for k, p in value.named_parameters() if not p.requires_grad]
+            node |= {"frozen": frozen} if frozen else {}
+        return node
+
+    def _argument(self, value: Any, path: str) -> Any:
+        """What `plain` has for an argument; the tensors of a module are those of its owner."""
+        if id(value) in self._paths:
+            return {"same_as": self._paths[id(value)]}
+        recipe = recipe_of(value)
+        if isinstance(value, nn.Module) and (recipe is not None or path in self._factories):
+            self._paths[id(value)] = path
+        if path in self._factories:
+            return {"factory": path, "class": _class_name(value)}
+        if isinstance(value, type):
+            name = _class_name(value)
+            if getattr(dist, name, None) is value:
+                return {"distribution": name}
+            if (family := name_of_family(value)) is not None:
+                return {"cost_family": family}
+        if recipe is not None:
+            passed = recipe.arguments.items()
+            arguments = {k: plain(v, _inside(path, k), self._argument) for k, v in passed}
+            node = {"type": recipe.name, "arguments": arguments}
+            if hasattr(value, "saved_attributes"):
+                node["attributes"] = plain(value.saved_attributes(), path or "attributes")
+            return node
+        if isinstance(value, Mapping):
+            items = {k: plain(v, f"{path}.{k}", self._argument) for k, v in value.items()}
+            return {"mapping": items}
+        if value is None or isinstance(value, str | Real | list | tuple):
+            return NotImplemented
+        raise _refusal(path, value)
+
+    def _add(self, name: str, value: Any) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name} must be a tensor in a saved state, got {type(value).__name__}")
+        if name in self.tensors:
+            raise ValueError(f"{name} is the name of two tensors")
+        self.tensors[name] = stored(name, value)
+
+
+class Decoder:
+    """Makes objects from nodes of the tree that `Encoder` wrote.
+
+    :param tensors: by name; every one of them must be asked for.
+    :param files: contents by name, likewise.
+    :param factories: functions that return a module from outside, by the name of its argument.
+    :param device: where modules are put.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        files: Mapping[str, bytes],
+        factories: Factories,
+        device: torch.device,
+    ) -> None:
+        self._left: dict[str, dict[str, Any]] = {"tensor": {**tensors}, "file": {**files}}
+        self._factories = {**factories}
+        self._device = device
+        self._made: dict[str, Any] = {}
+        self._attributes: list[tuple[Any, Any]] = []
+
+    def whole(self, node: Any) -> Any:
+        """The object of the whole tree, with no trace in torch's global generator.
+
+        A forged tree may raise other errors than these.
+
+        :raises ValueError: if the tree, the tensors and the files do not fit together.
+        :raises MissingPart: if a factory is missing, or makes something else.
+        """
+        with exclusively(), torch.random.fork_rng(devices=[]):
+            made = self.part(node, "")
+        for kind, left in self._left.items():
+            if left:
+                raise ValueError(f"{kind} {min(left)!r} belongs to nothing in it")
+        if self._factories:
+            name = min(self._factories)
+            raise MissingPart(f"factories has {name!r}, but it holds no such argument from outside")
+        return made
+
+    def part(self, node: Any, path: str) -> Any:
+        """The object of a node; see `Encoder.part`."""
+        match node:
+            case {"tensor": name} if len(node) == 1:
+                return self._taken("tensor", name)
+            case {"file": name} if len(node) == 1:
+                return self._taken("file", name)
+            case {"type": name, "data": data, "parts": parts} if len(node) == 3:
+                made = {k: self.part(v, _inside(path, k)) for k, v in parts.items()}
+                return _class(name, path).from_saved_state(data, made)
+        module = self.argument(node, path)
+        if not isinstance(module, nn.Module):
+            raise ValueError(f"{path or 'the whole'} is a {type(module).__name__}, and no module")
+        if "same_as" not in node:
+            self._fill(module, path)
+            for owner, attributes in self._attributes:  # which filling in may change
+                owner.restore_attributes(attributes)
+            self._attributes.clear()
+            for name in node.get("frozen", []):
+                module.get_parameter(name).requires_grad_(False)
+        return module.to(self._device)
+
+    def argument(self, node: Any, path: str) -> Any:
+        """An argument of a constructor."""
+        match node:
+            case list():
+                return [self.argument(item, f"{path}.{i}") for i, item in enumerate(node)]
+            case dict() if node.keys() - {"attributes", "frozen"} not in _ARGUMENTS:
+                raise ValueError(f"{path or 'the whole'} has the unknown keys {sorted(node)}")
+            case {"mapping": items}:
+                return {k: self.argument(v, _inside(path, k)) for k, v in items.items()}
+            case {"distribution": name}:
+                return _distribution(name)
+            case {"cost_family": name}:
+                return _cost_family(name)
+            case {"same_as": other}:
+                return self._made[other]
+            case {"factory": _, "class": name}:
+                made = self._from_factory(path, name)
+            case {"type": name, "arguments": arguments}:
+                passed = {k: self.argument(v, _inside(path, k)) for k, v in arguments.items()}
+                if isinstance(arguments.get("cost_family"), str):
+                    _cost_family(arguments["cost_family"])
+                made = made_again(_class(name, path), passed)
+                if "attributes" in node:
+                    self._attributes.append((made, node["attributes"]))
+            case _:
+                return node
+        self._made[path] = made
+        return made
+
+    def _from_factory(self, path: str, cls: Any) -> Any:
+        if path not in self._factories:
+            raise MissingPart(
+                f"{path} is a {cls} from outside of the library: pass factories="
+                f"{{{path!r}: make}}, where make() returns one"
+            )
+        try:
+            made = self._factories.pop(path)()
+        except Exception as error:
+            raise MissingPart(f"factories[{path!r}] raised {error!r}") from error
+        if _class_name(made) != cls:
+            raise MissingPart(f"factories[{path!r}] must return a {cls}, got a {_class_name(made)}")
+        return made
+
+    def _taken(self, kind: str, name: str) -> Any:
+        if name not in self._left[kind]:
+            raise ValueError(f"{kind} {name!r} is missing")
+        return self._left[kind].pop(name)
+
+    def _fill(self, module: nn.Module, path: str) -> None:
+        """Put the tensors of a module into it, in the type in which they were saved."""
+        if isinstance(module, OrderEventModel):
+            module.shared_sites()  # whose guide has tensors
+        state = {}
+        for key, like in module.state_dict().items():
+            name = _inside(path, key)
+            if key.endswith("_extra_state") and name not in self._left["tensor"]:
+                continue  # of a folder from before it belonged to the state of this part
+            value = state[key] = self._taken("tensor", name)
+            floats = value.is_floating_point() and like.is_floating_point()
+            if value.shape != like.shape or not (floats or value.dtype == like.dtype):
+                raise ValueError(
+                    f"tensor {name!r} has shape {tuple(value.shape)} and dtype {value.dtype}, but "
+                    f"must have {tuple(like.shape)} and {like.dtype}"
+                )
+        module.load_state_dict(state, assign=True)
+
+
+class MissingPart(ValueError):
+    """`load` needs something from outside of the library that it was not given."""
+
+
+def _inside(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _class(name: Any, path: str) -> Any:
+    """The class that a name stands for, of those that are registered."""
+    package = name.partition(".")[0]
+    if registered(name) is None and package in _PACKAGES:
+        importlib.import_module(f"pyro_gcm.{package}")
+    cls = registered(name)
+    if cls is None:
+        raise ValueError(f"{path or 'the whole'} is a {name!r}, which no class is registered as")
+    return cls
+
+
+def _class_name(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else type(value).__name__
+
+
+def _cost_family(name: str) -> type:
+    try:
+        return resolve_cost_family(name)
+    except ValueError as error:
+        raise MissingPart(f"{error}; call register_cost_family before load") from error
+
+
+def _distribution(name: str) -> type:
+    cls = getattr(dist, name, None)
+    if not isinstance(cls, type) or not issubclass(cls, torch.distributions.Distribution):
+        raise ValueError(f"{name!r} is no distribution of Pyro")
+    return cls
+
+
+def _refusal(path: str, value: Any) -> TypeError:
+    if not path:
+        return TypeError(
+            "model_or_estimator must be a model or an estimator of pyro_gcm, or an object of a "
+            f"class registered with pyro_gcm.io.register, got {_class_name(value)}"
+        )
+    return TypeError(
+        f"{path} is a {_class_name(value)} from outside of the library, which a file cannot hold: "
+        f"pass factories={{{path!r}: make}} to save and to load, where make() returns one whose "
+        "weights are then filled in"
+    )

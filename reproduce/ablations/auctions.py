@@ -1,0 +1,112 @@
+"""Simulated second-price auctions: the bid that wins, and what revealed prices are worth."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from pyro_gcm import GCM, data, fit
+from pyro_gcm.training import FitSettings
+from reproduce.intervals import mean_interval, samples
+from reproduce.rendering.markdown import markdown, shown
+from reproduce.runs import Fit, Scores, Settings
+from reproduce.study import Study
+
+#: Chosen by hand on auctions of seeds from 100. Bids and prices enter as logarithms.
+SETTINGS: Settings = {
+    "model": {"hidden": [16], "num_samples": 512},
+    "fit": {"epochs": 30, "batch_size": 512, "num_particles": 128, "learning_rate": 0.02},
+    "weight_decay": 0.1,
+    "auctions": 20_000,
+    "held_out": 20_000,
+}
+#: What --quick makes of it.
+QUICK: Settings = {"auctions": 500, "held_out": 500, "fit": {**SETTINGS["fit"], "epochs": 1}}
+VARIANTS = ("exact and censored", "outcomes only")
+#: What revealed prices add to the log score of an auction, and its paired standard error.
+GAIN, GAIN_ERROR = "log score, gain by revealed prices", "paired standard error of the gain"
+TARGET = 0.9
+#: Impressions, at most, at which the bid is compared with the truth.
+IMPRESSIONS = 4000
+
+
+def train(
+    auctions: data.Auctions, variant: str, seed: int, settings: Settings, device: str = "cpu"
+) -> GCM:
+    """GCM of log-prices, from the prices that were revealed or from wins and losses alone."""
+    model = GCM(auctions.x_dim, 1, seed=seed, **settings["model"])
+    cost = auctions.cost.log() if variant == VARIANTS[0] else None
+    optimizer = partial(torch.optim.AdamW, weight_decay=settings["weight_decay"])
+    options: Any = {"seed": seed, "device": device, "progress": False, **settings["fit"]}
+    columns = auctions.x, auctions.bid.log(), auctions.won, cost
+    fit(model, *columns, settings=FitSettings(optimizer), **options)
+    return model
+
+
+def scores(model: GCM, test: data.Auctions, device: str = "cpu") -> tuple[Scores, Tensor]:
+    """Errors of the bid that wins with probability 0.9, and the log score of every auction."""
+    x = test.x[:IMPRESSIONS]
+    bid = model.required_revenue(x.to(device), TARGET).double().exp().cpu()
+    error = bid / test.winning_bid(x, TARGET) - 1.0
+    columns = test.x, test.bid.log(), test.won
+    log_p = model.log_prob(*(column.to(device) for column in columns)).double().cpu()
+    values = {
+        "mean absolute error of the bid": error.abs().mean().item(),
+        "median absolute error of the bid": error.abs().median().item(),
+        "mean error of the bid": error.mean().item(),
+        "win rate at the bid": test.win_probability(x, bid).mean().item(),
+        "log score": log_p.mean().item(),
+    }
+    return values, log_p
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """Both variants on the same auctions, scored on the same fresh ones."""
+    settings = fit.options
+    auctions = data.simulate_auctions(settings["auctions"], seed=fit.seed)
+    test = data.simulate_auctions(settings["held_out"], seed=10_000 + fit.seed)
+    found: Scores = {"seconds": 0.0, "epochs": len(VARIANTS) * settings["fit"]["epochs"]}
+    log_scores = []
+    for variant in VARIANTS:
+        start = time.perf_counter()
+        model = train(auctions, variant, fit.seed, settings, device)
+        found["seconds"] += time.perf_counter() - start
+        values, log_p = scores(model, test, device)
+        log_scores.append(log_p)
+        found |= {f"{metric}, {variant}": value for metric, value in values.items()}
+    gap = log_scores[0] - log_scores[1]
+    error = (gap.std() / len(gap) ** 0.5).item()
+    return {**found, GAIN: gap.mean().item(), GAIN_ERROR: error}
+
+
+def report(table: pd.DataFrame) -> str:
+    """Mean and interval over simulations of every score, by what the model was trained on."""
+    cells = {metric: mean_interval(each) for metric, each in samples(table, "metric").items()}
+    suffix = f", {VARIANTS[0]}"
+    stems = [metric.removesuffix(suffix) for metric in cells if metric.endswith(suffix)]
+    lines = [[s, *(shown(cells.get(f"{s}, {variant}")) for variant in VARIANTS)] for s in stems]
+    return markdown(["", *VARIANTS], [*lines, [GAIN, shown(cells[GAIN]), ""]])
+
+
+def gain_in_errors(table: pd.DataFrame) -> str:
+    """The gain by revealed prices in paired standard errors, of each simulation and of them all."""
+    wide = table.pivot(index="seed", columns="metric", values="value")
+    gain, ratio = wide[GAIN].to_numpy(), (wide[GAIN] / wide[GAIN_ERROR]).to_numpy()
+    every = gain.mean() / (gain.std(ddof=1) / len(gain) ** 0.5)
+    return f"{ratio.min():.1f} to {ratio.max():.1f} in each simulation and {every:.1f} over all"
+
+
+STUDY = Study(
+    *("auctions", str(__doc__), {"simulated": "simulated"}, {"GCM": SETTINGS}, run, report),
+    count=5,
+    counted="seeds",
+    quick_count=2,
+    splits=lambda count: (("", seed) for seed in range(count)),
+    settings=lambda method: SETTINGS,
+    quick=QUICK,
+)

@@ -1,0 +1,146 @@
+"""What each part of members is worth: one change from the default settings at a time.
+
+The settings are those of `MemberSettings.for_table` on the training rows of random 4:1 splits, and
+nothing is tuned anew for a change. "Separate networks" share no weights: each is a fit with one
+member, as many of them as the default has members, and the prediction is the mean of theirs. Times
+are CPU times of a thread.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+
+import pandas as pd
+
+from pyro_gcm import fit_members
+from pyro_gcm.models.member_settings import MemberSettings
+from pyro_gcm.training import Diverged
+from reproduce.intervals import TEST_TO_TRAIN, mean_interval, samples
+from reproduce.rendering.markdown import NOT_RUN, markdown, shown
+from reproduce.rendering.tables import star
+from reproduce.runs import Fit, Scores, Settings, as_json
+from reproduce.scores import distribution_scores
+from reproduce.study import Study, each
+from reproduce.tasks import TASKS, load, rows_of_fit
+
+DEFAULT = "default"
+#: Methods of which K fits with one member take the place of one fit with K.
+SEPARATE = ("encoder: separate networks", "encoder: separate networks, no PLE")
+#: Method -> the settings that differ from the default. Where none does on some data, the default
+#: is the method, and is fitted once.
+LEVELS: dict[str, Settings] = {
+    DEFAULT: {},
+    "objective: mean of logs": {"pooling": 0.0},
+    "objective: half of each": {"pooling": 0.5},
+    "objective: log of mean": {"pooling": 1.0},
+    **{f"members: K = {k}": {"members": k} for k in (1, 4, 8, 16, 32)},
+    "encoder: signs on the input": {"scaling": "input"},
+    "encoder: signs on the output": {"scaling": "output"},
+    "encoder: ramps without steps": {"steps": 0.0},
+    "encoder: no PLE": {"bins": 0, "steps": 0.0},
+    SEPARATE[0]: {},
+    SEPARATE[1]: {"bins": 0, "steps": 0.0},
+    # One ramp goes from the lowest value of a revenue to the highest that 20 rows reach. Unless the
+    # map is flat, the squashed linear term stands beside it; if it is, it is linear between them.
+    "map: flat beyond the knots": {"flat": True},
+    "map: one ramp": {"knots": 1},
+    "map: linear": {"knots": 1, "flat": True},
+    **{f"costs: {g}x{c}": {"alternatives": g, "costs": c} for g, c in ((1, 1), (3, 3), (6, 4))},
+}
+
+
+def cells(fit: Fit) -> Iterable[Fit]:
+    """A method with its settings written out in full, unless they are those of the default.
+
+    So results of another default are not taken for those of this one. `fits` is the number of fits
+    that are averaged.
+    """
+    dataset = load(fit.dataset, fit.variant)
+    rows = len(dataset.split(int(fit.split))[0])
+    default = MemberSettings.for_table(rows, dataset.x_dim, dataset.r_dim)
+    start = {**asdict(default), "fits": 1}
+    settings = {**start, **LEVELS[fit.method]}
+    if fit.method in SEPARATE:
+        settings |= {"members": 1, "fits": default.members}
+    if fit.method != DEFAULT and settings == start:
+        return []
+    return [replace(fit, settings=as_json(settings))]
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """Scores of one cell on one split; NaN where it diverged."""
+    dataset, learn, test, options = rows_of_fit(fit)
+    count = options.pop("fits")
+    columns = dataset.x[learn], dataset.r[learn], dataset.y[learn]
+    start = time.process_time()
+    try:
+        fitted = [
+            fit_members(
+                *columns,
+                response=dataset.response,
+                settings=MemberSettings(**options),
+                seed=fit.seed * count + place,
+                device=device,
+                progress=False,
+            )
+            for place in range(count)
+        ]
+    except Diverged:
+        lost = dict.fromkeys(_metrics(fit.dataset), math.nan)
+        return {**lost, "seconds": time.process_time() - start, "epochs": 0}
+    cost = {
+        "seconds": time.process_time() - start,
+        "epochs": sum(each.settings.epochs for each in fitted),
+    }
+    models = [each.model for each in fitted]
+    return {**distribution_scores(dataset, models, test, device), **cost}
+
+
+def _metrics(name: str) -> tuple[str, str]:
+    """RMSE, or the AUC of a binary outcome, and the log score."""
+    return ("RMSE" if TASKS[name].lower_is_better else "AUC"), "log score"
+
+
+def gains(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """By how much each level is better than the default: a column a level, a row a split and seed.
+
+    :param table: results of one data set.
+    """
+    sign = -1.0 if metric == "RMSE" else 1.0
+    values = samples(table[table["metric"] == metric], "method")
+    start = values.pop(DEFAULT)
+    there = [name for name in LEVELS if name in values]
+    return pd.DataFrame({name: sign * (values[name] - start) for name in there})
+
+
+def report(table: pd.DataFrame, name: str) -> str:
+    """The scores of the default on a data set, and what each change gains.
+
+    * where the corrected 95 % interval of the paired difference excludes 0.
+    """
+    rows, metrics = table[table["dataset"] == name], _metrics(name)
+    if rows.empty:
+        return f"{NOT_RUN.capitalize()}."
+    seconds = rows[rows["metric"] == metrics[0]].groupby("method")["seconds"].median()
+    start = rows[rows["method"] == DEFAULT].groupby("metric")["value"]
+    scores = [shown(mean_interval(start.get_group(metric))) for metric in metrics]
+    lines = [["", DEFAULT, *scores, f"{seconds[DEFAULT]:.1f}"]]
+    better = [gains(rows, metric) for metric in metrics]
+    for level in map(str, better[0]):
+        means = [mean_interval(every[level], TEST_TO_TRAIN) for every in better]
+        cells = [shown(mean, mark=star(mean)) for mean in means]
+        lines.append([*level.split(": "), *cells, f"{seconds[level]:.1f}"])
+    return markdown(["Part", "Change", *(f"{m}: gain" for m in metrics), "CPU seconds"], lines)
+
+
+TITLES = {name: TASKS[name].title for name in ("adult", "auto_mpg")}
+STUDY = Study(
+    *("members_ablation", str(__doc__), TITLES, LEVELS, run, each(TITLES, report)),
+    count=3,
+    counted="seeds",
+    cells=cells,
+    quick={"rows": 200, "epochs": 1},
+)

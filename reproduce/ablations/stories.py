@@ -1,0 +1,294 @@
+"""Changed stories: groups, costs that go together, modes of costs, weights with priors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from pyro_gcm import GCM, FitSettings, fit, fit_members
+from pyro_gcm.inference import WeightPosterior, bayesian
+from pyro_gcm.models import HierarchicalGCM
+from pyro_gcm.nets import FactorCosts, MixedCosts
+from reproduce.rendering.markdown import known_first, markdown, number
+from reproduce.runs import Fit, Scores
+from reproduce.study import Study, each
+from reproduce.tasks import load
+
+TEST, GROUPS, BOOTSTRAP = 2000, 30, 16
+Columns = tuple[Tensor, Tensor, Tensor]
+
+
+class Data(NamedTuple):
+    """Rows with their true Pr(y = 1 | x, r); the last 2,000 are to test on."""
+
+    x: Tensor
+    r: Tensor
+    y: Tensor
+    truth: Tensor
+
+    @property
+    def learn(self) -> Columns:
+        """x, r and y to train on."""
+        return self.x[:-TEST], self.r[:-TEST], self.y[:-TEST]
+
+    @property
+    def test(self) -> tuple[Tensor, Tensor]:
+        """x and r to test on."""
+        return self.x[-TEST:], self.r[-TEST:]
+
+    def log_score(self, p: Tensor) -> float:
+        """The expected log score of predictions of the test rows, in nats a row."""
+        p, truth = p.double().clamp(1e-12, 1.0 - 1e-12), self.truth[-TEST:]
+        return (truth * p.log() + (1.0 - truth) * (1.0 - p).log()).mean().item()
+
+    def log_scores(self, p: Tensor) -> Scores:
+        """Of predictions of the test rows, and of the truth."""
+        truth = self.log_score(self.truth[-TEST:])
+        return {"log score": self.log_score(p), "log score of the truth": truth}
+
+
+def simulate(
+    rows: int,
+    seed: int,
+    costs: Callable[[Tensor, torch.Generator], Tensor],
+    truth: Callable[[Tensor, Tensor], Tensor],
+    columns: int = 1,
+    spread: float = 2.0,
+) -> Data:
+    """Rows and those to test on: r with this spread, and the outcome of costs drawn given x."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(rows + TEST, 2, generator=g)
+    r = spread * torch.randn(rows + TEST, columns, generator=g)
+    return Data(x, r, (costs(x, g) < r).all(1).float(), truth(x, r))
+
+
+def _ndtr(u: Tensor) -> Tensor:
+    return torch.special.ndtr(u.double())
+
+
+def _inside(truth: Tensor, low: Tensor, high: Tensor) -> float:
+    return ((low <= truth) & (truth <= high)).double().mean().item()
+
+
+def groups(method: str, seed: int) -> Scores:
+    """What is found of the effects of groups, and the score of predictions.
+
+    1,000 rows of 30 groups of different sizes, effects with standard deviation 1.
+    """
+    g = torch.Generator().manual_seed(1000 + seed)
+    effects = torch.randn(GROUPS, generator=g)
+    sizes = torch.rand(GROUPS, generator=g).square() + 0.02
+    group = torch.multinomial(sizes, 1000 + TEST, replacement=True, generator=g)
+
+    def costs(x: Tensor, g: torch.Generator) -> Tensor:
+        noise = 0.5 * torch.randn(len(x), 1, generator=g)
+        return torch.tanh(x[:, :1]) + effects[group][:, None] + noise
+
+    def truth(x: Tensor, r: Tensor) -> Tensor:
+        return _ndtr((r[:, 0] - torch.tanh(x[:, 0]) - effects[group]) / 0.5)
+
+    data = simulate(1000, seed, costs, truth)
+    hierarchical = method == "HierarchicalGCM"
+    if hierarchical:
+        data = data._replace(x=torch.cat([data.x, group[:, None].float()], 1))
+    elif "one-hot" in method:
+        data = data._replace(x=torch.cat([data.x, one_hot(group, GROUPS)], 1))
+    kind: Any = HierarchicalGCM if hierarchical else GCM
+    model = kind(data.x.shape[1], 1, **({"groups": GROUPS} if hierarchical else {}), seed=seed)
+    fit(model, *data.learn, epochs=60, learning_rate=0.02, seed=seed, progress=False)
+    x, r = data.test
+    found = data.log_scores(model.predict(x, r))
+    if not hierarchical:
+        return found
+    one = data.x[:1], data.r[:1]
+    draws = model.posterior(*one, num_samples=1000, seed=seed, progress=False)
+    unit = model.r_standardizer.scale.item()
+    effect, spread = unit * draws["effect"][:, 0, :-1], unit * draws["spread"][:, 0]
+    low, high = (effect.quantile(p, 0) for p in (0.05, 0.95))
+    both = torch.stack([effect.mean(0), effects])
+    unseen = torch.cat([x[:, :-1], torch.full_like(x[:, -1:], -1.0)], 1)
+    return found | {
+        "correlation of the effects with the truth": torch.corrcoef(both)[0, 1].item(),
+        "coverage of 90 % intervals of effects": _inside(effects, low, high),
+        "spread of effects (truth 1)": spread.mean().item(),
+        "spread of an unseen effect": (unit * draws["effect"][:, 0, -1]).std().item(),
+        "log score, groups unseen": data.log_score(model.predict(unseen, r)),
+    }
+
+
+def _small(method: str, columns: Columns, seed: int, epochs: int) -> GCM:
+    """A small GCM after training; the method says which costs it has and how z is drawn."""
+    torch.manual_seed(seed)
+    x_dim, r_dim = columns[0].shape[1], columns[1].shape[1]
+    costs: Any = "normal"
+    if "factor" in method:
+        costs = FactorCosts(2, (r_dim,), hidden=8)
+    elif "modes" in method:
+        costs = MixedCosts(2, (r_dim,), modes=2, hidden=8)
+    model = GCM(x_dim, r_dim, hidden=8, z_dim=2, cost_family=costs, seed=seed)
+    draws = FitSettings(particles="qmc" if "Sobol" in method else "random")
+    fit(model, *columns, epochs=epochs, seed=seed, settings=draws, progress=False)
+    return model
+
+
+def factor(method: str, seed: int) -> Scores:
+    """The correlation of two costs given x, which is .81, and the score."""
+
+    def costs(x: Tensor, g: torch.Generator) -> Tensor:
+        common, own = (torch.randn(len(x), k, generator=g) for k in (1, 2))
+        return torch.tanh(x[:, :1]) + 0.9 * common + 0.19**0.5 * own
+
+    def truth(x: Tensor, r: Tensor) -> Tensor:
+        nodes, weights = map(torch.tensor, np.polynomial.hermite_e.hermegauss(40))
+        given = (r.double() - torch.tanh(x[:, :1]).double())[..., None] - 0.9 * nodes
+        return (_ndtr(given / 0.19**0.5).prod(1) * (weights / weights.sum())).sum(1)
+
+    data = simulate(10_000, seed, costs, truth, columns=2, spread=1.0)
+    model = _small(method, data.learn, seed, epochs=20)
+    one = torch.zeros(1, 2)
+    drawn = model.posterior(one, one, num_samples=8000, seed=seed, progress=False)["c"][:, 0]
+    correlation = torch.corrcoef(drawn.T)[0, 1].item()
+    scores = data.log_scores(model.predict(*data.test))
+    return {"correlation of the costs (truth .81)": correlation, **scores}
+
+
+def compas(method: str, seed: int) -> Scores:
+    """The score of a fifth of COMPAS, whose four revenues may have costs that go together."""
+    rows = load("compas", "default")
+    g = torch.Generator().manual_seed(seed)
+    train, test = torch.randperm(len(rows), generator=g).tensor_split([len(rows) * 4 // 5])
+    model = _small(method, (rows.x[train], rows.r[train], rows.y[train]), seed, epochs=20)
+    p, y = model.predict(rows.x[test], rows.r[test]).double(), rows.y[test].double()
+    return {"log score": (y * p.log() + (1.0 - y) * (1.0 - p).log()).mean().item()}
+
+
+def modes(method: str, seed: int) -> Scores:
+    """The distribution of a cost that is cheap with probability .35, and dear otherwise."""
+
+    def costs(x: Tensor, g: torch.Generator) -> Tensor:
+        dear = torch.rand(len(x), 1, generator=g) > 0.35
+        return torch.where(dear, 1.5, -1.5) + 0.4 * torch.randn(len(x), 1, generator=g)
+
+    def below(value: Tensor) -> Tensor:
+        return 0.35 * _ndtr((value + 1.5) / 0.4) + 0.65 * _ndtr((value - 1.5) / 0.4)
+
+    data = simulate(3000, seed, costs, lambda x, r: below(r[:, 0]))
+    model = _small(method, data.learn, seed, epochs=40)
+    grid = torch.linspace(-3.0, 3.0, 61)[:, None]
+    at = model.surface(torch.zeros(1, 2), grid)[0].double()
+    return {
+        "Pr(cost below 0) (truth .35)": at[30].item(),
+        "error of the distribution function": (at - below(grid[:, 0])).abs().mean().item(),
+        **data.log_scores(model.predict(*data.test)),
+    }
+
+
+def bands(method: str, seed: int, rows: int, interaction: bool) -> Scores:
+    """Coverage and width of 90 % bands of Pr(y = 1), mean over the test rows."""
+
+    def cost(x: Tensor) -> Tensor:
+        return 1.2 * torch.tanh(x[:, 0]) - 0.5 * x[:, 1] + interaction * x[:, 0] * x[:, 1]
+
+    def costs(x: Tensor, g: torch.Generator) -> Tensor:
+        return (cost(x) + 0.7 * torch.randn(len(x), generator=g))[:, None]
+
+    data = simulate(rows, seed, costs, lambda x, r: _ndtr((r[:, 0] - cost(x)) / 0.7))
+    given, truth, epochs = data.learn, data.truth[-TEST:], 60 if rows < 1000 else 20
+    if method == "members":
+        found: Any = fit_members(*given, seed=seed, progress=False).model
+    elif method == "bootstrap":
+        g = torch.Generator().manual_seed(seed)
+        chosen = [torch.randint(rows, (rows,), generator=g) for _ in range(BOOTSTRAP)]
+        samples: Any = [tuple(column[rows_of] for column in given) for rows_of in chosen]
+        found = WeightPosterior([_small(method, sample, seed, epochs) for sample in samples])
+    else:
+        model = _small(method, given, seed, epochs)
+        options: Any = {"guide": method.partition(", ")[2], "seed": seed, "progress": False}
+        found = bayesian(model, num_samples=16).fit(*given, steps=1500, **options)
+    draws = found.predict_draws(*data.test).double()
+    low, high = (draws.quantile(p, 0) for p in (0.05, 0.95))
+    mean = draws.mean(0)
+    return {
+        "coverage": _inside(truth, low, high),
+        "width": (high - low).mean().item(),
+        "root mean squared error": (mean - truth).square().mean().sqrt().item(),
+        **data.log_scores(mean),
+    }
+
+
+#: Part -> function (method, seed) -> scores, and its methods.
+PARTS: dict[str, tuple[Callable[..., Scores], tuple[str, ...]]] = {
+    "groups": (groups, ("HierarchicalGCM", "GCM, one-hot groups", "GCM, no groups")),
+    "factor": (factor, ("GCM", "GCM, factor", "GCM, Sobol draws", "GCM, factor, Sobol draws")),
+    "compas": (compas, ("GCM, Sobol draws", "GCM, factor, Sobol draws")),
+    "modes": (modes, ("GCM, Sobol draws", "GCM, modes, Sobol draws")),
+    "bands": (
+        bands,
+        ("members", "bootstrap", "bayesian, normal", "bayesian, low_rank", "bayesian, sgld"),
+    ),
+}
+#: Settings of the tables of `bands`: rows, and whether x has an interaction.
+BANDS = {
+    f"{rows:,} rows, {'interaction' if interaction else 'additive'}": (rows, interaction)
+    for rows in (500, 5000)
+    for interaction in (False, True)
+}
+BAND_SEEDS = 10
+
+
+def cells(fit: Fit) -> Iterable[Fit]:
+    """The methods of a part; bands are on several kinds of data, for fewer seeds."""
+    if fit.method not in PARTS[fit.dataset][1]:
+        return []
+    variants = [""] if fit.dataset != "bands" else BANDS if fit.seed < BAND_SEEDS else []
+    return [replace(fit, variant=variant) for variant in variants]
+
+
+def run(fit: Fit, device: str = "cpu") -> Scores:
+    """One method on one simulated data set."""
+    start = time.perf_counter()
+    scores = PARTS[fit.dataset][0](fit.method, fit.seed, *BANDS.get(fit.variant, ()))
+    return {**scores, "seconds": time.perf_counter() - start, "epochs": 0}
+
+
+def report(table: pd.DataFrame, part: str) -> str:
+    """Mean and standard deviation over the seeds of every score; the gain on the same seeds."""
+    own = table[table["dataset"] == part].astype({"value": float})
+    several, first = own["variant"].nunique() > 1, PARTS[part][1][0]
+    names, lines = known_first(own["metric"]), []
+    for variant, rows in own.groupby("variant", sort=False):
+        scores = rows.pivot(index="seed", columns=["metric", "method"], values="value")
+        for method in rows["method"].unique():
+            line = [str(variant), method] if several else [method]
+            for name in names:
+                values = scores[name].get(method)
+                line.append("" if values is None else _cell(values.mean(), values.std()))
+            gain = scores["log score"][method] - scores["log score"][first]
+            error = gain.std() / len(gain) ** 0.5
+            lines.append([*line, "" if method == first else _cell(gain.mean(), error)])
+    gained = f"log score, gain over {first} (standard error)"
+    return markdown([*(["Data"] if several else []), "Model", *names, gained], lines)
+
+
+def _cell(mean: float, spread: float) -> str:
+    return f"{number(mean)} ({number(spread)})"
+
+
+TITLES = {part: part for part in PARTS}
+STUDY = Study(
+    *("stories", str(__doc__), TITLES),
+    {method: None for _, methods in PARTS.values() for method in methods},
+    *(run, each(TITLES, report)),
+    count=50,
+    counted="seeds",
+    protocol="simulated",
+    cells=cells,
+)

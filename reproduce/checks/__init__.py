@@ -1,0 +1,1 @@
+"""Searches for what must not be: falls, crossings, leaks, noise, and scores that need no model."""

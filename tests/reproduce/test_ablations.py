@@ -1,0 +1,243 @@
+"""Studies that change one thing at a time: their cells, what is run, and what is reported."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from toys import load_as, options, table, toy
+
+from pyro_gcm import data, fit_members
+from pyro_gcm.models.member_settings import MemberSettings
+from reproduce import published, released, tasks
+from reproduce.ablations import auctions, implicit, latent_sizes, members, stories
+from reproduce.methods import methods_of
+from reproduce.released_costs import DRAWS
+from reproduce.runs import Fit, as_json, read_results
+from reproduce.scores import distribution_scores
+
+# Latent dimension and number of samples.
+
+
+def test_the_fits_are_of_every_size_of_the_paper(tmp_path):
+    paper = pd.read_csv(tasks.PAPER / "ablation_adult.csv")
+    sizes = {*zip(paper["latent_dim"].tolist(), paper["sample_number"].tolist(), strict=True)}
+    for protocol, study in latent_sizes.PROTOCOLS.items():
+        cells = study.fits(options(study, tmp_path))
+        draws = "draws" if protocol == "released" else "num_particles"
+        asked = pd.DataFrame([{**vars(cell), **cell.options} for cell in cells])
+        counts = asked.groupby(["method", "z_dim", draws])["seed"].agg(list)
+        assert set(map(tuple, counts)) == {tuple(range(10))}
+        assert {(d, n) for _, d, n in counts.index} == sizes
+        assert set(asked["method"]) == {"GCM", "IGCM"}
+    # The cell of Table 3 is the one with the code's own dimension and number of draws.
+    own = {**released.settings_of("adult", "GCM")[0], "z_dim": released.Z_DIM, "draws": DRAWS}
+    assert own in [cell.options for cell in cells]
+
+
+def test_the_sizes_reach_the_model(monkeypatch, tmp_path, capsys):
+    seen, original = [], published.train
+
+    def train(method, rows, settings, *arguments, **named):
+        made = original(method, rows, settings, *arguments, **named)
+        seen.append((method, made[0].z_dim, settings["num_particles"], settings["num_samples"]))
+        return made
+
+    monkeypatch.setattr(published, "train", train)
+    monkeypatch.setattr(latent_sizes, "SAMPLE_NUMBERS", (8, 32))
+    load_as(monkeypatch, lambda name, variant: toy(name, variant, "binary"))
+    latent_sizes.main(options(latent_sizes, tmp_path, "--jobs", "1", "--quick"))
+    wanted = [(m, d, n, n) for m in methods_of("ablation") for d in (4, 8, 12, 16) for n in (8, 32)]
+    assert sorted(seen) == sorted(wanted)
+    assert "AUC of IGCM, best epoch on the test rows" in capsys.readouterr().out
+
+
+def test_the_effects_of_sizes_are_paired_by_seed():
+    parts = []
+    for seed, gain in enumerate((0.010, 0.012)):
+        for d, n in ((d, n) for d in (4, 8, 12, 16) for n in (8, 16, 24, 32)):
+            value = 0.78 + (gain if d >= 12 and n <= 16 else 0.0)
+            settings = json.dumps({"z_dim": d, "num_particles": n})
+            more = {"settings": settings, "variant": "published"}
+            parts.append(table({("GCM", "AUC"): [value]}, **more).assign(seed=seed))
+    found = latent_sizes.with_sizes(pd.concat(parts))
+    ours, gcm, _ = (line.split(" | ") for line in latent_sizes.effects(found).splitlines()[2:])
+    # Two seeds, 0.010 and 0.012: half of the interval is 12.706 x 0.001, and half the columns of
+    # the largest D are inside.
+    assert ours[:3] == ["| GCM, published label", "ours", "0.0110"]
+    assert ours[4:] == ["0.0055 ± 0.0064", "0.0110 ± 0.0127 |"]
+    assert [gcm[1], gcm[-1]] == ["paper", "0.0014 |"]
+    lines = latent_sizes.report(found, "GCM").splitlines()
+    assert lines[2].startswith("| N = 8 | ours | 0.7800 ± 0.0000† |")
+    assert lines[3].startswith("|  | paper | 0.7834 ± 0.0026 |")
+
+
+# Members.
+
+
+def member_cells(tmp_path):
+    """Method -> settings on Adult."""
+    asked = options(members.STUDY, tmp_path, "--datasets", "adult", "--seeds", "1")
+    return {cell.method: cell.options for cell in members.STUDY.fits(asked)}
+
+
+def test_a_cell_differs_from_the_default_in_its_own_settings_alone(monkeypatch, tmp_path):
+    rows, rule = toy("adult", response="binary"), MemberSettings.for_table
+    monkeypatch.setattr(members, "load", lambda name, variant: rows)
+    found = member_cells(tmp_path)
+    default = found.pop(members.DEFAULT)
+    assert default == {**dataclasses.asdict(rule(len(rows.split(0)[0]), 9, 4)), "fits": 1}
+    assert {*members.LEVELS} - {*found} - {members.DEFAULT} == {
+        "objective: mean of logs", "members: K = 8", "encoder: signs on the input", "costs: 3x3",
+    }  # fmt: skip
+    for method, settings in found.items():
+        wanted = {**default, **members.LEVELS[method]}
+        if "separate" in method:
+            wanted |= {"members": 1, "fits": default["members"]}
+        assert settings == wanted != default
+    # Another default is not taken for this one.
+    other = dataclasses.replace(rule(80, 9, 4), map_rate=3.0, members=16)
+    monkeypatch.setattr(MemberSettings, "for_table", lambda *sizes: other)
+    after = member_cells(tmp_path)
+    assert not {*map(as_json, found.values())} & {*map(as_json, after.values())}
+    assert "members: K = 8" in after
+    assert after["encoder: separate networks"]["fits"] == 16
+
+
+@pytest.mark.parametrize(("response", "fits"), [("binary", 1), ("continuous", 3)])
+def test_separate_networks_are_averaged_on_rows_that_they_did_not_see(response, fits, monkeypatch):
+    rows = toy(response=response)
+    load_as(monkeypatch, lambda name, variant: rows)
+    small = {"members": 1, "width": 4, "alternatives": 1, "costs": 1, "epochs": 1}
+    settings = dataclasses.replace(MemberSettings.for_table(80, 9, 4), **small)
+    name, text = "adult" if fits == 1 else "auto_mpg", dataclasses.asdict(settings)
+    cell = Fit("any", name, "default", "held-out", "1", 3, "any", as_json({**text, "fits": fits}))
+    scores = members.run(cell)
+    learn, test = rows.split(1)
+    columns = rows.x[learn], rows.r[learn], rows.y[learn]
+    fitted = [
+        fit_members(*columns, response=response, settings=settings, seed=seed, progress=False)
+        for seed in range(3 * fits, 4 * fits)
+    ]
+    expected = distribution_scores(rows, [each.model for each in fitted], test)
+    assert {metric: scores[metric] for metric in expected} == pytest.approx(expected)
+    assert scores["epochs"] == fits
+
+
+def test_the_linear_map_has_no_bend_between_its_ends():
+    rows = toy(response="binary")
+    settings = MemberSettings(members=2, epochs=1, **members.LEVELS["map: linear"])
+    model = fit_members(rows.x, rows.r, rows.y, settings=settings, progress=False).model
+    # In standardised units; 20 rows reach the last knot.
+    low, high = model.revenue_map.knots[:, 0], model.revenue_map.knots[:, -1]
+    shares = torch.linspace(0.0, 1.0, 9)[:, None]
+    steps = model.revenue_map(low + shares * (high - low)).flatten(1).diff(dim=0)
+    assert (steps > 0.0).all()
+    torch.testing.assert_close(steps, steps[:1].expand_as(steps), rtol=1e-3, atol=1e-6)
+
+
+def test_the_gains_are_paired_and_positive_where_better():
+    values = {members.DEFAULT: (0.80, 0.81), "members: K = 4": (0.802, 0.814)}
+    cells = {(m, name): both for m, both in values.items() for name in ("RMSE", "log score")}
+    found = table(cells, dataset="auto_mpg").assign(seconds=2.0)
+    lines = members.report(found, "auto_mpg").splitlines()
+    assert lines[0].startswith("| Part | Change | RMSE: gain | log score: gain |")
+    assert lines[2].startswith("|  | default | 0.8050 ±")
+    # Half of the interval is 12.706 sqrt(2e-6 (1/2 + 1/4)).
+    assert lines[3] == "| members | K = 4 | -0.0030 ± 0.0156 | 0.0030 ± 0.0156 | 2.0 |"
+
+
+# Changed stories.
+
+
+@pytest.mark.parametrize("part", ["groups", "factor", "modes"])
+def test_truths_are_those_of_the_outcomes(part, monkeypatch):
+    own, seen = stories.fit, []
+
+    class Seen(stories.Data):
+        def log_score(self, p):
+            seen.append(self)
+            return super().log_score(p)
+
+    def one_epoch(model, *columns, **training):
+        return own(model, *(column[:200] for column in columns), **{**training, "epochs": 1})
+
+    monkeypatch.setattr(stories, "fit", one_epoch)
+    monkeypatch.setattr(stories, "Data", Seen)
+    run, methods = stories.PARTS[part]
+    scores = run(methods[0], 3)
+    found = seen[0]
+    # The best score of all is that of the truth, and the rate of the rows is that of the truth.
+    assert scores["log score"] < scores["log score of the truth"] < 0.0
+    error = (0.25 / len(found.y)) ** 0.5
+    assert abs(found.y.double().mean() - found.truth.mean()) < 4.0 * error
+    assert all(np.isfinite(value) for value in scores.values())
+
+
+def test_a_gain_is_that_on_the_same_data():
+    first, other = stories.PARTS["modes"][1]
+    scores = {(first, "log score"): (-0.5, -0.9), (other, "log score"): (-0.4, -0.6)}
+    last = stories.report(table(scores, dataset="modes", variant=""), "modes").splitlines()[-1]
+    assert last == f"| {other} | -0.5000 (0.1414) | 0.2000 (0.1000) |"
+
+
+# Auctions, and strict against implicit.
+
+
+def test_auctions_have_every_score_of_both_variants(tmp_path, capsys):
+    auctions.STUDY.main(options(auctions.STUDY, tmp_path, "--quick", "--jobs", "1"))
+    found = read_results(tmp_path / "auctions.csv")
+    wide = found.pivot(index="seed", columns="metric", values="value")
+    assert wide.notna().all(axis=None)
+    for metric in ("mean absolute error of the bid", "win rate at the bid", "log score"):
+        assert {f"{metric}, {variant}" for variant in auctions.VARIANTS} <= set(wide)
+    wanted = wide["log score, exact and censored"] - wide["log score, outcomes only"]
+    assert wide[auctions.GAIN].to_numpy() == pytest.approx(wanted.to_numpy(), abs=2e-6)
+    rate = wide["win rate at the bid, exact and censored"].mean()
+    assert f"| win rate at the bid | {rate:.4f} ±" in capsys.readouterr().out
+
+
+def test_scores_of_the_truth_are_perfect():
+    test = data.simulate_auctions(500, seed=3)
+
+    class Truth:
+        def required_revenue(self, x, level):
+            return test.winning_bid(x, level).log()
+
+        def log_prob(self, x, r, y):
+            p = test.win_probability(x, r.exp())
+            return torch.where(y > 0, p.log(), torch.log1p(-p))
+
+    values, log_p = auctions.scores(Truth(), test)
+    assert values["mean absolute error of the bid"] < 1e-6
+    assert values["win rate at the bid"] == pytest.approx(0.9, abs=1e-6)
+    assert values["log score"] == pytest.approx(log_p.mean().item())
+
+
+def test_the_density_of_boosting_has_the_spread_of_rows_it_did_not_see(monkeypatch):
+    dataset = toy(x_dim=2, r_dim=2, rows=300)
+    load_as(monkeypatch, lambda name, variant: dataset)
+    fit = Fit("implicit", "auto_mpg", "default", "held-out", "0", 0, "monotone boosting", "{}")
+    scores = implicit.run(fit)
+    learn, test = dataset.split(0)
+    rows = implicit.rows_of(dataset, learn)
+    model, _ = implicit.train("monotone boosting", rows, {}, 0)
+    seen = (model.predict(rows.x, rows.r) - rows.y).square().mean().sqrt()
+    spread = implicit.out_of_fold_spread(model, rows)
+    assert spread > 1.2 * seen
+    density = torch.distributions.Normal(model.predict(dataset.x[test], dataset.r[test]), spread)
+    expected = density.log_prob(dataset.y[test]).mean()
+    assert scores["log score"] == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_differences_to_gcm_are_paired_with_the_corrected_interval():
+    values = {"GCM": (0.80, 0.80, 0.80, 0.80), "IGCM": (0.81, 0.83, 0.79, 0.84)}
+    metrics = ("AUC", "log score", "calibration error")
+    rows = table({(method, m): each for method, each in values.items() for m in metrics})
+    lines = implicit.report(rows, "adult").splitlines()
+    assert lines[2] == "| GCM | 0.8000 |  | 0.8000 |  | 0.8000 |"
+    # Mean 0.0175; squared deviations sum to 0.001475; 1/4 + 1/4 in place of 1/4.
+    gap = f"0.0175 ± {3.182446 * (0.001475 / 3 / 2) ** 0.5:.4f}"
+    assert lines[3] == f"| IGCM | 0.8175 | {gap} | 0.8175 | {gap} | 0.8175 |"

@@ -111,8 +111,8 @@ class Searches:
             self.pool = part.take(order), drop[order]
 
     def _drops(self, pairs: Pairs) -> Array:
-        ends = np.concatenate([pairs.low, pairs.high])
-        low, high = np.split(self._predict(np.concatenate([pairs.rows] * 2), ends), 2)
+        # In calls of the same rows: a predictor may round a row by its place in a call.
+        low, high = self._predict(pairs.rows, pairs.low), self._predict(pairs.rows, pairs.high)
         moved = (pairs.low < pairs.high)[:, self.space.moving]
         self.lowest = min(self.lowest, float(low.min()), float(high.min()))
         self.highest = max(self.highest, float(low.max()), float(high.max()))

@@ -60,7 +60,7 @@ class Searches:
                 self._add(random_pairs(space, count - count // 2, size, rng))
                 count //= 2
             assert self.pool is not None
-            some = slice(max(1, min(_POOL, count // 32)))
+            some = slice(max(1, min(_POOL, count // 64)))
             wander(space, count, self.pool[0].take(some), self.pool[1][some], rng, self.drops)
 
     def drops(self, pairs: Pairs) -> Array:

@@ -173,16 +173,16 @@ class ByteDropout(nn.Dropout):
     """Dropout whose mask costs a sixth of `nn.Dropout`'s on a CPU.
 
     A byte of torch's generator decides for an element, so that the probability is p rounded to a
-    multiple of 1/256; what is kept is scaled by the rounded one. Elsewhere it is `nn.Dropout`.
+    multiple of 1/256; what is kept is scaled by the rounded one. On a GPU it is `nn.Dropout`.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """The input [...], in training with some elements at 0 and the others scaled."""
         dropped = round(256 * self.p)
-        if not self.training or not 0 < dropped < 256 or input.device.type != "cpu":
+        if not self.training or not 0 < dropped < 256 or input.device.type in ("cuda", "mps"):
             return super().forward(input)
-        draws = torch.empty(-(-input.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-        draws = draws.view(torch.uint8)[: input.numel()].view(input.shape)
+        draws = torch.empty(-(-input.numel() // 8), dtype=torch.int64, device=input.device)
+        draws = draws.random_(-(2**63), None).view(torch.uint8)[: input.numel()].view(input.shape)
         # 1 where the byte is `dropped` or more, else 0, without a mask of bools, which is slow.
         kept = draws.clamp_(dropped - 1, dropped).sub_(dropped - 1).to(input.dtype)
         return input * kept.mul_(256 / (256 - dropped))

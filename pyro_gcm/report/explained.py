@@ -182,13 +182,13 @@ def _turning(subject: Subject, found: dict[str, Any]) -> str:
 
 def _of_boolean(value: Any) -> str:
     """A turning point of a column that is true or false: numbers from 0 to 1 lie between them."""
-    if value is None or value != value:
+    if pd.isna(value):
         return _place(value)
     return "between false and true" if 0 <= value <= 1 else _place(math.copysign(math.inf, value))
 
 
 def _place(value: Any) -> str:
-    if value is None or value != value:
+    if pd.isna(value):
         return "beyond the data"
     if isinstance(value, float) and math.isinf(value):
         return "above the data" if value > 0 else "below the data"

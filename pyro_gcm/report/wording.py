@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 
 def amount(value: Any) -> str:
     """A value of a column: a number with at most four digits that count, or a level as it is."""
-    if value is None or value != value:
+    if pd.isna(value):
         return "missing"
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"

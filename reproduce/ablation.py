@@ -10,10 +10,11 @@ import json
 
 import pandas as pd
 
-from reproduce import published, released
+from reproduce import published
 from reproduce.arguments import positive_count
 from reproduce.intervals import mean_interval
 from reproduce.methods import methods_of
+from reproduce.released import training as released
 from reproduce.rendering.markdown import NOT_RUN, beside, markdown, number, shown
 from reproduce.rendering.tables import intervals, paper_cells
 from reproduce.runs import Fit, add_run_arguments, as_json, run_fits

@@ -16,7 +16,7 @@ import torch
 from pyro_gcm.files.writing import write_figure
 from reproduce.data import simulation
 from reproduce.intervals import Interval
-from reproduce.released_tables import NINE, by_change
+from reproduce.released.tables import NINE, by_change
 from reproduce.rendering.tables import places
 from reproduce.tasks import TASKS
 

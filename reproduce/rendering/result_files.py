@@ -6,9 +6,11 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reproduce import ablation, crossings, falls, gradient_noise, public, released, stories
+from reproduce import ablation, crossings, falls, gradient_noise, public, stories
 from reproduce.methods import METHODS, methods_of
 from reproduce.methods.spaces import SEARCHED
+from reproduce.released import training as released
+from reproduce.released.networks import FORMS
 from reproduce.runs import Fit
 from reproduce.searching import search
 from reproduce.searching.tuning import DESIGN
@@ -21,7 +23,7 @@ def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
 
 
 def _released(make: Callable[..., list[Fit]], datasets: Sequence[str], seeds: int) -> int:
-    methods = list(released.FORMS)
+    methods = list(FORMS)
     return len(make(Namespace(datasets=datasets, methods=methods, seeds=seeds, quick=False)))
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import published, released
+from reproduce import published
+from reproduce.released import training as released
 from reproduce.intervals import mean_interval
 from reproduce.methods import METHODS, methods_of
 from reproduce.rendering.markdown import NOT_RUN, beside, markdown, number, shown

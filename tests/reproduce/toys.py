@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from pyro_gcm import data
-from reproduce import released_rows, tasks, timing
+from reproduce import tasks, timing
+from reproduce.released import rows as released_rows
 from reproduce.data import datasets
 from reproduce.runs import COLUMNS
 

@@ -114,7 +114,7 @@ def test_a_map_to_positive_weights_is_another_network(name, by):
     losses = []
     for form in forms:
         torch.manual_seed(0)
-        losses.append(float(form.standard_loss(x, r, r[:, 0], y)))
+        losses.append(form.standard_loss(x, r, r[:, 0], y).item())
     assert losses[0] != losses[1]
     if name != "IGCM" and by != "leaky relu(W)":  # which may be negative
         low, high = (forms[1].response_of(x, v) for v in (r, r + torch.tensor([0.3, 0.0])))
@@ -140,6 +140,7 @@ def test_maps_are_compared_with_the_released_one():
 @torch.no_grad()
 def test_the_continuous_density_integrates_to_one_and_its_mean_is_the_prediction():
     form, (x, r, _) = network("GCM", False, loss_type=2), rows(3)
+    form.epsilon = 1e-12
     drawn = form.drawn(x, r, torch.randn(3, 4, 3, dtype=torch.float64))
     mean, scale = form.continuous(drawn)
     y = torch.linspace(-400.0, 400.0, 2001, dtype=torch.float64)

@@ -33,7 +33,7 @@ from pyro_gcm._utils.writing import write_figure, write_file
 from reproduce.arguments import a_path
 from reproduce.data import simulation
 from reproduce.intervals import Interval
-from reproduce.released_tables import NINE, by_change
+from reproduce.released.tables import NINE, by_change
 from reproduce.rendering.tables import places
 from reproduce.tasks import TASKS
 

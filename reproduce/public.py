@@ -25,10 +25,13 @@ from torch import Tensor
 
 from pyro_gcm import audit_monotonicity, data
 from pyro_gcm.training import Diverged
-from reproduce import published, released, released_tables
+from reproduce import published
 from reproduce.arguments import Refused, positive_count
 from reproduce.methods import METHODS, Predictor, least_squares, methods_of, rows_of, train
 from reproduce.published import QUICK
+from reproduce.released import tables as released_tables
+from reproduce.released import training as released
+from reproduce.released.networks import FORMS
 from reproduce.rendering.tables import own_scores
 from reproduce.runs import Fit, Scores, Settings, add_run_arguments, as_json, run_fits
 from reproduce.scores import point_scores
@@ -221,7 +224,7 @@ PROTOCOLS = {
     "published": _Protocol(PUBLISHED_TASKS, methods_of("published"), published.fits, published.run),
     "released": _Protocol(
         PUBLISHED_TASKS,
-        list(released.FORMS),
+        list(FORMS),
         released.fits,
         released.run,
         released.together,
@@ -229,7 +232,7 @@ PROTOCOLS = {
     ),
     "changes": _Protocol(
         list(released.CHANGED),
-        list(released.FORMS),
+        list(FORMS),
         released.changed,
         released.run,
         released.together,

@@ -15,7 +15,7 @@ import numpy as np
 
 from pyro_gcm.training import Diverged
 from reproduce.methods import METHODS, Predictor, Rows, check_weights, least_squares, train
-from reproduce.released_rows import rows_of, unit_of_y
+from reproduce.released.rows import rows_of, unit_of_y
 from reproduce.runs import Fit, Scores, Settings, as_json
 from reproduce.scores import point_scores
 from reproduce.tasks import TASKS, paper_hyperparameters

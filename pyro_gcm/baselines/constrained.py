@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -18,11 +20,13 @@ class CMNN(Baseline):
     """Constrained monotonic network (Runje and Shankaranarayana, ICML 2023).
 
     :param hidden: width of the hidden layers.
-    :param form: "paper" is the two-stream body with a third of its hidden units for each
-        activation. "type1" and "type2" are the networks of the method's authors, with weights
-        abs(W), base activation ELU and units split 7:7:2. "type1" feeds all inputs into the first
-        of two hidden layers; "type2" gives every input its own units, a quarter of `hidden`, before
-        the hidden layer.
+    :param form: "paper" is the two-stream body with softplus as base activation and a third of its
+        hidden units for each of the three, as in an early version of the paper's code. "released"
+        is the same body with the base activation ELU, as in the released code behind the paper's
+        Table 3. "type1" and "type2" are the networks of the method's authors, with weights abs(W),
+        base activation ELU and units split 7:7:2. "type1" feeds all inputs into the first of two
+        hidden layers; "type2" gives every input its own units, a quarter of `hidden`, before the
+        hidden layer.
     """
 
     strict: ClassVar[bool] = True
@@ -34,16 +38,13 @@ class CMNN(Baseline):
         *,
         response: ResponseName = "binary",
         hidden: int = 16,
-        form: Literal["paper", "type1", "type2"] = "paper",
+        form: Literal["paper", "released", "type1", "type2"] = "paper",
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
         x_dim, r_dim = self.x_dim, self.r_dim
-        one_of("form", form, ["paper", "type1", "type2"])
-        self.network = (
-            TwoStreamBody(x_dim, r_dim, hidden, activation=softplus_thirds)
-            if form == "paper"
-            else (TypeOne if form == "type1" else TypeTwo)(x_dim, r_dim, hidden)
-        )
+        one_of("form", form, list(NETWORKS))
+        self.form = form
+        self.network = NETWORKS[form](x_dim, r_dim, hidden)
 
 
 def softplus_thirds(values: Tensor) -> Tensor:
@@ -56,9 +57,17 @@ def softplus_thirds(values: Tensor) -> Tensor:
     return torch.cat([-logsigmoid(-convex), logsigmoid(concave), joined], -1)
 
 
+def elu_thirds(values: Tensor) -> Tensor:
+    """ELU, its concave reflection and a saturated activation, on a third of the units each."""
+    return _elu_units(values, values.shape[-1] // 3)
+
+
 def elu_split(values: Tensor) -> Tensor:
-    """ELU, its concave reflection and a saturated activation, on units in the ratio 7:7:2."""
-    part = round(values.shape[-1] * 7 / 16)
+    """The activations of `elu_thirds`, on units in the ratio 7:7:2."""
+    return _elu_units(values, round(values.shape[-1] * 7 / 16))
+
+
+def _elu_units(values: Tensor, part: int) -> Tensor:
     convex, concave, saturated = values.tensor_split([part, 2 * part], -1)
     # rho(u + 1) - rho(1) below 0, rho(1) - rho(1 - u) above, where rho(1) = 1.
     joined = saturated.sign() * (1.0 - functional.elu(1.0 - saturated.abs()))
@@ -123,3 +132,12 @@ class TypeTwo(nn.Module):
         """Scores [..., 1]."""
         units = elu_split(r.unsqueeze(-1) * self.r_weight.abs() + self.r_bias)
         return self.output(elu_split(encoded[0] + self.r_layer(units.flatten(-2))))
+
+
+#: Name of a form -> its network.
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "paper": partial(TwoStreamBody, activation=softplus_thirds),
+    "released": partial(TwoStreamBody, activation=elu_thirds),
+    "type1": TypeOne,
+    "type2": TypeTwo,
+}

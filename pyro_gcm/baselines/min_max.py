@@ -20,9 +20,10 @@ class MM(Baseline):
 
     :param hidden: width of the hidden layers of form="paper".
     :param form: in "paper" the pieces are outputs of the two-stream body with tanh, and the score
-        is the maximum over groups of the minimum within a group. In "canonical" the pieces are
-        linear, with weights exp(z) for r and unconstrained weights for x, and the score is the
-        minimum over groups of the maximum within a group.
+        is the maximum over groups of the minimum within a group, also in the released code behind
+        the paper's Table 3. In "canonical" the pieces are linear, with weights exp(z) for r and
+        unconstrained weights for x, and the score is the minimum over groups of the maximum within
+        a group.
     :param groups: number of groups; by default 3 in form="paper" and 6 otherwise.
     :param units: number of pieces per group; by default 3 in form="paper" and 6 otherwise.
     """

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pyro_gcm._utils.validation import positive_int
+from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.baselines.baseline import Baseline, ResponseName
 from pyro_gcm.baselines.clip import clip
+from pyro_gcm.baselines.two_stream import NonNegativeLinear
 
 
 class SMNN(Baseline):
@@ -26,6 +27,9 @@ class SMNN(Baseline):
 
     :param hidden: units of each of the three kinds in a layer.
     :param layers: number of layers; 2 or 3 in Kim & Lee (2024).
+    :param form: "canonical" is the network above, of the method's authors. "released" is that of
+        the released code behind the paper's Table 3: R(v) = clip(v, 0, 2), P(W) = softplus(10 W) /
+        10 in place of exp(W) for e, unconstrained weights for c and q, and torch's initialisation.
     """
 
     strict: ClassVar[bool] = True
@@ -38,24 +42,31 @@ class SMNN(Baseline):
         response: ResponseName = "binary",
         hidden: int = 16,
         layers: int = 2,
+        form: Literal["canonical", "released"] = "canonical",
     ) -> None:
         super().__init__(x_dim, r_dim, response=response)
         x_dim, r_dim = self.x_dim, self.r_dim
+        one_of("form", form, ["canonical", "released"])
+        self.form = form
+        canonical = form == "canonical"
+        linear_of_e = ExpLinear if canonical else NonNegativeLinear
+        linear_of_x = ExpLinear if canonical else nn.Linear
         width = positive_int("hidden", hidden)
         depth = positive_int("layers", layers)
-        # The parts of We for e (with the bias) and for c; `nn.Linear` holds the exponents.
+        # The parts of We for e (with the bias) and for c.
         self.exp_units = nn.ModuleList(
-            nn.Linear(r_dim if i == 0 else width, width) for i in range(depth)
+            linear_of_e(r_dim if i == 0 else width, width) for i in range(depth)
         )
         self.exp_from_confluence = nn.ModuleList(
-            nn.Linear(width, width, bias=False) for _ in range(depth - 1)
+            linear_of_x(width, width, bias=False) for _ in range(depth - 1)
         )
         below = [x_dim] + [width] * (depth - 1)
         self.confluence_units = nn.ModuleList(nn.Linear(size, width) for size in below)
         self.relu_units = nn.ModuleList(nn.Linear(size, width) for size in below)
-        self.output = nn.Linear(width, 1, bias=False)
-        self.output_from_x = nn.Linear(2 * width, 1)
-        self._draw_weights()
+        self.output = linear_of_e(width, 1, bias=False)
+        self.output_from_x = linear_of_x(2 * width, 1)
+        if canonical:
+            self._draw_weights()
 
     def encode(self, x: Tensor) -> tuple[Tensor, ...]:
         """The contributions of x to the exponentiated units and to the score.
@@ -66,18 +77,24 @@ class SMNN(Baseline):
         for i, (confluence, relu) in enumerate(
             zip(self.confluence_units, self.relu_units, strict=True)
         ):
-            c, q = _bounded(confluence(q)), torch.relu(relu(q))
+            c, q = self._bounded(confluence(q)), torch.relu(relu(q))
             if i < len(self.exp_from_confluence):
-                parts.append(_exp_linear(c, self.exp_from_confluence[i]))
-        return (*parts, _exp_linear(torch.cat([c, q], -1), self.output_from_x))
+                parts.append(self.exp_from_confluence[i](c))
+        return (*parts, self.output_from_x(torch.cat([c, q], -1)))
 
     def decode(self, encoded: tuple[Tensor, ...], r: Tensor) -> Tensor:
         """Score [...]."""
         *parts, from_x = encoded
-        e = _bounded(_exp_linear(r, self.exp_units[0]))
+        e = self._bounded(self.exp_units[0](r))
         for part, layer in zip(parts, self.exp_units[1:], strict=True):
-            e = _bounded(_exp_linear(e, layer) + part)
-        return (_exp_linear(e, self.output) + from_x).squeeze(-1)
+            e = self._bounded(layer(e) + part)
+        return (self.output(e) + from_x).squeeze(-1)
+
+    def _bounded(self, v: Tensor) -> Tensor:
+        """R: ReLU-1 with a leak of 0.01 on both sides, or ReLU-2."""
+        if self.form == "released":
+            return v.clamp(0.0, 2.0)  # has a gradient at the bounds, unlike `clip`
+        return 0.99 * clip(v, 0.0, 1.0) + 0.01 * v
 
     def _draw_weights(self) -> None:
         """The published initialisation."""
@@ -92,14 +109,12 @@ class SMNN(Baseline):
                 _truncated_normal(parameter, 0.0, 0.5)
 
 
-def _bounded(v: Tensor) -> Tensor:
-    """ReLU-1 with a leak of 0.01 on both sides."""
-    return 0.99 * clip(v, 0.0, 1.0) + 0.01 * v
+class ExpLinear(nn.Linear):
+    """Linear layer with the weights exp(W)."""
 
-
-def _exp_linear(inputs: Tensor, layer: Any) -> Tensor:
-    # Any, since the type of the elements of a ModuleList is Module.
-    return functional.linear(inputs, layer.weight.exp(), layer.bias)
+    def forward(self, values: Tensor) -> Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        return functional.linear(values, self.weight.exp(), self.bias)
 
 
 def _truncated_normal(parameter: Tensor, mean: float, sd: float) -> None:

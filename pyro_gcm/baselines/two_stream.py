@@ -1,4 +1,4 @@
-"""The two-stream network, with a free and an increasing stream, that four baselines share."""
+"""The two-stream network, with a free and an increasing stream, that several baselines share."""
 
 from __future__ import annotations
 
@@ -64,14 +64,20 @@ class TwoStreamBody(nn.Module):
         return last(h) + a2
 
 
-class NonNegativeLinear(nn.Linear):
-    """Linear layer with the weights P(W) = softplus(10 W) / 10 (paper, appendix E.1).
+def softplus_10(weight: Tensor) -> Tensor:
+    """P(W) = softplus(10 W) / 10, the paper's map to positive weights (appendix E.1)."""
+    # torch's softplus switches to the identity at 20, where it decreases by 2e-9 in float64.
+    return functional.logsigmoid(-10.0 * weight) / -10.0
 
-    `weight` holds W, initialised as in `torch.nn.Linear`.
+
+class NonNegativeLinear(nn.Linear):
+    """Linear layer with the weights P(W), `softplus_10(W)`.
+
+    `weight` holds W, initialised as in `torch.nn.Linear`; `positive` is P.
     """
+
+    positive: Callable[[Tensor], Tensor] = staticmethod(softplus_10)
 
     def forward(self, values: Tensor) -> Tensor:
         """[..., in_features] -> [..., out_features]."""
-        # torch's softplus switches to the identity at 20, where it decreases by 2e-9 in float64.
-        weight = functional.logsigmoid(-10.0 * self.weight) / -10.0
-        return functional.linear(values, weight, self.bias)
+        return functional.linear(values, self.positive(self.weight), self.bias)

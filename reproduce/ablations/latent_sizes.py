@@ -13,9 +13,10 @@ from typing import Any
 
 import pandas as pd
 
-from reproduce import published, released
+from reproduce import published
 from reproduce.intervals import mean_interval
 from reproduce.methods import METHODS, methods_of
+from reproduce.released import training as released
 from reproduce.rendering.markdown import NOT_RUN, beside, markdown, number, shown
 from reproduce.rendering.tables import intervals, paper_cells
 from reproduce.runs import Fit, as_json

@@ -6,10 +6,12 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reproduce import public, released
+from reproduce import public
 from reproduce.ablations import latent_sizes
 from reproduce.methods import methods_of
 from reproduce.methods.spaces import SEARCHED
+from reproduce.released import training as released
+from reproduce.released.networks import FORMS
 from reproduce.runs import Fit
 from reproduce.searching import search
 from reproduce.searching.tuning import DESIGN
@@ -22,7 +24,7 @@ def _planned(experiment: str, repeats: int, tasks: int = 1) -> int:
 
 
 def _released(make: Callable[..., list[Fit]], datasets: Sequence[str], seeds: int) -> int:
-    methods = list(released.FORMS)
+    methods = list(FORMS)
     return len(make(Namespace(datasets=datasets, methods=methods, seeds=seeds, quick=False)))
 
 

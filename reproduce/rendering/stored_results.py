@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduce import released_tables
 from reproduce.ablations import latent_sizes
 from reproduce.arguments import Refused
 from reproduce.methods.defaults import NETWORKS
+from reproduce.released import tables as released_tables
 from reproduce.rendering import many_sets
 from reproduce.rendering.markdown import known_first
 from reproduce.rendering.result_files import FILES, FINALS_OF, MANY_SETTINGS

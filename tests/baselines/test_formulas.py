@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -29,7 +30,9 @@ from pyro_gcm.baselines import (
     PosNN,
     SwitchMonotone,
 )
-from pyro_gcm.baselines.constrained import elu_split, softplus_thirds
+from pyro_gcm.baselines.constrained import elu_split, elu_thirds, softplus_thirds
+
+Map = Callable[[Array], Array]
 
 
 def test_mlp_reads_all_covariates_and_revenues() -> None:
@@ -62,25 +65,48 @@ def test_canonical_form_of_pos_nn_is_one_layer_of_sigmoids() -> None:
     assert_score_is(model, reference)
 
 
-def test_smnn_is_the_published_formula() -> None:
-    # These weights use all three pieces of R.
-    model = with_normal_weights(SMNN, 0.7, hidden=4, layers=3)
-    p = arrays(model)
+def test_released_form_of_pos_nn_is_an_mlp_with_positive_weights_from_r_on() -> None:
+    model = made(PosNN, hidden=5, form="released")
+    w = arrays(model.network)
 
-    def bounded(v: Array) -> Array:
-        return np.where(v < 0, 0.01 * v, np.where(v > 1, 0.99 + 0.01 * v, v))
+    def reference(x: Array, r: Array) -> Array:
+        u = x @ w["x_layer.weight"].T + r @ positive(w["r_layer.weight"]).T + w["x_layer.bias"]
+        h = np.tanh(np.tanh(u) @ positive(w["hidden.weight"]).T + w["hidden.bias"])
+        return np.asarray((h @ positive(w["output.weight"]).T + w["output.bias"])[:, 0])
+
+    assert_score_is(model, reference)
+
+
+def leaky(v: Array) -> Array:
+    return np.where(v < 0, 0.01 * v, np.where(v > 1, 0.99 + 0.01 * v, v))
+
+
+@pytest.mark.parametrize(
+    ("form", "layers", "bounded", "of_e", "of_x"),
+    [
+        ("canonical", 3, leaky, np.exp, np.exp),
+        ("released", 2, lambda v: np.clip(v, 0.0, 2.0), positive, lambda w: w),
+    ],
+    ids=["canonical", "released"],
+)
+def test_smnn_is_the_published_formula(
+    form: str, layers: int, bounded: Map, of_e: Map, of_x: Map
+) -> None:
+    # These weights use all three pieces of R.
+    model = with_normal_weights(SMNN, 0.7, hidden=4, layers=layers, form=form)
+    p = arrays(model)
 
     def reference(x: Array, r: Array) -> Array:
         e, c, q = r, x[:, :0], x
-        for i in range(3):
-            weights = p[f"exp_units.{i}.weight"]
+        for i in range(layers):
+            weights = of_e(p[f"exp_units.{i}.weight"])
             if i:
-                weights = np.hstack([weights, p[f"exp_from_confluence.{i - 1}.weight"]])
-            e = bounded(np.hstack([e, c]) @ np.exp(weights).T + p[f"exp_units.{i}.bias"])
+                weights = np.hstack([weights, of_x(p[f"exp_from_confluence.{i - 1}.weight"])])
+            e = bounded(np.hstack([e, c]) @ weights.T + p[f"exp_units.{i}.bias"])
             c = bounded(q @ p[f"confluence_units.{i}.weight"].T + p[f"confluence_units.{i}.bias"])
             q = np.maximum(q @ p[f"relu_units.{i}.weight"].T + p[f"relu_units.{i}.bias"], 0)
-        weights = np.hstack([p["output.weight"], p["output_from_x.weight"]])
-        out = np.hstack([e, c, q]) @ np.exp(weights).T + p["output_from_x.bias"]
+        weights = np.hstack([of_e(p["output.weight"]), of_x(p["output_from_x.weight"])])
+        out = np.hstack([e, c, q]) @ weights.T + p["output_from_x.bias"]
         return np.asarray(out[:, 0])
 
     assert_score_is(model, reference)
@@ -188,12 +214,12 @@ def elu(u: Array) -> Array:
     return np.where(u > 0.0, u, np.expm1(np.minimum(u, 0.0)))
 
 
-def thirds(u: Array) -> Array:
-    """The activation of the paper's form on 7 units: 2, 2 and 3."""
+def thirds(base: Map, u: Array) -> Array:
+    """The activation of the paper's and the released form on 7 units: 2, 2 and 3."""
     a, b, c = u[..., :2], u[..., 2:4], u[..., 4:]
     relu = partial(np.maximum, 0.0)
-    joined = -softplus(-(relu(c) - 1.0)) + softplus(1.0 - relu(-c))
-    return np.concatenate([softplus(a), -softplus(-b), joined], -1)
+    joined = -base(-(relu(c) - 1.0)) + base(1.0 - relu(-c))
+    return np.concatenate([base(a), -base(-b), joined], -1)
 
 
 def sevens(u: Array) -> Array:
@@ -204,9 +230,12 @@ def sevens(u: Array) -> Array:
     return np.concatenate([elu(a), -elu(-b), joined], -1)
 
 
-def test_paper_form_of_cmnn_is_the_two_stream_body_with_three_activations() -> None:
-    model = made(CMNN, hidden=7)
-    assert_score_is(model, lambda x, r: two_stream(model.network, x, r, thirds)[:, 0])
+@pytest.mark.parametrize(("form", "base"), [("paper", softplus), ("released", elu)])
+def test_two_forms_of_cmnn_are_the_two_stream_body_with_three_activations(
+    form: str, base: Map
+) -> None:
+    model, activation = made(CMNN, hidden=7, form=form), partial(thirds, base)
+    assert_score_is(model, lambda x, r: two_stream(model.network, x, r, activation)[:, 0])
 
 
 def test_type_1_of_cmnn_reads_all_inputs_in_its_first_layer() -> None:
@@ -237,7 +266,7 @@ def test_type_2_of_cmnn_gives_every_input_a_layer_of_its_own() -> None:
     assert_score_is(model, reference)
 
 
-@pytest.mark.parametrize("activation", [softplus_thirds, elu_split])
+@pytest.mark.parametrize("activation", [softplus_thirds, elu_thirds, elu_split])
 @pytest.mark.parametrize("at", [-20.0, -1.0, 0.0, 1.0, 20.0], ids="at {:g}".format)
 def test_activations_are_increasing_and_continuous(activation: object, at: float) -> None:
     near = at + torch.linspace(-1e-6, 1e-6, 2001, dtype=torch.float64)

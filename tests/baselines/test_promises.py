@@ -17,15 +17,18 @@ from pyro_gcm.baselines import Baseline, fit
 
 STRICT: dict[str, Make] = {
     "PosNN": baselines.PosNN,
+    "PosNN, released": partial(baselines.PosNN, form="released"),
     "PosNN, canonical": partial(baselines.PosNN, form="canonical"),
     "MM": baselines.MM,
     "MM, canonical": partial(baselines.MM, form="canonical"),
     "SMM": baselines.SMM,
     "SMM, canonical": partial(baselines.SMM, form="canonical"),
     "CMNN": baselines.CMNN,
+    "CMNN, released": partial(baselines.CMNN, form="released"),
     "CMNN, type 1": partial(baselines.CMNN, form="type1"),
     "CMNN, type 2": partial(baselines.CMNN, form="type2"),
     "SMNN": baselines.SMNN,
+    "SMNN, released": partial(baselines.SMNN, form="released"),
     "Lipschitz": baselines.LipschitzMonotone,
     "Switch": baselines.SwitchMonotone,
 }
@@ -40,7 +43,7 @@ NARROW: dict[str, Make] = {
     "MLP, 1 unit": partial(baselines.MLP, hidden=1),
     **{
         f"CMNN {form}, 1 unit": partial(baselines.CMNN, form=form, hidden=1)
-        for form in ("paper", "type1", "type2")
+        for form in ("paper", "released", "type1", "type2")
     },
 }
 ALL = STRICT | OTHERS
@@ -152,6 +155,7 @@ def test_gradients_reach_every_parameter(name: str) -> None:
         (baselines.SMM, {"form": "smooth"}, "form must be one of .* got 'smooth'"),
         (baselines.MM, {"groups": 0}, "groups must be an integer of at least 1, got 0"),
         (baselines.SMM, {"units": 0}, "units must be an integer of at least 1, got 0"),
+        (baselines.SMNN, {"form": "paper"}, "form must be one of .*'released'.*, got 'paper'"),
         (baselines.SMNN, {"layers": 0}, "layers must be an integer of at least 1, got 0"),
         (baselines.LipschitzMonotone, {"hidden": 5}, "hidden must be even, .* got 5"),
         (baselines.LipschitzMonotone, {"bound": 0.0}, r"bound must be .* above 0, got 0\.0"),

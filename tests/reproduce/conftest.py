@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reproduce import released_rows
+from reproduce.released import rows as released_rows
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,11 @@ from toys import load_as, options, table, toy
 
 from pyro_gcm import data, fit_members
 from pyro_gcm.models.member_settings import MemberSettings
-from reproduce import published, released, tasks
+from reproduce import published, tasks
 from reproduce.ablations import auctions, implicit, latent_sizes, members, stories
 from reproduce.methods import methods_of
-from reproduce.released_costs import DRAWS
+from reproduce.released import training as released
+from reproduce.released.networks import DRAWS
 from reproduce.runs import Fit, as_json, read_results
 from reproduce.scores import distribution_scores
 

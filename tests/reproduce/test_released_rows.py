@@ -12,8 +12,8 @@ import pytest
 import torch
 from toys import REAL, toy
 
-from reproduce import released_rows
-from reproduce.released_rows import BLOG_CONSTRAINED, rows_of
+from reproduce.released import rows as released_rows
+from reproduce.released.rows import BLOG_CONSTRAINED, rows_of
 
 
 @REAL

@@ -14,7 +14,7 @@ from scipy import stats
 from toys import options, row, table
 
 from reproduce import figures, report
-from reproduce.released import Z_DIM
+from reproduce.released.training import Z_DIM
 from reproduce.rendering import quoted, tables
 from reproduce.results import RESULTS
 from reproduce.runs import COLUMNS

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from pyro_gcm import data
-from reproduce import released_rows, tasks, timing
+from reproduce import tasks, timing
 from reproduce.data import datasets
+from reproduce.released import rows as released_rows
 from reproduce.runs import COLUMNS
 
 REAL = pytest.mark.skipif(not os.environ.get("PYRO_GCM_DATA"), reason="PYRO_GCM_DATA is not set")

@@ -12,9 +12,9 @@ import pandas as pd
 from scipy.stats import kendalltau
 
 from reproduce.intervals import Interval, mean_interval, meet, paired_interval, samples
-from reproduce.released import CHANGES, FORMS, MAPPED, Z_DIM, changes_of, settings_of
-from reproduce.released_forms import POSITIVE
-from reproduce.released_rows import KNOWN_ROWS
+from reproduce.released.networks import FORMS, POSITIVE
+from reproduce.released.rows import KNOWN_ROWS
+from reproduce.released.training import CHANGES, MAPPED, Z_DIM, changes_of, settings_of
 from reproduce.rendering.markdown import NOT_RUN, beside, grid, markdown, number, shown
 from reproduce.rendering.tables import intervals, paper_table_3
 from reproduce.tasks import TASKS, own_metric

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from pyro_gcm._utils.console import one_line
-from reproduce import figures, report
+from reproduce import report
 from reproduce.arguments import Refused, a_path, check_output
 from reproduce.checks import soak
 from reproduce.data import datasets
 from reproduce.defaults import own_study
 from reproduce.in_pairs import run_in_pairs
+from reproduce.rendering import figures
 from reproduce.studies import OTHERS, STUDIES, listed
 from reproduce.study import Study
 

@@ -19,9 +19,9 @@ from pyro_gcm.baselines.baseline import pinball_loss
 from pyro_gcm.training import Diverged
 from reproduce.arguments import positive_count
 from reproduce.data import simulation
-from reproduce.figures import draw_curves
 from reproduce.intervals import paired_interval, samples
 from reproduce.methods import METHODS, Predictor, Rows, levels, made, methods_of, train
+from reproduce.rendering.figures import draw_curves
 from reproduce.rendering.markdown import beside, grid
 from reproduce.rendering.tables import intervals, paper_cells, star
 from reproduce.results import write_csv

@@ -14,9 +14,9 @@ import pandas as pd
 
 from pyro_gcm._utils.writing import write_file
 from reproduce.arguments import a_path
-from reproduce.figures import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.released import tables as released_tables
 from reproduce.rendering import quoted, tables
+from reproduce.rendering.figures import curve_groups, draw_changes, draw_curves, draw_held_out
 from reproduce.rendering.markdown import NOT_RUN, markdown, number
 from reproduce.rendering.result_files import CHANGES_OF, FILES, GROWING, SURVIVAL
 from reproduce.rendering.stored_results import NotRun, Results, finals, joined, many, pooled, read

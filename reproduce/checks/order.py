@@ -18,7 +18,7 @@ from torch import Tensor
 
 import pyro_gcm
 from pyro_gcm._utils.threads import torch_threads
-from reproduce.kinds import CURVES, KINDS, loaded, rows, trained
+from reproduce.checks.kinds import CURVES, KINDS, loaded, rows, trained
 from reproduce.rendering.markdown import markdown
 from reproduce.runs import Fit, Scores, as_json
 from reproduce.study import Study

@@ -35,7 +35,7 @@ import pyro_gcm
 from pyro_gcm._utils import evaluating
 from pyro_gcm._utils.process_state import exclusively
 from reproduce.arguments import a_path
-from reproduce.kinds import KINDS, loaded, rows, trained
+from reproduce.checks.kinds import KINDS, loaded, rows, trained
 from reproduce.results import versions, write_csv
 
 #: Minutes after which memory is not to grow any more.

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 from toys import options, row, table
 
-from reproduce import figures, report
+from reproduce import report
 from reproduce.released.training import Z_DIM
-from reproduce.rendering import quoted, tables
+from reproduce.rendering import figures, quoted, tables
 from reproduce.results import RESULTS
 from reproduce.runs import COLUMNS
 from reproduce.tasks import TASKS

@@ -19,6 +19,7 @@ MOVED = {
     "pyro_gcm.sampling.posterior": "pyro_gcm.prediction.posterior",
     "pyro_gcm.sampling.psis": "pyro_gcm.prediction.psis",
     "pyro_gcm.sampling.rejection": "pyro_gcm.prediction.rejection",
+    "pyro_gcm.estimators.gcm": "pyro_gcm.estimators",
     "pyro_gcm.models.axis_responses": "pyro_gcm.responses",
     "pyro_gcm.models.guessed": "pyro_gcm.responses",
     "pyro_gcm.models.known_responses": "pyro_gcm.responses",

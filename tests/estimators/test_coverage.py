@@ -12,7 +12,9 @@ import pytest
 import pyro_gcm
 from pyro_gcm.estimators import GCMRegressor, IGCMRegressor
 
-SMALL: Any = {"monotonic_cst": {"dose": 1}, "members": 4, "hidden": 8, "random_state": 0}
+SMALL: Any = {
+    "monotonic_cst": {"dose": 1}, "members": 4, "hidden": 8, "random_state": 0, "device": "cpu",
+}  # fmt: skip
 
 
 def rows(count: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:

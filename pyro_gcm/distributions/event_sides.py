@@ -33,7 +33,7 @@ class Left:
 
     @property
     def side(self) -> Any:
-        """What an order event compares: the value, or the distribution."""
+        """The operand of an order event: the value, or the distribution."""
         self.is_used = True
         return self.fn if self.value is None else self.value
 
@@ -86,7 +86,7 @@ class Side(NamedTuple):
 
 
 def side(name: str, value: Any) -> Side:
-    """What `OrderEvent` takes from its argument `name`.
+    """Interpret an argument of `OrderEvent`, called `name`.
 
     :raises TypeError: for what is neither a tensor nor a distribution of a registered family.
     :raises ValueError: for another event shape than [K] or [G, K], or dependent coordinates.

@@ -326,7 +326,7 @@ class Fittable(StoryModel, Protocol):
 
     @property
     def default_objective(self) -> str:
-        """What it is trained for when nothing is named."""
+        """The objective of `fit` by default."""
 
     def check_story(self, *views: str) -> None:
         """TypeError for a subclass that overrides one of these views of its story."""
@@ -338,13 +338,13 @@ class Fittable(StoryModel, Protocol):
         """Choose what was left to the number of rows, before training."""
 
     def train(self, mode: bool = True) -> Any:
-        """As `nn.Module.train`."""
+        """Switch between training and evaluation mode."""
 
     def training_pair(self, objective: str) -> TrainingPair:
-        """The program and the guide of an objective; ValueError where it has no meaning."""
+        """Return the program and the guide of an objective; ValueError if it does not apply."""
 
     def trained_parameters(self, objective: str) -> dict[str, torch.nn.Parameter]:
         """The parameters that an objective trains."""
 
     def to(self, device: torch.device) -> Any:
-        """As `nn.Module.to`."""
+        """Move the model to a device."""

@@ -1,4 +1,4 @@
-"""What an objective trains: a program and its guide, and the bounds that suit them."""
+"""The program and the guide that an objective trains, and the bounds that suit them."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class IGCM(Kernel):
         return replace(plan, given=("r",) if joint else ("x", "r"), exact={"k": p_k}, left=left)
 
     def check_objective(self, objective: str) -> None:
-        """Refuse what has no meaning for these priors and guides."""
+        """Refuse objectives that do not apply to these priors and guides."""
         if objective == "conditional" and not self.exact_kernel:
             raise ValueError(
                 "objective='conditional' draws k from p(k|x, r), which is known for a normal "

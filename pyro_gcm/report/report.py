@@ -50,7 +50,7 @@ FEWEST_ROWS = 10
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """What `write_report` wrote.
+    """The result of `write_report`.
 
     :param path: of the file.
     :param sections: titles of its sections.

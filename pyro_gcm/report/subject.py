@@ -1,4 +1,4 @@
-"""What a report is about: a fitted estimator, rows of a table, and what came of them."""
+"""The subject of a report: a fitted estimator, rows of a table, and their outcomes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Subject:
 
     @property
     def band_of(self) -> str:
-        """What bands are made of; empty where there are none."""
+        """The models behind the bands, in words; empty if there are no bands."""
         if self.estimator.bootstrap_models_:
             return f"{len(self.estimator.bootstrap_models_)} bootstrap models"
         count = self.estimator.model_.members

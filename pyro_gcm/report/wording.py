@@ -93,7 +93,7 @@ class Words:
 
     @property
     def prediction(self) -> str:
-        """What a prediction is, in full."""
+        """The name of a prediction, in full."""
         if self.is_share:
             return f"probability that {self.happening}"
         if self.kind == "ordinal":
@@ -103,7 +103,7 @@ class Words:
 
     @property
     def short(self) -> str:
-        """What a prediction is, in a word or two."""
+        """The name of a prediction, in a word or two."""
         names = {"classifier": "probability", "survival": "risk", "ordinal": "mean place"}
         return names.get(self.kind, "mean")
 
@@ -114,7 +114,7 @@ class Words:
 
     @property
     def on_axis(self) -> str:
-        """What a prediction is, on the axis of a figure."""
+        """The name of a prediction, on the axis of a figure."""
         of = shortened(self.target)
         if self.kind == "classifier":
             of = quoted(shortened(self.labels[-1]))

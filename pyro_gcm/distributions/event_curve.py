@@ -46,7 +46,7 @@ class AxisInPlanes:
     """An axis that also gives its shifts one coordinate after another, without their slopes."""
 
     def __call__(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        """The shifts of the revenues and their slopes, as every `Axis`."""
+        """Return the shifts of the revenues and their slopes, as every `Axis` does."""
         raise NotImplementedError
 
     def planes(self, position: Tensor) -> Iterator[Tensor]:

@@ -88,7 +88,7 @@ class Side(NamedTuple):
 def side(name: str, value: Any) -> Side:
     """Interpret an argument of `OrderEvent`, called `name`.
 
-    :raises TypeError: for what is neither a tensor nor a distribution of a registered family.
+    :raises TypeError: unless it is a tensor or a distribution of a registered family.
     :raises ValueError: for another event shape than [K] or [G, K], or dependent coordinates.
     """
     if isinstance(value, Tensor):
@@ -105,7 +105,7 @@ def univariate(name: str, value: Any) -> Any:
     """The univariate distribution of the coordinates of a cost or a revenue, [K] or [G, K].
 
     :param name: of the argument, for an error.
-    :raises TypeError: for what is no distribution.
+    :raises TypeError: unless it is a distribution.
     :raises ValueError: for another event shape, and for dependent coordinates.
     """
     distributions(**{name: value})

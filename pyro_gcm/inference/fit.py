@@ -120,7 +120,7 @@ def fit(
         epochs, a schedule nor rows for validation are given.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param progress: show a progress bar with the loss.
-    :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
+    :param checkpoint: file that holds the state after every epoch; if it exists, training resumes
         from there to the same numbers as an uninterrupted run, or with a lower `learning_rate`.
         Every bit of it is checked. Removed at the end. Searches for the number of epochs come first
         and write nothing.
@@ -129,7 +129,7 @@ def fit(
     :param settings: what few runs change, such as the optimiser and the schedule, quasi-random
         draws, `patience` of early stopping, threads and processes: see `FitSettings`.
     :param deprecated: what `FitSettings` has, as options of their own; accepted until 0.4.0.
-    :raises TypeError: for what is no such model, and options of a wrong type.
+    :raises TypeError: if `model` is not such a model, and for options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
         step, if the model is being trained already, or if loss, gradient or weights are not finite:
@@ -308,7 +308,7 @@ def _cross_fit(
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    """Whether the model is asked for an option; None is no schedule, and no bound of gradients."""
+    """Whether an option is left to the model; None means no schedule, or no bound of gradients."""
     if name in ("schedule", "clip_norm"):
         return isinstance(value, str) and value == "default"
     return value is None and name in TrainingDefaults._fields

@@ -255,7 +255,7 @@ class Parts(nn.Module):
         return {"is_trained": self.is_trained, "name": name, "training": training}
 
     def restore_attributes(self, saved: dict[str, Any]) -> None:
-        """Take what `saved_attributes` gave; a name that nobody chose stays unique."""
+        """Restore the result of `saved_attributes`; a name that was not chosen stays unique."""
         summary = saved["training"] or {}
         for names in summary.get("columns", {}).values():
             if names is not None and not all(isinstance(name, str) for name in names):

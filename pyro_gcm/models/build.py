@@ -135,7 +135,7 @@ def has_finite_support(prior: nn.Module, x_dim: int) -> bool:
 
 
 def named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
-    """Refuse what is no name of a part, a function in the place of a module among it."""
+    """Refuse anything but the name of a part or a module, such as a plain function."""
     if not isinstance(value, str) or value not in names:
         raise ValueError(
             f"{name} must be one of {list(names)}, or a torch module that takes {reads} to a "

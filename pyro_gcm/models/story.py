@@ -32,7 +32,7 @@ _LARGE = 4.0
 class OrderEventModel(Parts):
     """Base of the models: `story`, who reads it, and what a subclass may change.
 
-    A model is told once, by `story` and the methods `*_dist` that are its factors. The program, the
+    `story`, with its factors `*_dist`, is the only definition of a model. The program, the
     guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
 
         class WithEffect(GCM):
@@ -205,7 +205,7 @@ class OrderEventModel(Parts):
         if objective == "joint" and self.reads_x:
             raise ValueError(
                 "objective='joint' needs prior='standard': with p(z|x) the program has no density "
-                "of x, and maximising it means nothing"
+                "of x, and must not be maximised"
             )
 
     @property

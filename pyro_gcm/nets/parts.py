@@ -42,7 +42,7 @@ def check_shape(
     """Return a module's result for a row; a shape other than this would broadcast silently.
 
     :param drawn: whether it has to return a distribution, and not a tensor.
-    :raises ValueError: for another shape, or what is no distribution.
+    :raises ValueError: for another shape, or a result that is not a distribution.
     """
     made = check_input(name, part, columns)
     if drawn:

@@ -99,7 +99,7 @@ class FixedNoise(Noise):
 
     Finite sites take all of their values in turn, and components of a mixture equal shares.
 
-    :param num_samples: number of draws that is asked for; there are as many as all values, and all
+    :param num_samples: requested number of draws; there are as many as all values, and all
         components, make a multiple of.
     :param latents: the latent sites of the story.
     """

@@ -59,11 +59,11 @@ def shortened(name: str, most: int = 24) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """How a report speaks of the prediction of a kind of model.
+    """The phrases of a report for the predictions of a kind of model.
 
     :param target: name of the column that is predicted.
     :param labels: the levels, or the two classes, the event last, as text.
-    :param event: what happens, of a survival model; `horizon`: the time that its risk speaks of.
+    :param event: what happens, of a survival model; `horizon`: the time of its risk.
     """
 
     kind: str

@@ -40,7 +40,7 @@ class Several(Response):
     :param directions: for every name +1 for a revenue in which the event of that response gets more
         likely, -1 for one in which it gets less likely and 0 for one that it does not read,
         [r_dim]; by default +1 for all.
-    :raises ValueError: for fewer than two responses, or directions that are none.
+    :raises ValueError: for fewer than two responses, or wrong directions.
     """
 
     predicts = "prediction of several responses"

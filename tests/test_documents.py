@@ -143,6 +143,25 @@ def test_every_link_leads_somewhere(document: str) -> None:
             assert anchor in slugs, f"{target}#{anchor}"
 
 
+def test_every_page_is_on_exactly_one_path() -> None:
+    """The start page has four paths, whose lists have the pages of the table of contents of each."""
+    start = DOCUMENTS["docs/index.md"]
+    lists = re.split("^## ", start, flags=re.MULTILINE)[1:]
+    trees = re.findall(r":caption: (.*)\n(?::.*\n)*\n((?:\S+\n)+)```", start)
+    assert [part.splitlines()[0] for part in lists] == [caption for caption, _ in trees]
+    folder, seen = ROOT / "docs", []
+    for part, (_, entries) in zip(lists, trees, strict=True):
+        linked = {(folder / target).resolve() for target in re.findall(r"\]\(([^)]*)\)", part)}
+        in_tree = {path.resolve() for entry in entries.split() for path in folder.glob(f"{entry}.*")}
+        of_report = {path for path in in_tree if path.parent.name == "report"}
+        assert linked == in_tree - of_report
+        seen += in_tree
+    assert len(seen) == len(set(seen))
+    pages = [ROOT / name for name in DOCUMENTS if re.match("docs|notebooks|reproduce", name)]
+    pages += (ROOT / "notebooks").glob("*.ipynb")
+    assert {*pages} - {*seen} == {ROOT / "docs" / "index.md"}
+
+
 def test_every_include_finds_its_marker() -> None:
     """A page of the site shows the part of another file that lies between words of that file."""
     block = re.compile(r"^```\{include\} (\S+)\n((?::.*\n)+)", flags=re.MULTILINE)
@@ -152,7 +171,7 @@ def test_every_include_finds_its_marker() -> None:
         for target, options in block.findall(text)
         for marker in re.findall(r'"(.*)"', options)
     ]
-    assert len(markers) == 4
+    assert len(markers) == 2
     for path, marker in markers:
         assert path.read_text(encoding="utf-8").count(marker) == 1, f"{path}: {marker}"
 

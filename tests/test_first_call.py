@@ -34,3 +34,17 @@ for call in {CALLS}:
 def test_first_calls_import_nothing_slow() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_every_public_package_can_be_imported_first() -> None:
+    code = """
+import importlib, pkgutil, sys
+import pyro_gcm
+names = [f"pyro_gcm.{m.name}" for m in pkgutil.iter_modules(pyro_gcm.__path__) if m.ispkg]
+for name in names:
+    for loaded in [other for other in sys.modules if other.split(".")[0] == "pyro_gcm"]:
+        del sys.modules[loaded]
+    importlib.import_module(name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

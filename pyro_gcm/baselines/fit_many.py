@@ -121,7 +121,7 @@ def _rows_of(at: int, model: Baseline, x: ArrayLike, r: ArrayLike, y: ArrayLike)
 
 
 def _kind(model: Baseline, rows: list[Tensor]) -> dict[str, Any]:
-    """What copies have in common."""
+    """Return the properties that copies must have in common."""
     tensors = {**dict(model.named_parameters()), **dict(zip("xry", rows, strict=True))}
     shapes = {name: (*value.shape, value.dtype) for name, value in tensors.items()}
     return {"class and options": described(model), **shapes}
@@ -135,7 +135,7 @@ class _Loss(nn.Module):
         self.model = model
 
     def forward(self, *batch: Tensor) -> Tensor:
-        """As `Baseline.standard_loss`."""
+        """Return `Baseline.standard_loss` of a batch."""
         return self.model.standard_loss(*batch)
 
 

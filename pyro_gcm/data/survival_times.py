@@ -16,7 +16,7 @@ NARROWEST = 1e-12
 
 
 class SurvivalTimes:
-    """What is known of the times of n events, in any unit.
+    """Times of n events in any unit, each exact or censored.
 
     The event of a row came at `lower` where `upper` is the same; otherwise after `lower` and not
     after `upper`. So (t, t) is an exact time, (t, inf) a right-censored, (0, t) a left-censored and

@@ -1,4 +1,4 @@
-"""Order events, their exact cost posterior, and the cost families they are made of."""
+"""Order events, their exact cost posterior, and the families of their costs."""
 
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel

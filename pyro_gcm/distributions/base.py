@@ -1,4 +1,4 @@
-"""What the distributions share: checks of their parameters, and how they are expanded."""
+"""The base of the distributions: checks of their parameters, and their expansion."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class EventOutcome(Expandable):
 
     @classmethod
     def infer_shapes(cls, **arg_shapes: Any) -> tuple[torch.Size, torch.Size]:
-        """Nothing: the shape of an event is not that of its costs.
+        """Refuse: the shape of an event is not that of its costs.
 
         :raises NotImplementedError: always.
         """

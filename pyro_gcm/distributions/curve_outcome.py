@@ -56,7 +56,7 @@ class CurveOutcome(EventOutcome):
         return super()._depend_on(event, cost)
 
     def seen(self, value: Tensor) -> Sighting:
-        """What a value of y says of the position."""
+        """Return the constraint that a value of y puts on the position."""
         raise NotImplementedError
 
     def log_slope(self, value: Tensor) -> Tensor | float:
@@ -200,7 +200,7 @@ class OrderedLevel(Enumerable, CurveOutcome):
         return found.expand(broadcast_shapes(found.shape, (*index.shape, *(1,) * dims)))
 
     def prediction64(self) -> Tensor:
-        """What a prediction averages: the mean level, the sum of Pr(y >= l) over l from 1."""
+        """Return the mean level, the sum of Pr(y >= l) over l from 1, which predictions average."""
         return self.cumulative().sum(0)
 
     def cumulative(self) -> Tensor:

@@ -46,7 +46,7 @@ class AxisInPlanes:
     """An axis that also gives its shifts one coordinate after another, without their slopes."""
 
     def __call__(self, position: Tensor) -> tuple[Tensor, Tensor]:
-        """The shifts of the revenues and their slopes, as every `Axis`."""
+        """Return the shifts of the revenues and their slopes, as every `Axis` does."""
         raise NotImplementedError
 
     def planes(self, position: Tensor) -> Iterator[Tensor]:
@@ -60,7 +60,7 @@ AT, ABOVE, BELOW, BETWEEN = 0, 1, 2, 3
 
 
 class Sighting(NamedTuple):
-    """What was seen of the first position at which an event occurs.
+    """An observation of the first position at which an event occurs, possibly censored.
 
     :param kind: AT, ABOVE, BELOW or BETWEEN, int8, [...].
     :param low: shift at the position, or at the lower end, [..., (G,) K]; finite everywhere.
@@ -100,7 +100,7 @@ class Sighting(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """What is known of the costs at one shift."""
+    """The revenues at one shift, and the probabilities of the event's parts there."""
 
     revenue: Tensor  # [..., (G,) K]
     hit: Tensor  # logarithms, of each cost [..., G, K]

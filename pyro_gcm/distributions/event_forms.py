@@ -41,7 +41,7 @@ _TINY = 1e-300
 
 
 class EventForms(Expandable):
-    """What `OrderEvent` computes from its cost and its revenue.
+    """The computations of `OrderEvent` from its cost and its revenue.
 
     A coordinate is random through `base_dist`, and the event asks on which side of `point` it
     lies; `base_dist` is None where cost and revenue are both tensors.
@@ -238,7 +238,7 @@ def all_and_any(up: Tensor, down: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class _Parts(NamedTuple):
-    """What the gradient needs of the evaluation."""
+    """Intermediate results that the gradient needs."""
 
     u: Tensor  # [..., (G,) K]
     inverse: Tensor  # 1 / scale

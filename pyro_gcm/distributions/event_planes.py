@@ -68,7 +68,7 @@ class Factor(NamedTuple):
 
 
 class CostPlanes:
-    """What is random in an `OrderEvent`, taken apart into its coordinates.
+    """The random side of an `OrderEvent`, split into its coordinates.
 
     :param event: of a random cost or revenue.
     :param rows: the rows of the last batch dimension to keep, where the cost is `separable`.

@@ -33,7 +33,7 @@ class Left:
 
     @property
     def side(self) -> Any:
-        """What an order event compares: the value, or the distribution."""
+        """The operand of an order event: the value, or the distribution."""
         self.is_used = True
         return self.fn if self.value is None else self.value
 
@@ -86,9 +86,9 @@ class Side(NamedTuple):
 
 
 def side(name: str, value: Any) -> Side:
-    """What `OrderEvent` takes from its argument `name`.
+    """Interpret an argument of `OrderEvent`, called `name`.
 
-    :raises TypeError: for what is neither a tensor nor a distribution of a registered family.
+    :raises TypeError: unless it is a tensor or a distribution of a registered family.
     :raises ValueError: for another event shape than [K] or [G, K], or dependent coordinates.
     """
     if isinstance(value, Tensor):
@@ -105,7 +105,7 @@ def univariate(name: str, value: Any) -> Any:
     """The univariate distribution of the coordinates of a cost or a revenue, [K] or [G, K].
 
     :param name: of the argument, for an error.
-    :raises TypeError: for what is no distribution.
+    :raises TypeError: unless it is a distribution.
     :raises ValueError: for another event shape, and for dependent coordinates.
     """
     distributions(**{name: value})

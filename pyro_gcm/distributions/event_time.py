@@ -66,7 +66,7 @@ class EventTime(CurveOutcome):
         return new
 
     def seen(self, value: Tensor) -> Sighting:
-        """What (lower, upper) [..., 3] says of the time."""
+        """Return the constraint that (lower, upper) [..., 3] puts on the time."""
         lower, upper = value[..., 0].double(), value[..., 1].double()
         kind = torch.full(lower.shape, BETWEEN, dtype=torch.int8, device=lower.device)
         kind = kind.masked_fill(lower == 0.0, BELOW).masked_fill(upper.isinf(), ABOVE)

@@ -42,7 +42,7 @@ class GuessedEvent(Enumerable, EventOutcome):
         return self._of(self.event.given_cost(cost))
 
     def prediction64(self) -> Tensor:
-        """What a prediction averages: Pr(y = 1), which rises with the event's probability."""
+        """Return Pr(y = 1), which predictions average; it rises with the event's probability."""
         return self.probability64()
 
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes | OrderEvent], Tensor]:

@@ -141,7 +141,7 @@ class OrderEvent(Enumerable, EventForms):
         return new
 
     def prediction64(self) -> Tensor:
-        """What a prediction averages: Pr(y = 1), which rises with every revenue."""
+        """Return Pr(y = 1), which predictions average and which rises with every revenue."""
         return self.probability64()
 
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:

@@ -91,7 +91,7 @@ def _typical(distribution: Any) -> Any:
 
 
 def _parameters(d: Any) -> tuple[str, ...]:
-    """Names of all that a distribution is made of, where these are tensors."""
+    """Names of the tensors that define a distribution."""
     names = tuple(d.arg_constraints)
     try:
         again = type(d)(**{name: getattr(d, name) for name in names}, validate_args=False)

@@ -276,7 +276,7 @@ class ThresholdQuantile(AsymmetricLaplace):
         return log_p.to(self.event.dtype)
 
     def prediction64(self) -> Tensor:
-        """What a prediction averages: the quantile mu, which rises with the level."""
+        """Return the quantile mu, which predictions average and which rises with the level."""
         return threshold_mean(self.threshold_loc, self.spread)(self.event)
 
     def plane_reader(self, rows: slice) -> Callable[[EventPlanes], Tensor]:

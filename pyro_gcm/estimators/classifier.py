@@ -143,9 +143,11 @@ class BinaryOutcome(ClassOutcome):
 @register("estimators.GCMClassifier")
 @dataclass(kw_only=True, repr=False, eq=False)
 class GCMClassifier(BinaryOutcome, Answers):
-    """A classifier of two classes whose probability rises, or falls, in constrained columns.
+    """An ensemble of GCM members for two classes, with a monotone probability of the event.
 
-    The model is a `pyro_gcm.GCM`; one of the classes is the event, see `positive`.
+    The probability rises, or falls, in every constrained column. The members are networks, one of
+    which the latent variable z of the model picks (`pyro_gcm.MemberGCM`); `prior="conditional"`
+    makes the model the GCM of the paper. One of the classes is the event, see `positive`.
 
     Columns of X may be numbers, booleans, text and categories, with missing values, in a DataFrame
     of pandas, polars or Arrow or in an array. What a model reads of them is learned in `fit` and

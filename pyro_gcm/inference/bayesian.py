@@ -74,7 +74,7 @@ def bayesian(
 
 
 class Bayesian(WeightSites):
-    """What `bayesian` returned."""
+    """A model whose weights have priors, as `bayesian` returns it."""
 
     @one_thread()
     def fit(

@@ -121,7 +121,7 @@ def _masks(site: Any) -> list[tuple[Any, int]]:
 
 
 def _share(site: Any, scale: float) -> Any:
-    """What log q of each element of the value is multiplied by in the weight: 1, mostly."""
+    """Return the factor of log q in the weight, for each element of the value: mostly 1."""
     share = site["scale"] / scale
     if isinstance(share, Tensor):
         share = share.reshape(share.shape + (1,) * site["fn"].event_dim)

@@ -27,7 +27,7 @@ MOST = 3
 
 
 class Search(NamedTuple):
-    """What searches found.
+    """The result of the searches.
 
     :param parts: on how many parts of the rows.
     :param epochs: that are best, or None without a search.

@@ -120,7 +120,7 @@ def fit(
         epochs, a schedule nor rows for validation are given.
     :param device: "auto" (CUDA where there is one), or a torch device.
     :param progress: show a progress bar with the loss.
-    :param checkpoint: file that holds the state after every epoch; if it exists, training goes on
+    :param checkpoint: file that holds the state after every epoch; if it exists, training resumes
         from there to the same numbers as an uninterrupted run, or with a lower `learning_rate`.
         Every bit of it is checked. Removed at the end. Searches for the number of epochs come first
         and write nothing.
@@ -129,7 +129,7 @@ def fit(
     :param settings: what few runs change, such as the optimiser and the schedule, quasi-random
         draws, `patience` of early stopping, threads and processes: see `FitSettings`.
     :param deprecated: what `FitSettings` has, as options of their own; accepted until 0.4.0.
-    :raises TypeError: for what is no such model, and options of a wrong type.
+    :raises TypeError: if `model` is not such a model, and for options of a wrong type.
     :raises ValueError: for wrong shapes, values or options, before any work is done.
     :raises RuntimeError: if a parameter that the objective trains gets no gradient in the first
         step, if the model is being trained already, or if loss, gradient or weights are not finite:
@@ -308,7 +308,7 @@ def _cross_fit(
 
 
 def _is_left_out(name: str, value: Any) -> bool:
-    """Whether the model is asked for an option; None is no schedule, and no bound of gradients."""
+    """Whether an option is left to the model; None means no schedule, or no bound of gradients."""
     if name in ("schedule", "clip_norm"):
         return isinstance(value, str) and value == "default"
     return value is None and name in TrainingDefaults._fields
@@ -326,7 +326,7 @@ class Fittable(StoryModel, Protocol):
 
     @property
     def default_objective(self) -> str:
-        """What it is trained for when nothing is named."""
+        """The objective of `fit` by default."""
 
     def check_story(self, *views: str) -> None:
         """TypeError for a subclass that overrides one of these views of its story."""
@@ -338,13 +338,13 @@ class Fittable(StoryModel, Protocol):
         """Choose what was left to the number of rows, before training."""
 
     def train(self, mode: bool = True) -> Any:
-        """As `nn.Module.train`."""
+        """Switch between training and evaluation mode."""
 
     def training_pair(self, objective: str) -> TrainingPair:
-        """The program and the guide of an objective; ValueError where it has no meaning."""
+        """Return the program and the guide of an objective; ValueError if it does not apply."""
 
     def trained_parameters(self, objective: str) -> dict[str, torch.nn.Parameter]:
         """The parameters that an objective trains."""
 
     def to(self, device: torch.device) -> Any:
-        """As `nn.Module.to`."""
+        """Move the model to a device."""

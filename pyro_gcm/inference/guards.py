@@ -1,4 +1,4 @@
-"""Sites of an explicit program whose density must not be asked for, or not be differentiated."""
+"""Sites of an explicit program whose density must not be computed, or not be differentiated."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class ProgramTrainer(Trainer):
         self.differentiates = hasattr(bound, "differentiable_loss")
 
     def run(self) -> FitResult:
-        """As `Trainer.run`; parameters are not announced to Pyro where the bound allows it."""
+        """Run `Trainer.run`, without announcing parameters to Pyro if the bound allows it."""
         with unannounced() if self.differentiates else nullcontext():
             return super().run()
 
@@ -77,7 +77,7 @@ class ProgramTrainer(Trainer):
         return max(1, round(LAST * self.best_epoch))
 
     def backward(self, batch: list[Tensor]) -> Tensor:
-        """As `Trainer.backward`; Pyro checks the first step."""
+        """Compute loss and gradient of a batch; Pyro validates the first step."""
         rows, check = len(batch[0]), self.step == 0
         if self.points is not None:
             self.points.new_batch(rows)
@@ -101,7 +101,7 @@ class ProgramTrainer(Trainer):
         return loss
 
     def loss(self, batch: list[Tensor]) -> float:
-        """As `Trainer.loss`; of the averaged prediction where z is a member.
+        """Return the loss of a batch; if z is a member, that of the averaged prediction.
 
         A member is trained on its own likelihood, but it is the average that is used, and that is
         best much later. Pyro's handlers know no prediction: there it is always the log score.

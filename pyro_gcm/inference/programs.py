@@ -106,7 +106,7 @@ class Guided(Reader):
         return value
 
     def latent(self, name: str, p: Any) -> Any:
-        """What the guide has drawn, or a draw from the story's distribution."""
+        """Return the guide's draw, or a draw from the story's distribution."""
         if name in self.values:
             return self.values[name]
         fn = self.distribution(name, p)
@@ -126,7 +126,7 @@ class Guided(Reader):
         return value
 
     def outcome(self, p: Any, obs: Any) -> None:
-        """Nothing."""
+        """Ignore the outcome: a guide has no site y."""
 
 
 class SharedSite(NamedTuple):
@@ -141,7 +141,7 @@ class SharedSite(NamedTuple):
 
     @property
     def latent(self) -> Any:
-        """What predictions need to know of it (`prediction.predicted.Latent`)."""
+        """The number of elements and the event shape (`prediction.predicted.Latent`)."""
         return self.event_shape.numel(), self.event_shape
 
     def add_parameters(self, into: nn.ParameterDict, like: Tensor) -> None:

@@ -43,7 +43,7 @@ OUTCOME = "y"
 
 @dataclass(frozen=True)
 class Objective:
-    """What a model can be trained for: which sites of its story are inputs, scored or not read.
+    """A training objective: which sites of the story are inputs, scored or not read.
 
     :param name: as `fit` takes it.
     :param given: sites that are inputs, whose density does not count.
@@ -87,7 +87,7 @@ class Plan:
 
 
 class Outcomes(ChecksRows, Protocol):
-    """What training and predictions ask of a response."""
+    """The interface of a response for training and predictions."""
 
     default_elbo: str
     is_part: bool
@@ -95,7 +95,7 @@ class Outcomes(ChecksRows, Protocol):
     outcome_width: int
 
     def in_program(self, p_y: Any, *, separate: bool) -> Any:
-        """What stands at site y of a program."""
+        """Return the distribution at site y of a program."""
 
     def averaged_loss(self, p_y: Any, log_p: Tensor, y: Tensor) -> Tensor:
         """The loss of the prediction that is averaged over members, [B]."""
@@ -128,7 +128,7 @@ class StoryModel(OfRows, HasTensors, Protocol):
 
     @property
     def response(self) -> Outcomes:
-        """What it knows of y."""
+        """The response, which knows the kind of y."""
 
     @property
     def model(self) -> Program:
@@ -149,7 +149,7 @@ class StoryModel(OfRows, HasTensors, Protocol):
         """The guide of the latent sites of a row."""
 
     def mapped(self, r: Tensor) -> Tensor:
-        """What revenues [..., m] are mapped to, in the units of the costs."""
+        """Map revenues [..., m] to the units of the costs."""
 
     def shared(self, sample: Any) -> Any:
         """Sites that all rows share."""
@@ -322,7 +322,7 @@ def in_units(
 
 
 def columns_in_units(lazy: Any) -> Any:
-    """What `in_units` made, with the columns as a batch dimension, so that each can be masked.
+    """Turn the columns of a result of `in_units` into a batch dimension, to mask each of them.
 
     :raises ValueError: for another distribution, or columns that depend on each other.
     """

@@ -234,7 +234,7 @@ class QuasiRandomNoise(Noise):
     The shifts come from a fixed pool, so that no quantile function runs in a step. The draws of a
     row are standard normal and marginally uniform over the shifts, so that the mean of a gradient
     over them is unbiased (up to the size of the pool), and its variance is that of more random
-    draws. A site whose distribution nothing can drive, such as a mixture, is drawn at random.
+    draws. A site that no fixed noise can generate, such as a mixture, is drawn at random.
 
     Source: scrambling and shifts, Owen (1997) and Cranley & Patterson (1976).
 
@@ -263,7 +263,7 @@ class QuasiRandomNoise(Noise):
         self.base, self.used = self.pool[chosen].transpose(0, 1), 0  # [N, B, dim]
 
     def draw(self, q: Any, shape: tuple[int, ...]) -> Tensor:
-        """As `Noise.draw`, from the next coordinates of the points."""
+        """Draw from the next coordinates of the points."""
         first, end = self.used, self.used + q.event_shape.numel()
         draws = _driven(q, self.base[..., first:end])
         if draws is None:

@@ -1,4 +1,4 @@
-"""What `fit` trains on: tensors in memory, or rows that are read again in every epoch."""
+"""The rows that `fit` trains on: tensors in memory, or rows read again in every epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an objective trains: a program and its guide, and the bounds that suit them."""
+"""The program and the guide that an objective trains, and the bounds that suit them."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def training_pair(model: StoryModel, objective: str) -> TrainingPair:
 def _guide_sites(model: StoryModel, plan: Plan) -> dict[str, bool]:
     """The latent sites of the guide's story, and whether each has the story's distribution.
 
-    :raises ValueError: for a site that is told to have it, and has another one.
+    :raises ValueError: for a site that declares it, but has another one.
     """
     like: Any = {"device": model.device, "dtype": model.dtype}
     with torch.no_grad(), Randomness(0, model.device).in_use(), evaluating(model):

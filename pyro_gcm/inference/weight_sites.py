@@ -30,7 +30,7 @@ class Predicting(StoryModel, Protocol):
 
     @property
     def objective(self) -> str:
-        """What the model was trained for."""
+        """The objective of the last training."""
 
     def trained_parameters(self, objective: str = "conditional") -> Mapping[str, Tensor]:
         """The weights that an objective trains."""
@@ -39,7 +39,7 @@ class Predicting(StoryModel, Protocol):
         """Checked columns."""
 
     def noise(self, num_samples: int | None) -> FixedNoise:
-        """What drives draws of z."""
+        """Return the noise behind draws of z."""
 
 
 class WeightSites:

@@ -1,4 +1,4 @@
-"""What GCM and IGCM share: sizes, parts, units, and the distributions of z and of the costs."""
+"""The base of GCM and IGCM: sizes, parts, units, and the distributions of z and of the costs."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Parts(nn.Module):
         return self.z_guide(x, r, y)
 
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
-        """What the story reads of x [B, x_dim] after z: x standardised."""
+        """Return x [B, x_dim] as the story reads it after z: standardised."""
         return self.x_standardizer(x)
 
     def encoded(self, sample: Any, z: Tensor, x: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ class Parts(nn.Module):
         return Conditional(family, self.cost_dim, event_shape, hidden)
 
     def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What a revenue map returns for a row: a value for each cost, of each member."""
+        """Return the shape of a mapped row of revenues: a value for each cost of each member."""
         return (self.members, *cost_shape) if self.members else cost_shape
 
     def learn_features(self, x: Tensor) -> None:
@@ -250,12 +250,12 @@ class Parts(nn.Module):
         return self.base_samples.samples.dtype
 
     def saved_attributes(self) -> dict[str, Any]:
-        """What `pyro_gcm.save` keeps besides the constructor's arguments and the tensors."""
+        """Return the state that `pyro_gcm.save` keeps besides arguments and tensors."""
         name, training = self._own_name and self.name, self.training_summary
         return {"is_trained": self.is_trained, "name": name, "training": training}
 
     def restore_attributes(self, saved: dict[str, Any]) -> None:
-        """Take what `saved_attributes` gave; a name that nobody chose stays unique."""
+        """Restore the result of `saved_attributes`; a name that was not chosen stays unique."""
         summary = saved["training"] or {}
         for names in summary.get("columns", {}).values():
             if names is not None and not all(isinstance(name, str) for name in names):

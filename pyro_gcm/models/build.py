@@ -119,7 +119,7 @@ def reads_outcome(guide: nn.Module | None, x_dim: int, r_dim: int) -> bool:
 
 @torch.no_grad()
 def _refusal(guide: nn.Module, columns: tuple[int, ...], without: int) -> Exception | None:
-    """What a guide raises when it is called with a row of zeros, the last arguments being None."""
+    """Return the error of a guide for a row of zeros whose last arguments are None."""
     like = next(guide.parameters(), torch.zeros(()))
     try:
         with evaluating(guide):
@@ -135,7 +135,7 @@ def has_finite_support(prior: nn.Module, x_dim: int) -> bool:
 
 
 def named(name: str, value: Any, names: Iterable[str], reads: str) -> None:
-    """Refuse what is no name of a part, a function in the place of a module among it."""
+    """Refuse anything but the name of a part or a module, such as a plain function."""
     if not isinstance(value, str) or value not in names:
         raise ValueError(
             f"{name} must be one of {list(names)}, or a torch module that takes {reads} to a "
@@ -249,7 +249,7 @@ def _shown(part: Any) -> str:
 
 
 class NamesMembers:
-    """What makes a `MemberGCM` of `GCM(prior="members")`, its name in 0.2.0, for one release."""
+    """Support of `GCM(prior="members")`, the name of `MemberGCM` in 0.2.0, for one release."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

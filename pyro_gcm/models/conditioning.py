@@ -1,4 +1,4 @@
-"""What the outcome and the observed costs say of the latent variables of a row."""
+"""Weights of the draws of a row's latent variables, given its outcome and observed costs."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class _HalfGuided(Predicted):
         return value
 
     def read(self, x: Tensor, r: Tensor | None, c: Tensor | None = None) -> Draws:
-        """As `Predicted.read`, with the weights of the mixture."""
+        """Read the story as `Predicted.read` does, and add the weights of the mixture."""
         draws = super().read(x, r, c)
         if not self.guided:
             return draws

@@ -50,7 +50,7 @@ class GCM(build.NamesMembers, StrictPredictions):
     `predict` and `surface` increase in r, across calls and batch sizes: see
     `prediction.base_samples`. After joint training draws of z are weighted by p(z) p(x|z) / q(z|x),
     and x and r may have missing values (NaN), for which nothing is promised: the observed revenues
-    then inform the missing ones, so that p(y | x, r) need not rise.
+    then also inform the missing ones, so that p(y | x, r) itself may fall.
 
     `cost(x)` is in the units of the revenues if there is one cost for each: then `cdf(r)` is the
     prediction of a binary response. Behind a revenue map it is in the map's units.
@@ -266,7 +266,7 @@ class GCM(build.NamesMembers, StrictPredictions):
         return p_y if c is None else p_y.given_cost(c)
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
-        """As `OrderEventModel.learn_units`; a revenue map with a method `learn` adapts too."""
+        """Learn the units of the columns, and the revenue map if it has a method `learn`."""
         super().learn_units(x, r, y, moments)
         if isinstance(self.revenue_map, build.LearnsFromRows):
             self.revenue_map.learn(self.r_standardizer(r.to(self.device)))

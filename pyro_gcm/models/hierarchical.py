@@ -119,7 +119,7 @@ class HierarchicalGCM(GCM):
         return (number >= 0) & (number < len(self.groups)) & (number == number.round())
 
     def learn_units(self, x: Tensor, r: Tensor, y: Tensor, moments: KnownMoments = None) -> None:
-        """As `GCM.learn_units`.
+        """Learn the units of the columns as `GCM.learn_units` does.
 
         :raises ValueError: if no row is of a group that the model knows.
         """

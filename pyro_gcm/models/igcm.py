@@ -45,7 +45,7 @@ class IGCM(Kernel):
         y = 1 if c < k in the product order, else 0
 
     p(y | x, k) is strictly increasing in k and p(r | x, k) stochastically so; p(y | x, r) need not
-    be increasing in r. The sites x, r and y are in the units of the data, k and c have none.
+    be increasing in r. The sites x, r and y are in the units of the data, k and c have no units.
 
     Objectives of `fit`: "conditional", log p(y | x, r), with k drawn from its exact Gaussian
     p(k | x, r); "response_revenue", log p(y, r | x); "joint", log p(x, r, y), with prior
@@ -167,7 +167,7 @@ class IGCM(Kernel):
         return replace(plan, given=("r",) if joint else ("x", "r"), exact={"k": p_k}, left=left)
 
     def check_objective(self, objective: str) -> None:
-        """Refuse what has no meaning for these priors and guides."""
+        """Refuse objectives that do not apply to these priors and guides."""
         if objective == "conditional" and not self.exact_kernel:
             raise ValueError(
                 "objective='conditional' draws k from p(k|x, r), which is known for a normal "
@@ -177,7 +177,7 @@ class IGCM(Kernel):
         if objective == "joint" and not isinstance(self.k_prior, StandardNormal):
             raise ValueError(
                 "objective='joint' needs kernel_prior='standard': with p(k|x), p(k|x) p(x|z, k) is "
-                "not a density of x, and maximising it means nothing"
+                "not a density of x, and must not be maximised"
             )
         if objective == "paper" and self.enumerates:
             raise ValueError("objective='paper' averages over draws of z: not with a categorical z")

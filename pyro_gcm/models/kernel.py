@@ -79,7 +79,7 @@ class Kernel(Posteriors):
         return linear_gaussian_posterior(prior, self.loading.weight, noise, r)
 
     def k_given(self, x: Tensor | None, r: Tensor | None) -> Any:
-        """What site k becomes where x and r are inputs of the program, in data units."""
+        """Return the distribution of site k if x and r are inputs of the program, in data units."""
         for name, value in (("x", x), ("r", r)):
             if value is None:
                 raise RuntimeError(

@@ -1,4 +1,4 @@
-"""What members are made of and how they are trained, by default from the size of the table alone.
+"""The sizes and the training of members, by default from the size of the table alone.
 
 The rules of `MemberSettings.for_table` are fits to the settings that were best on validation rows
 of six tables, of 300 to 200,000 rows and 7 to 276 columns. Between them the results change little:
@@ -77,7 +77,7 @@ class MemberSettings:
 
     @classmethod
     def for_table(cls, rows: int, x_dim: int, r_dim: int) -> MemberSettings:
-        """What suits a table that nobody tuned anything on.
+        """Return settings for a table without any tuning.
 
         - Width: the power of 2 next to 6 sqrt(columns), from 32 to 128.
         - Dropout: up to 0.2 where there are few rows for a column.
@@ -97,9 +97,9 @@ class MemberSettings:
 
     @classmethod
     def for_times(cls, rows: int, x_dim: int, r_dim: int) -> MemberSettings:
-        """What suits times of events, whose tables are small and of which many are censored.
+        """Return settings for times of events: small tables with many censored times.
 
-        As `for_table`, with half its learning rate, no steps of the covariates and few ramps: 2 up
+        They are those of `for_table` with half its learning rate, no steps of x and few ramps: 2 up
         to 500 rows, and one more for every 250, up to 16. With those of `for_table` the networks
         overfit within five passes over a few hundred rows.
         """
@@ -124,7 +124,7 @@ class MemberSettings:
 
     @property
     def bound(self) -> PooledELBO | None:
-        """What `fit` is to be given as `elbo`."""
+        """The argument `elbo` of `fit`."""
         return PooledELBO(self.pooling) if self.pooling > 0.0 else None
 
 

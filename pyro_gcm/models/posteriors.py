@@ -1,4 +1,4 @@
-"""What is known of the sites of a model: p(c | x), and draws, once the outcome is known too."""
+"""Distributions of the latent sites: p(c | x), and posterior draws given the outcome."""
 
 from __future__ import annotations
 

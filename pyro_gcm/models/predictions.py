@@ -261,7 +261,7 @@ class Predictions(OrderEventModel):
         num_samples: Count = None,
         dtype: torch.dtype | None = None,
     ) -> Tensor:
-        """What a function of draws and rows returns, [B, ...], block by block of checked rows."""
+        """Evaluate a function of draws and rows on checked rows, block by block: [B, ...]."""
         return self.by_blocks(of, num_samples, rows, dtype)
 
     # What the methods above have in common
@@ -280,7 +280,7 @@ class Predictions(OrderEventModel):
         return Rows(**data)
 
     def noise(self, num_samples: Count) -> FixedNoise:
-        """What drives the draws of predictions, the same at every call."""
+        """Return the noise behind the draws of predictions, the same at every call."""
         stored = len(self.base_samples.samples)
         count = stored if num_samples is None else positive_int("num_samples", num_samples)
 

@@ -32,7 +32,7 @@ _LARGE = 4.0
 class OrderEventModel(Parts):
     """Base of the models: `story`, who reads it, and what a subclass may change.
 
-    A model is told once, by `story` and the methods `*_dist` that are its factors. The program, the
+    `story`, with its factors `*_dist`, is the only definition of a model. The program, the
     guide, training, predictions and posteriors all read it, and so follow whoever overrides it::
 
         class WithEffect(GCM):
@@ -182,7 +182,7 @@ class OrderEventModel(Parts):
 
     @property
     def objective(self) -> str:
-        """What the model was trained for last; predictions follow it."""
+        """The objective of the last training, which predictions follow."""
         return self.objectives[int(self._objective)]
 
     @objective.setter
@@ -194,23 +194,23 @@ class OrderEventModel(Parts):
     def training_pair(self, objective: str = "conditional") -> TrainingPair:
         """The program and the guide that one of `objectives` trains.
 
-        :raises ValueError: where an objective has no meaning for this model.
+        :raises ValueError: if the objective does not apply to this model.
         """
         one_of("objective", objective, self.objectives)
         self.check_objective(objective)
         return training_pair(self, objective)
 
     def check_objective(self, objective: str) -> None:
-        """Raise ValueError where an objective has no meaning for this model."""
+        """Raise ValueError if the objective does not apply to this model."""
         if objective == "joint" and self.reads_x:
             raise ValueError(
                 "objective='joint' needs prior='standard': with p(z|x) the program has no density "
-                "of x, and maximising it means nothing"
+                "of x, and must not be maximised"
             )
 
     @property
     def default_objective(self) -> str:
-        """What `fit` trains the model for when none is named."""
+        """The objective of `fit` by default."""
         return self.objectives[0]
 
     def trained_parameters(self, objective: str = "conditional") -> dict[str, nn.Parameter]:
@@ -248,7 +248,7 @@ class OrderEventModel(Parts):
         return self._once(("latents", id(plan)), lambda: Dry.of(self, plan).latents)
 
     def _once(self, key: Any, make: Callable[[], Made]) -> Made:
-        """What follows from the parts of the model, and is kept until one is exchanged."""
+        """Compute a value that follows from the parts, and keep it until a part is replaced."""
         known: Any = self.__dict__.setdefault("_kept", {})
         if key not in known:
             known[key] = make()
@@ -301,7 +301,7 @@ def _overridden(cls: Any, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def given_or(given: Any, checked: Any) -> Any:
-    """What was checked, or the tensor that was given where it has a gradient."""
+    """Return the checked tensor, or the given one if it has a gradient."""
     if isinstance(given, Tensor) and given.requires_grad and checked is not None:
         return given.to(checked.device)
     return checked

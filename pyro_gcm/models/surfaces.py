@@ -137,7 +137,7 @@ def strict_surface(
 
     :param x: [B, x_dim] in data units, on the device of the model.
     :param revenues: [R, r_dim].
-    :param memory: bytes for what is held beside the result and beside the networks' numbers for
+    :param memory: bytes of working memory besides the result and the networks' numbers for
         one block of rows.
     """
     plan, share = model.prediction_plan, memory / 4

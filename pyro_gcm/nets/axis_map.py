@@ -86,7 +86,7 @@ class AxisMap(nn.Module):
         return shift, slope.expand(shift.shape)
 
     def gates(self, position: Tensor) -> list[Tensor]:
-        """What the weights of a and v are of, at positions [...]: 1 + J tensors [...], float64."""
+        """Return the functions that a and v weigh, at positions [...]: 1 + J tensors, float64."""
         at = position.double()
         bends = zip(self.knots.double(), self.widths.double(), strict=True)
         return [at, *(torch.sigmoid((at - knot) / width) for knot, width in bends)]

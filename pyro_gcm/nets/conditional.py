@@ -100,7 +100,7 @@ class Conditional(nn.Module):
 
     @property
     def loc_bias(self) -> Tensor:
-        """What is added to the parameter `loc`, a view [1, size of the event]."""
+        """The bias of the parameter `loc`, a view [1, size of the event]."""
         wanted = list(self.family.arg_constraints)
         last: Any = self.net[-1]
         part: Tensor = last.bias.view(len(wanted), -1)[wanted.index("loc")]

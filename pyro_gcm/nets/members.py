@@ -152,7 +152,7 @@ class MemberCosts(nn.Module):
 
     @property
     def loc_bias(self) -> Tensor:
-        """What is added to the locations of the costs of every member, a view [K, (G) C]."""
+        """The bias of the locations of every member's costs, a view [K, (G) C]."""
         return self.layer.bias[:, : math.prod(self.event_shape)]
 
     def forward(self, covariates: Tensor) -> Any:

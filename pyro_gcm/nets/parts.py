@@ -16,14 +16,14 @@ from pyro_gcm._utils.validation import kind
 
 @torch.no_grad()
 def one_row(part: nn.Module, columns: int) -> Any:
-    """What a part returns for one row of zeros, which shows its type and its shape."""
+    """Return a part's result for one row of zeros, which shows its type and its shape."""
     like = next(part.parameters(), torch.zeros(()))
     with evaluating(part):
         return part(like.new_zeros(1, columns))
 
 
 def check_input(name: str, part: nn.Module, columns: int) -> Any:
-    """What a module returns for a row.
+    """Return the result of a module for a row, after checks of its input.
 
     :raises ValueError: for one that takes other columns, or draws random variables of its own.
     """
@@ -39,10 +39,10 @@ def check_input(name: str, part: nn.Module, columns: int) -> Any:
 def check_shape(
     name: str, part: nn.Module, columns: int, shape: Sequence[int], *, drawn: bool = True
 ) -> Any:
-    """What a module returns for a row; another shape than this one would broadcast silently.
+    """Return a module's result for a row; a shape other than this would broadcast silently.
 
     :param drawn: whether it has to return a distribution, and not a tensor.
-    :raises ValueError: for another shape, or what is no distribution.
+    :raises ValueError: for another shape, or a result that is not a distribution.
     """
     made = check_input(name, part, columns)
     if drawn:

@@ -1,4 +1,4 @@
-"""What a network reads of a table: scaled columns, levels, and piecewise linear encodings."""
+"""Features of a table for a network: scaled columns, levels, piecewise linear encodings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TabularFeatures(nn.Module):
 
     There is room for every feature that a column could have, so that the shapes of the weights
     behind it do not depend on the data; `active` says which of them `forward` returns. Before
-    `learn` those are the columns as they come.
+    `learn` those are the unscaled columns.
 
     :param x_dim: number of columns d.
     :param bins: ramps of a numeric column, at most; 0 for none.
@@ -177,7 +177,7 @@ class TabularFeatures(nn.Module):
         return numeric, kept.nonzero()[:, 0]
 
     def chosen(self, x: Tensor, numeric: Tensor, index: Tensor) -> Tensor:
-        """As `forward`, for what `choice` returns."""
+        """Return the features of `forward` for the result of `choice`."""
         if self.sums.shape[1]:
             x = torch.cat([x, nn.functional.linear(x, self.sums.T)], -1)
         z = (x - self.loc) / self.scale

@@ -109,7 +109,7 @@ def _histogram(ax: Axes, rows: Any, at: np.ndarray[Any, Any], levels: list[Any] 
 
 
 def _given(rows: Any, are_numbers: bool) -> pd.Series[Any]:
-    """The values that are there of a column of a table."""
+    """Return the values of a table's column that are not missing."""
     try:
         given = pd.Series(rows).dropna()
         return given.astype(np.float64) if are_numbers else given

@@ -24,7 +24,7 @@ _DRAWS_AT_ONCE = 1 << 17
 
 
 class Target(ABC):
-    """What posterior draws are of, as functions of rows.
+    """The target of posterior draws, as functions of rows.
 
     Attributes: `weighted`, whether proposals have weights before y is known; `log_bound`, logarithm
     of the upper bound of the likelihood, which rejection needs, or None; `dtype` of the results;

@@ -56,11 +56,11 @@ class Dry(Reader):
         return value
 
     def outcome(self, p: Any, obs: Any) -> None:
-        """Nothing."""
+        """Ignore the outcome: only latent sites are read."""
 
     @classmethod
     def of(cls, model: StoryModel, plan: Plan) -> Dry:
-        """What a reading of a model tells, with `latents` by name."""
+        """Read the model once, which collects its `latents` by name."""
         like: Any = {"device": model.device, "dtype": model.dtype}
         x, r = torch.zeros(1, model.x_dim, **like), torch.full((1, model.r_dim), 0.5, **like)
         reader = cls(model, plan, x, r)
@@ -99,7 +99,7 @@ class FixedNoise(Noise):
 
     Finite sites take all of their values in turn, and components of a mixture equal shares.
 
-    :param num_samples: number of draws that is asked for; there are as many as all values, and all
+    :param num_samples: requested number of draws; there are as many as all values, and all
         components, make a multiple of.
     :param latents: the latent sites of the story.
     """
@@ -126,7 +126,7 @@ class FixedNoise(Noise):
         return place.div(self._stride[name], rounding_mode="floor") % count
 
     def draw(self, name: str, q: Any) -> tuple[Tensor, Tensor | None]:
-        """As `Noise.draw`."""
+        """Draw a site from its share of the noise."""
         if q.has_enumerate_support:
             support: Tensor = q.enumerate_support(expand=False)
             values = support[self._number(name, len(support), support)]
@@ -147,7 +147,7 @@ class FixedNoise(Noise):
         return self.proposed(name, q), None
 
     def proposed(self, name: str, q: Any) -> Tensor:
-        """As `Noise.proposed`."""
+        """Propose draws of a site from its share of the noise."""
         return driven_draws(q, self._base(name, q), self._samples.seed)
 
     def _base(self, name: str, q: Any) -> Tensor:
@@ -265,7 +265,7 @@ class Predicted(Reader):
         return value
 
     def partly(self, name: str, p: Any, obs: Tensor) -> Tensor:
-        """As `Reader.partly`; the completed values are a part of the draws."""
+        """Complete a partly observed site; the completed values are a part of the draws."""
         if self.known:
             return self.known[name]
         value = super().partly(name, p, obs)

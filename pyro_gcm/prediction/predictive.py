@@ -1,4 +1,4 @@
-"""What is known of y for given rows: densities, distribution functions, quantiles, draws, hazards.
+"""Predictive distributions of y: densities, distribution functions, quantiles, draws, hazards.
 
 A response names the class that has what its outcomes have: `model.predictive(x, r)` of a binary
 response has no hazard. Everything is averaged over the draws behind `predict`, and ordered as y is:
@@ -27,7 +27,7 @@ Cdf = Callable[[Tensor], Tensor]
 
 
 class PredictedOutcomes(Outcomes, Protocol):
-    """What a predictive distribution asks of a response."""
+    """The interface of a response for predictive distributions."""
 
     named: str
     levels: int
@@ -88,7 +88,7 @@ class Predictive:
     def _average(
         self, of: Callable[[Draws, Rows], Tensor], dtype: Any = None, y: Tensor | None = None
     ) -> Tensor:
-        """What a function of the draws and rows of a block returns, of all rows, [B, ...]."""
+        """Evaluate a function of draws and rows on all rows, block by block: [B, ...]."""
         rows, options = self.rows._replace(y=y), {"num_samples": self.num_samples, "dtype": dtype}
         found: Tensor = self.model.averaged(rows.x, rows, of, **options)
         return found.to(self.home)

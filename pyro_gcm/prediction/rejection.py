@@ -23,7 +23,7 @@ _LARGEST_RATIO = 1.25
 
 
 class Tally(NamedTuple):
-    """What is known of the proposals for b rows; each tensor has shape [b].
+    """Counts of the proposals for b rows; each tensor has shape [b].
 
     :param accepted: those that were, at most as many as draws are wanted.
     :param proposed: all of them, float64.

@@ -1,4 +1,4 @@
-"""What a section of a report is made of; the template says how each part looks."""
+"""The parts of a section of a report; the template defines their look."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model predicts, and in which columns a direction was imposed."""
+"""The section on predictions, and on the columns in which a direction was imposed."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _MOST = 12
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of the rows.
+    """The question that a report asks about its rows.
 
     :param event: the event whose outcome is explained, in words; `above`: what `explain` takes.
     :param opposite: the other outcome.
@@ -103,7 +103,7 @@ def _asked(subject: Subject) -> Asked:
 
 @dataclass(frozen=True)
 class Told:
-    """What the model says of one row.
+    """The explanation of one row.
 
     :param at: its position; `columns`: a record of `explain` for each constrained column.
     :param band: its ends, or None.
@@ -117,7 +117,7 @@ class Told:
 
 
 def _told(subject: Subject, asked: Asked, rows: Sequence[int]) -> list[Told]:
-    """What the model says of rows, all of which are asked at once."""
+    """Explain rows in one call of the model."""
     X, estimator = subject.X.iloc[list(rows)], subject.estimator
     options = {} if asked.above is None else {"above": asked.above}
     table = estimator.explain(X, **options)

@@ -50,7 +50,7 @@ FEWEST_ROWS = 10
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """What `write_report` wrote.
+    """The result of `write_report`.
 
     :param path: of the file.
     :param sections: titles of its sections.
@@ -87,8 +87,8 @@ def write_report(
 
     It says in plain words what the model predicts, which directions were imposed, how good and how
     calibrated predictions are where outcomes are given, how they move with each constrained column,
-    what an audit found, what stands in the way in three rows, and how the model was made. Pictures
-    are inside the file. The same call writes the same bytes on the same machine.
+    what an audit found, three rows explained, and how the model was made. Pictures are inside the
+    file. The same call writes the same bytes on the same machine.
 
     :param estimator: a fitted estimator of `pyro_gcm.estimators` that saw a DataFrame with names.
     :param X: a DataFrame of at least 10 rows with the columns of the estimator, in any order.

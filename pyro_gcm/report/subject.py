@@ -1,4 +1,4 @@
-"""What a report is about: a fitted estimator, rows of a table, and what came of them."""
+"""The subject of a report: a fitted estimator, rows of a table, and their outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = npt.NDArray[np.float64]
 
 @dataclass
 class Subject:
-    """An estimator, rows, and how the report speaks of them.
+    """An estimator and rows, with their names in the report.
 
     :param X: a pandas DataFrame with the columns of the estimator, in their order.
     :param y: the outcomes as `estimators.kinds.outcomes_of` returns them, or None.
@@ -63,7 +63,7 @@ class Subject:
 
     @property
     def band_of(self) -> str:
-        """What bands are made of; empty where there are none."""
+        """The models behind the bands, in words; empty if there are no bands."""
         if self.estimator.bootstrap_models_:
             return f"{len(self.estimator.bootstrap_models_)} bootstrap models"
         count = self.estimator.model_.members
@@ -77,7 +77,7 @@ class Subject:
         return infer_dtype(self.X.iloc[:, place], skipna=True) == "boolean"
 
     def named(self, most: int) -> str:
-        """How a sentence speaks of the rows of `some`."""
+        """Return the phrase for the rows of `some`."""
         if len(self.X) <= most:
             return counted(len(self.X), "row")
         return f"{counted(most, 'row')} that were drawn at random from all"

@@ -59,11 +59,11 @@ def shortened(name: str, most: int = 24) -> str:
 
 @dataclass(frozen=True)
 class Words:
-    """How a report speaks of the prediction of a kind of model.
+    """The phrases of a report for the predictions of a kind of model.
 
     :param target: name of the column that is predicted.
     :param labels: the levels, or the two classes, the event last, as text.
-    :param event: what happens, of a survival model; `horizon`: the time that its risk speaks of.
+    :param event: what happens, of a survival model; `horizon`: the time of its risk.
     """
 
     kind: str
@@ -93,7 +93,7 @@ class Words:
 
     @property
     def prediction(self) -> str:
-        """What a prediction is, in full."""
+        """The name of a prediction, in full."""
         if self.is_share:
             return f"probability that {self.happening}"
         if self.kind == "ordinal":
@@ -103,7 +103,7 @@ class Words:
 
     @property
     def short(self) -> str:
-        """What a prediction is, in a word or two."""
+        """The name of a prediction, in a word or two."""
         names = {"classifier": "probability", "survival": "risk", "ordinal": "mean place"}
         return names.get(self.kind, "mean")
 
@@ -114,7 +114,7 @@ class Words:
 
     @property
     def on_axis(self) -> str:
-        """What a prediction is, on the axis of a figure."""
+        """The name of a prediction, on the axis of a figure."""
         of = shortened(self.target)
         if self.kind == "classifier":
             of = quoted(shortened(self.labels[-1]))

@@ -35,7 +35,7 @@ _LEAST_GAIN = 1.0
 
 
 class AxisResponse(Response):
-    """What they share: units of y, and the map of the axis, one for each cost and each member.
+    """The base of these responses: units of y, and a map of the axis for each cost and member.
 
     :param knots: bends of the map, see `nets.AxisMap`.
     :param axis: the map itself, in place of `nets.AxisMap`: an increasing module from positions
@@ -229,7 +229,7 @@ class WholeDistribution(AxisResponse, name="distribution"):
         self.steps = (half * weights).flatten().to(self.ends.device)
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
-        """As `AxisResponse.check_parts`; nor may costs be infinite."""
+        """Check the parts as `AxisResponse` does, and refuse infinite costs."""
         super().check_parts(revenue_map, p0)
         if p0 is not None:
             raise ValueError(

@@ -71,7 +71,7 @@ class Ordinal(Response, name="ordinal"):
         return 2.0 * y / (self.levels - 1) - 1.0
 
     def shifts(self, covariates: Tensor) -> Tensor:
-        """What the thresholds of the levels 1 .. L-1 add to the revenues, [L-1, ..., (G,) K]."""
+        """Return the shifts of the revenues by the thresholds 1 .. L-1, [L-1, ..., (G,) K]."""
         if self.levels == 2:
             return covariates.new_zeros(1, dtype=torch.float64)[:, None]
         gaps = self.gaps.weight.double() + _LEAST  # [(members,) (G,) K, L-2]

@@ -1,4 +1,4 @@
-"""What the order event says about y: the responses of the paper.
+"""The responses of the paper, which turn the order event into a distribution of y.
 
 A response turns the event c < h(r), given z, into the distribution at site y, and says what a
 prediction is. The models know nothing else about y, so another kind is another subclass of

@@ -1,4 +1,4 @@
-"""What a model knows of y: the interface of a response."""
+"""The interface of a response, through which a model knows y."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ RESPONSES: dict[str, type[Response]] = {}
 
 
 class Encodes(Protocol):
-    """What a response is told of a model when it is prepared."""
+    """The model, as a response sees it during its preparation."""
 
     members: int
     out_dim: int
 
     def map_shape(self, cost_shape: tuple[int, ...]) -> tuple[int, ...]:
-        """What a revenue map returns for a row."""
+        """Return the shape of a mapped row of revenues."""
         raise NotImplementedError
 
     def hidden_beyond(self, hidden: Any) -> Any:
@@ -136,14 +136,14 @@ class Response(nn.Module):
         raise NotImplementedError
 
     def in_program(self, p_y: Any, *, separate: bool) -> Any:
-        """What stands at site y of a program, of what `distribution` returned.
+        """Return the distribution at site y of a program, from that of `distribution`.
 
         :param separate: whether every value of z is trained on a likelihood of its own.
         """
         return p_y
 
     def averaged_loss(self, p_y: Any, log_p: Tensor, y: Tensor) -> Tensor:
-        """What the best number of epochs of members minimises, [B]: minus the log score.
+        """Return the loss that chooses the number of epochs of members, [B]: minus the log score.
 
         It is a loss of their averaged prediction, which improves longer than the mean of theirs.
 
@@ -236,7 +236,7 @@ class Response(nn.Module):
         raise NotImplementedError
 
     def predict(self, p_y: Any) -> Tensor:
-        """What predictions average over the draws of z, float64: of p(y | z, x, r), [..., N, b].
+        """Return the value of p(y | z, x, r) that predictions average over z, float64, [..., N, b].
 
         It increases in the probability of the event.
         """

@@ -40,7 +40,7 @@ class Several(Response):
     :param directions: for every name +1 for a revenue in which the event of that response gets more
         likely, -1 for one in which it gets less likely and 0 for one that it does not read,
         [r_dim]; by default +1 for all.
-    :raises ValueError: for fewer than two responses, or directions that are none.
+    :raises ValueError: for fewer than two responses, or wrong directions.
     """
 
     predicts = "prediction of several responses"
@@ -185,7 +185,7 @@ class Several(Response):
         return {name: part.drawn(own) for name, (part, own) in pairs}
 
     def derived(self, p_y: Any, cost: Tensor) -> dict[str, Tensor]:
-        """What costs determine of each, by its name and that of the site."""
+        """Return the values that costs determine, by the names of response and site."""
         found = {}
         for name, part, p_own, own in zip(
             self.names, self.parts, p_y.parts, cost.split(self.costs, -1), strict=True
@@ -200,7 +200,7 @@ class Several(Response):
         return SeveralOutcomes(event, made, [self.costs] * len(made), widths)
 
     def predict(self, p_y: Any) -> Tensor:
-        """Nothing: predictions are of one response.
+        """Refuse: predictions are of one response.
 
         :raises ValueError: always.
         """

@@ -1,7 +1,7 @@
 """The swap matrix: every part of a model in the place of every other, and what comes of it.
 
 `expected` says for each combination that it trains, or the letter of the reason why it is refused.
-`test_swap_matrix.py` tries them, `swap_matrix_document.py` writes them down.
+`test_swap_matrix.py` tries them, `swap_matrix_tables.py` prints them.
 """
 
 from __future__ import annotations
@@ -125,80 +125,79 @@ class Reason(NamedTuple):
 # In the order in which they are checked: the first that applies is the one that is raised.
 BY_CONSTRUCTOR = {
     "B": Reason(
-        "with prior N(0, I), a z drawn from the prior would never read x",
+        'With prior="standard" and guide="prior", z would never depend on x.',
         r"guide='prior' with prior='standard' would never read x: use 'amortised'",
         lambda c: c.part("prior") == "standard" and c.part("guide") == "prior",
     ),
     "C": Reason(
-        "with prior N(0, I), predictions draw z from the guide, which must not read r and y",
+        'With prior="standard", predictions draw z from the guide, which must not read r and y.',
         r"guide='posterior\w*' must be q\(z\|x\), .* where a prediction draws z from the guide",
         lambda c: c.part("prior") == "standard" and c.part("guide").startswith("posterior"),
     ),
     "D": Reason(
-        "a categorical z is summed out exactly, without a guide",
+        "A categorical z is summed out exactly, without a guide.",
         r"guide='\w+' with a categorical prior: z is summed out exactly, without a guide",
         lambda c: c.part("prior") == "categorical" and c.part("guide") != "prior",
     ),
     "E": Reason(
-        "quantile levels are chosen, and IGCM generates its revenues",
+        "The levels of a quantile response are chosen, and IGCM generates its revenues.",
         r"response='quantile' needs GCM: its revenues are levels that are chosen",
         lambda c: c.kind is IGCM and c.part("response") == "quantile",
     ),
 }
 BY_FIT = {
     "F": Reason(
-        "under weights that are learned the mean of log-likelihoods collapses onto one member",
+        "Under learned weights, the mean of log-likelihoods collapses onto one member.",
         r"objective='members' needs uniform weights",
         lambda c: c.objective == "members" and c.part("weights") != "uniform",
     ),
     "G": Reason(
-        "log p(x, r, y) needs p(z) p(x given z); with p(z given x) it is no density of x",
+        'Objective "joint" needs prior="standard": p(z given x) leaves no density of x.',
         r"objective='joint' needs prior='standard': with p\(z\|x\)",
         lambda c: c.objective == "joint" and c.part("prior") != "standard",
     ),
     "H": Reason(
-        "log p(x, r, y) needs p(k) p(x given z, k); with p(k given x) it is no density of x",
+        'Objective "joint" needs kernel_prior="standard": p(k given x) leaves no density of x.',
         r"objective='joint' needs kernel_prior='standard': with p\(k\|x\)",
         lambda c: c.objective == "joint" and c.part("kernel_prior") == "conditional",
     ),
     "I": Reason(
-        "log p(x, r, y) needs observed revenues, and quantile levels are chosen",
+        'Objective "joint" needs observed revenues, and quantile levels are chosen.',
         r"objective='joint' needs revenues that are observed; the levels of response='quantile'",
         lambda c: c.objective == "joint" and c.part("response") == "quantile",
     ),
     "J": Reason(
-        "the loss of the paper averages over draws of z, and a categorical z is summed out",
+        'Objective "paper" averages over draws of z, and a categorical z is summed out.',
         r"objective='paper' averages over draws of z: not with a categorical z",
         lambda c: c.objective == "paper" and c.part("prior") == "categorical",
     ),
     "K": Reason(
-        "the loss of the paper needs a q(k given x, r) of its own, which predictions use as well",
+        'Objective "paper" needs a learned q(k given x, r), which predictions use as well.',
         r"objective='paper' needs a q\(k\|x, r\) of its own, which predictions use as well",
         lambda c: c.objective == "paper" and not c.part("kernel_guide").startswith("amortised"),
     ),
     "L": Reason(
-        "the loss of the paper is no ELBO, and takes none",
+        'Objective "paper" is not an ELBO, and takes none.',
         r"elbo must be left out: objective='paper' is a loss of its own",
         lambda c: c.objective == "paper" and c.bound != LEFT_OUT,
     ),
     "M": Reason(
-        "exact enumeration needs a z with a finite support",
+        'Bound "enum" needs a z with finitely many values.',
         r"elbo='enum' sums over a finite z, and this prior has none: use prior='categorical'",
         lambda c: c.bound == "enum" and not c.is_finite,
     ),
     "N": Reason(
-        "the bound cannot differentiate through draws of a finite z; enumeration sums it out",
+        'The bound cannot differentiate through draws of a finite z; "enum" sums it out.',
         r"elbo=.* cannot differentiate through draws of a categorical z: use 'enum'",
         lambda c: c.bound not in ("enum", "PooledELBO") and c.is_finite,
     ),
     "O": Reason(
-        'the bound lies between objective "members" and log p(y given x, r), and needs the former',
+        'PooledELBO lies between objective "members" and the exact log-likelihood, and needs the former.',
         r"elbo=PooledELBO\(\.\.\.\) lies between .*, and needs objective='members'",
         lambda c: c.bound == "PooledELBO" and c.objective != "members",
     ),
     "P": Reason(
-        "the doubly reparametrised gradient is for a guide of its own; where z or k is drawn from "
-        "the program's own distribution it only adds noise",
+        'Bound "dreg" needs a learned guide: draws from the program itself would only add noise.',
         r"elbo='dreg' needs a guide of its own for (z|k|z, k): where the guide is the program's",
         lambda c: c.bound == "dreg" and c.part("guide") == "prior",
     ),

@@ -72,7 +72,7 @@ def default() -> Dataset:
 
 
 def table() -> tuple[pd.DataFrame, pd.Series]:
-    """What `data.load_loans` returns."""
+    """Return the table of `data.load_loans`."""
     columns = [*_FREE, *DIRECTIONS]
     loans = pd.read_csv(io.BytesIO(read_raw(_LOANS)), usecols=[*columns, "outcome"])
     check_count("loan_psds", "rows", len(loans), _FILE_ROWS)

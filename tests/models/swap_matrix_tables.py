@@ -1,28 +1,24 @@
-"""The document of the swap matrix, written from the table of expected outcomes.
+"""The tables of the swap matrix, and the section of the catalogue about it.
 
-`python tests/models/swap_matrix_document.py` rewrites it.
+`python tests/models/swap_matrix_tables.py` prints both, from the table of expected outcomes.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from pathlib import Path
 
 from swap_matrix import (
     BY_CONSTRUCTOR,
     BY_FIT,
     KERNEL,
+    REASONS,
     ROWS,
-    SIZES,
     TABLES,
     TRAINS,
-    X_DIM,
     Row,
     expected,
 )
-
-DOCUMENT = Path(__file__).parents[2] / "notebooks" / "swap_matrix.md"
 
 COUNT, STEPS, NUM_PARTICLES = 48, 3, 4
 #: Estimates of the loss of every row that are averaged, before and after training.
@@ -30,37 +26,26 @@ ESTIMATES = 16
 #: How far the loss has to fall, in nats a row.
 MARGIN = 0.01
 
-INTRODUCTION = f"""# The swap matrix
+#: The section of `notebooks/catalogue.md`, before the reasons.
+INTRODUCTION = f"""\
+The tests combine all named parts, objectives and bounds (the swap matrix). A combination trains
+if {STEPS} steps of `fit` on {COUNT} rows lower the loss by more than {MARGIN} nats a row, move
+every parameter of `trained_parameters(objective)` and no other, and leave parameters and
+predictions finite. Otherwise the constructor or `fit` raises a ValueError for one of these reasons
+before anything in the model has changed. `python tests/models/swap_matrix_tables.py` prints every
+combination.
 
-Every part of a model in the place of every other, and every bound of `fit`: what trains, and what
-is refused for which reason. There is no third outcome.
-
-Each model has x_dim={X_DIM}, r_dim=2 (1 for quantiles), z_dim={SIZES["z_dim"]}, \
-hidden={SIZES["hidden"]} and gets {STEPS} steps
-of `fit` with {NUM_PARTICLES} particles on {COUNT} rows. It trains ({TRAINS}) if
-
-- the loss, the mean of {ESTIMATES} estimates with the same draws before and after, falls by more
-  than {MARGIN} nats a row;
-- every parameter of `trained_parameters(objective)` moves and no other does;
-- the parameters and the predictions are finite;
-- the only warning is that of the literal loss (prior "standard" under objective "conditional" or
-  "response_revenue").
-
-It is refused (a letter) if the constructor or `fit` raises a ValueError with the message of that
-reason before anything in the model has changed.
-
-`tests/models/test_swap_matrix.py` tries these combinations: every run of the tests as many as it
-takes for every two choices that can be trained together, and one for every reason; the weekly run
-all of them. `python tests/models/swap_matrix_document.py` writes this file.
-
-| | raised by | reason |
-|---|---|---|
+| Refused by | Reason |
+|---|---|
 """
 LEGEND = """
-In the tables below, column "model" is the constructor; a row that it refuses has no other cells.
-Rows with the same cells share a line. What differs for one response (or k_dim) is in brackets.
-`ImportanceWeightedELBO` and `RenyiELBO` are objects, with alpha=0.5, and so is `PooledELBO`, with
-pooling=0.5; the other columns are names.
+A letter is the reason for a refusal. Column "model" is the constructor; a row that it refuses has
+no other cells. Rows with the same cells share a line. What differs for one response (or k_dim) is
+in brackets. `ImportanceWeightedELBO`, `RenyiELBO` (alpha=0.5) and `PooledELBO` (pooling=0.5) are
+objects; the other columns are names.
+
+| | Reason |
+|---|---|
 """
 ABOUT = {
     "GCM": "Responses binary, continuous and quantile.",
@@ -70,12 +55,20 @@ ABOUT = {
 }
 
 
-def render() -> str:
-    """The document."""
-    parts = [INTRODUCTION]
-    for by, reasons in (("constructor", BY_CONSTRUCTOR), ("fit", BY_FIT)):
-        parts += [f"| {name} | {by} | {why.sentence} |\n" for name, why in reasons.items()]
-    parts += [total(), LEGEND]
+def section() -> str:
+    """The section of the catalogue: every reason, and how many combinations it leaves."""
+    reasons = [
+        f"| {by} | {why.sentence} |\n"
+        for by, found in (("constructor", BY_CONSTRUCTOR), ("`fit`", BY_FIT))
+        for why in found.values()
+    ]
+    return "".join([INTRODUCTION, *reasons, total()])
+
+
+def tables() -> str:
+    """Every combination, a table for each model and objective."""
+    reasons = (f"| {name} | {why.sentence} |\n" for name, why in REASONS.items())
+    parts = [LEGEND, *reasons]
     for (title, objective), rows in itertools.groupby(ROWS, lambda row: row[:2]):
         table = TABLES[title]
         if objective == table.kind.objectives[0]:  # type: ignore[attr-defined]
@@ -127,4 +120,4 @@ def line(cells: list[str]) -> str:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(render(), encoding="utf-8")
+    print(section(), tables(), sep="")

@@ -144,7 +144,7 @@ def test_every_link_leads_somewhere(document: str) -> None:
 
 
 def test_every_page_is_on_exactly_one_path() -> None:
-    """The start page has four paths, whose lists have the pages of the table of contents of each."""
+    """The four paths of the start page list the pages that their tables of contents have."""
     start = DOCUMENTS["docs/index.md"]
     lists = re.split("^## ", start, flags=re.MULTILINE)[1:]
     trees = re.findall(r":caption: (.*)\n(?::.*\n)*\n((?:\S+\n)+)```", start)
@@ -152,7 +152,8 @@ def test_every_page_is_on_exactly_one_path() -> None:
     folder, seen = ROOT / "docs", []
     for part, (_, entries) in zip(lists, trees, strict=True):
         linked = {(folder / target).resolve() for target in re.findall(r"\]\(([^)]*)\)", part)}
-        in_tree = {path.resolve() for entry in entries.split() for path in folder.glob(f"{entry}.*")}
+        found = (folder.glob(f"{entry}.*") for entry in entries.split())
+        in_tree = {path.resolve() for paths in found for path in paths}
         of_report = {path for path in in_tree if path.parent.name == "report"}
         assert linked == in_tree - of_report
         seen += in_tree

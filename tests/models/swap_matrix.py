@@ -192,7 +192,8 @@ BY_FIT = {
         lambda c: c.bound not in ("enum", "PooledELBO") and c.is_finite,
     ),
     "O": Reason(
-        'PooledELBO lies between objective "members" and the exact log-likelihood, and needs the former.',
+        'PooledELBO lies between objective "members" and the exact log-likelihood, and needs the '
+        "former.",
         r"elbo=PooledELBO\(\.\.\.\) lies between .*, and needs objective='members'",
         lambda c: c.bound == "PooledELBO" and c.objective != "members",
     ),

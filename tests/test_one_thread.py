@@ -32,8 +32,8 @@ from pyro_gcm import (
 )
 from pyro_gcm._utils import threads
 from pyro_gcm._utils.threads import torch_threads
+from pyro_gcm.boosted import BoostedScore
 from pyro_gcm.cli import main
-from pyro_gcm.encoders import BoostedScore
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
 from pyro_gcm.members import MemberSettings
 from pyro_gcm.report import write_report

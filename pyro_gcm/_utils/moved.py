@@ -13,6 +13,9 @@ from typing import Any
 
 #: Old name -> new name.
 MOVED = {
+    "pyro_gcm.encoders": "pyro_gcm.boosted",
+    "pyro_gcm.encoders.boosted": "pyro_gcm.boosted.model",
+    "pyro_gcm.encoders.boosted_score": "pyro_gcm.boosted.score",
     "pyro_gcm.sampling": "pyro_gcm.prediction",
     "pyro_gcm.sampling.base_samples": "pyro_gcm.prediction.base_samples",
     "pyro_gcm.sampling.draws": "pyro_gcm.prediction.draws",

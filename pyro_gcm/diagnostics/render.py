@@ -5,21 +5,19 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import shutil
-import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyro
 import pyro.poutine as poutine
 import torch
-from pyro.infer.inspect import TrackProvenance, site_is_deterministic
-from pyro.ops.provenance import get_provenance, track_provenance
+from pyro.infer.inspect import generate_graph_specification, get_model_relations, render_graph
+from pyro.ops.provenance import track_provenance
 from pyro.poutine.messenger import unwrap
-from pyro.poutine.util import site_is_subsample
 from torch import Tensor, nn
 
 from pyro_gcm._utils.evaluating import evaluating
@@ -47,14 +45,15 @@ def render_model(
     model_args: tuple[Any, ...] | None = None,
     model_kwargs: Mapping[str, Any] | None = None,
     path: str | PathLike[str] | None = None,
-) -> graphviz.Digraph | str:
+) -> graphviz.Digraph:
     """Draw the graph of a model as the paper does, from the program itself.
 
-    The arrows are found by tracking which values the density of every site reads. Shaded circles
-    are given (observed sites, and tensors with which the program is called), white ones are latent,
-    dashed ones deterministic. A box is a plate, and thick arrows to y are the order event. The
-    figures of the paper are those of prior "standard", and Figure 5 lacks the arrow k -> x of
-    p(x|z, k). Parameters, Pyro's store and the random generators are left unchanged.
+    This is `pyro.render_model`, which tracks the values that the density of every site reads, for
+    tensors with which the program is called as well. Shaded circles are given (observed sites and
+    those tensors), white ones are latent, dashed ones deterministic. A box is a plate, and thick
+    arrows to y are the order event. The figures of the paper are those of prior "standard", and
+    Figure 5 lacks the arrow k -> x of p(x|z, k). Parameters, Pyro's store and the random generators
+    are left unchanged.
 
     :param model: a `GCM`, an `IGCM`, or any Pyro program.
     :param view: "model" is the explicit program, "conditional" what `inference.conditional` makes
@@ -63,26 +62,28 @@ def render_model(
         two rows with x = 0, r = 0.5, y = 0 and 1 for a model with `x_dim` and `r_dim`.
     :param path: file to write as well: .dot or .gv, or an image (.svg, .pdf, .png), which needs the
         program `dot` of Graphviz.
-    :returns: a `graphviz.Digraph`, which notebooks show as a picture, where the package `graphviz`
-        and the program `dot` are installed; otherwise its DOT source as a string.
+    :returns: a graph, whose `source` is DOT, and which notebooks show as a picture where the
+        program `dot` is installed.
     :raises ValueError: for an unknown view or file ending, arguments that do not fit the program,
         or a guide without sites.
+    :raises ImportError: without the package `graphviz`.
     :raises RuntimeError: for an image without `dot`.
 
     >>> from pyro_gcm import GCM
-    >>> print(render_model(GCM(2, 1), view="conditional"))
+    >>> print(render_model(GCM(2, 1), view="conditional").source.expandtabs(2))
     digraph {
-      node [shape=circle, fillcolor=gray90]
-      subgraph cluster_0 {
-        label="data" labeljust=r labelloc=b
-        "x" [style=filled]
-        "r" [style=filled]
-        "z"
-        "y" [style=filled]
+      node [height=0.6 width=0.6]
+      edge [style=solid]
+      subgraph cluster_data {
+        label=data labeljust=r labelloc=b
+        z [label=z fillcolor=white shape=ellipse style=filled]
+        y [label=y fillcolor=gray shape=ellipse style=filled]
+        x [label=x fillcolor=gray shape=ellipse style=filled]
+        r [label=r fillcolor=gray shape=ellipse style=filled]
       }
-      "x" -> "z"
-      "r" -> "y" [penwidth=3]
-      "z" -> "y"
+      x -> z
+      r -> y [penwidth=3]
+      z -> y
     }
     <BLANKLINE>
     """
@@ -90,24 +91,25 @@ def render_model(
     if model_args is not None and not isinstance(model_args, tuple | list):
         raise TypeError(f"model_args must be a tuple of arguments, got {shown(model_args)}")
     target = None if path is None else _checked_path(Path(path))
+    if importlib.util.find_spec("graphviz") is None:
+        raise ImportError(
+            "render_model needs the package graphviz: pip install 'pyro-gcm[graphviz]' "
+            "(and, for pictures, the program 'dot': https://graphviz.org/download)"
+        )
     program, arguments = _call(model, view, model_args, dict(model_kwargs or {}))
     owner = _owner(model)
     with evaluating(owner) if isinstance(owner, nn.Module) else nullcontext():
-        nodes = _nodes(program, arguments)
-    body = _body(nodes, "style=dashed" if view == "guide" else None)
-    source = "digraph {\n" + "".join(body) + "}\n"
-    dot = shutil.which("dot")
-    if target is not None and target.suffix in _SOURCES:
-        write_file(target, source.encode())
-    elif target is not None:
-        to_image = [str(dot), f"-T{target.suffix[1:]}"]
-        image = subprocess.run(to_image, input=source.encode(), stdout=subprocess.PIPE, check=True)
-        write_file(target, image.stdout)
-    if dot is None or importlib.util.find_spec("graphviz") is None:
-        return source
-    import graphviz
-
-    return graphviz.Digraph(body=body)
+        specification = generate_graph_specification(_relations(program, arguments))
+    edges: list[tuple[str, str]] = specification.pop("edge_list")
+    graph = render_graph({**specification, "edge_list": []})
+    graph.node_attr.update(width="0.6", height="0.6")  # makes circles of Pyro's ellipses
+    graph.edge_attr.update(style="dashed" if view == "guide" else "solid")
+    for edge in edges:
+        graph.edge(*edge, penwidth="3" if edge in _ORDER_EVENT else None)
+    if target is not None:
+        image = target.suffix in _IMAGES
+        write_file(target, graph.pipe(target.suffix[1:]) if image else graph.source.encode())
+    return graph
 
 
 def _checked_path(path: Path) -> Path:
@@ -120,14 +122,6 @@ def _checked_path(path: Path) -> Path:
             "a .dot file"
         )
     return path
-
-
-class _Node(NamedTuple):
-    """One circle of the graph."""
-
-    parents: frozenset[str]  # includes parameters of the store, which are not drawn
-    plates: tuple[str, ...]  # the outermost first
-    style: str | None
 
 
 def _call(
@@ -173,92 +167,38 @@ def _rows(model: HasSizes) -> tuple[Tensor, Tensor, Tensor]:
     return x, r, like.new_tensor([0.0, 1.0])
 
 
-def _nodes(program: Callable[..., Any], arguments: inspect.BoundArguments) -> dict[str, _Node]:
-    """The sites of the program in their order, after the inputs that they read."""
+def _relations(program: Callable[..., Any], arguments: inspect.BoundArguments) -> dict[str, Any]:
+    """What Pyro finds to read what, with the tensors among the arguments as observed sites."""
     given = {name: of for name, of in arguments.arguments.items() if isinstance(of, Tensor)}
-    with _no_traces_left({tensor.device for tensor in given.values() if tensor.is_cuda}):
-        drawn = poutine.trace(program).get_trace(*arguments.args, **arguments.kwargs)
-        for name, tensor in given.items():
-            arguments.arguments[name] = track_provenance(tensor, frozenset({name}))
-        # The same draws again: Laplace and others cannot be drawn from while tracked.
-        with (
-            pyro.validation_enabled(False),
-            poutine.replay(trace=drawn),
-            TrackProvenance(include_deterministic=True),
-        ):
-            trace: Any = poutine.trace(program).get_trace(*arguments.args, **arguments.kwargs)
-            sites = [of for of in trace.nodes.values() if of["type"] == "sample"]
-            sites = [site for site in sites if not site_is_subsample(site)]
-            nodes = {site["name"]: _site_node(site, given) for site in sites}
-    if not nodes:
-        raise ValueError("model has no sample sites, so that there is nothing to draw")
-    return {**_inputs(given, nodes), **nodes}
-
-
-@contextmanager
-def _no_traces_left(devices: set[torch.device]) -> Iterator[None]:
     store = pyro.get_param_store()
-    with (
-        exclusively(),
-        store.scope(store.get_state()),
-        torch.random.fork_rng(devices=list(devices)),
-        torch.no_grad(),
-    ):
-        yield
+    with exclusively(), store.scope(store.get_state()), torch.random.fork_rng():
+        with torch.no_grad():
+            drawn = poutine.trace(program).get_trace(*arguments.args, **arguments.kwargs)
+        inputs = given.keys() - drawn.nodes
 
+        def tracked() -> None:
+            for name, tensor in given.items():
+                arguments.arguments[name] = (
+                    pyro.deterministic(name, tensor)
+                    if name in inputs
+                    else track_provenance(tensor, frozenset({name}))
+                )
+            # The same draws again: Laplace and others cannot be drawn from while tracked.
+            poutine.replay(program, trace=drawn)(*arguments.args, **arguments.kwargs)
 
-def _site_node(site: Any, given: Collection[str]) -> _Node:
-    name, fn = site["name"], site["fn"]
-    style = "filled" if site["is_observed"] else None
-    if site_is_deterministic(site):
-        fn = fn.base_dist  # without the mask, behind which its density reads nothing
-        style = "filled" if name in given else "dashed"
-    parents = get_provenance(fn.log_prob(site["value"])) - {name}
-    return _Node(parents, tuple(frame.name for frame in site["cond_indep_stack"]), style)
-
-
-def _inputs(given: Collection[str], nodes: dict[str, _Node]) -> dict[str, _Node]:
-    """Tensors with which the program was called, that are no sites but are read by one."""
-    inputs = {}
+        relations = get_model_relations(tracked, include_deterministic=True)
+    reads: dict[str, list[str]] = relations["sample_sample"]
+    kinds: dict[str, str] = relations["sample_dist"]
     for name in given:
-        children = [node.plates for node in nodes.values() if name in node.parents]
-        if name not in nodes and children:
-            # Rows of data are in all plates that the sites which read them share.
-            shared = tuple(plate for plate in children[0] if all(plate in of for of in children))
-            inputs[name] = _Node(frozenset(), shared, "filled")
-    return inputs
-
-
-def _body(nodes: dict[str, _Node], edge_style: str | None) -> list[str]:
-    """Lines of DOT source between the braces."""
-    lines = ["node [shape=circle, fillcolor=gray90]", *_boxes(nodes, (), iter(range(len(nodes))))]
-    for name, node in nodes.items():
-        for parent in nodes:
-            if parent in node.parents:
-                styles = [edge_style] if edge_style else []
-                styles += ["penwidth=3"] if (parent, name) in _ORDER_EVENT else []
-                options = f" [{', '.join(styles)}]" if styles else ""
-                lines.append(f"{_quoted(parent)} -> {_quoted(name)}{options}")
-    return [f"  {line}\n" for line in lines]
-
-
-def _boxes(nodes: dict[str, _Node], path: tuple[str, ...], numbers: Iterator[int]) -> list[str]:
-    """Nodes in exactly the plates `path`, followed by the boxes inside them."""
-    depth = len(path)
-    lines = [
-        _quoted(name) + (f" [style={node.style}]" if node.style else "")
-        for name, node in nodes.items()
-        if node.plates == path
-    ]
-    below = [node.plates for node in nodes.values() if node.plates[:depth] == path]
-    for plate in dict.fromkeys(plates[depth] for plates in below if len(plates) > depth):
-        lines.append(f"subgraph cluster_{next(numbers)} {{")
-        lines.append(f"  label={_quoted(plate)} labeljust=r labelloc=b")
-        lines += [f"  {line}" for line in _boxes(nodes, (*path, plate), numbers)]
-        lines.append("}")
-    return lines
-
-
-def _quoted(name: str) -> str:
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+        kinds[name] = "Given"  # not dashed
+        readers = {site for site, read in reads.items() if name in read}
+        if name in inputs and not readers:
+            del reads[name]
+        elif name in inputs:  # rows of data are in all plates that the sites which read them share
+            for sites in relations["plate_sample"].values():
+                sites += [name] if readers <= set(sites) else []
+    # Pyro shades deterministic sites as well.
+    relations["observed"] = [of for of in relations["observed"] if kinds[of] != "Deterministic"]
+    if not reads:
+        raise ValueError("model has no sample sites, so that there is nothing to draw")
+    return relations

@@ -29,8 +29,9 @@ from pyro_gcm._utils.tensors import stored
 from pyro_gcm.distributions.families import name_of_family, resolve_cost_family
 from pyro_gcm.models.story import OrderEventModel
 
-#: Packages of the library whose classes have names there, imported when one is met.
-_PACKAGES = ("encoders", "estimators", "models", "nets")
+#: Packages of the library by the first part of the names of their classes in folders, imported
+#: when one is met.
+_PACKAGES = {name: name for name in ("estimators", "models", "nets")} | {"encoders": "boosted"}
 Factories = Mapping[str, Callable[[], Any]]
 #: Keys of the nodes that arguments of a constructor can be.
 _ARGUMENTS = (
@@ -262,7 +263,7 @@ def _class(name: Any, path: str) -> Any:
     """The class that a name stands for, of those that are registered."""
     package = name.partition(".")[0]
     if registered(name) is None and package in _PACKAGES:
-        importlib.import_module(f"pyro_gcm.{package}")
+        importlib.import_module(f"pyro_gcm.{_PACKAGES[package]}")
     cls = registered(name)
     if cls is None:
         raise ValueError(f"{path or 'the whole'} is a {name!r}, which no class is registered as")

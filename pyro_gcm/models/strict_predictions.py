@@ -83,18 +83,11 @@ class StrictPredictions(Posteriors):
         """
         noise = self.noise(num_samples)
         x = matrix("x", x, self.x_dim, "x_dim", self.device)
-        if self.response.is_probability:
-            share("level", level, "a probability")
-        level = number("level", level)
-        revenue = positive_int("revenue", revenue, minimum=0)
-        if revenue >= self.r_dim:
-            raise ValueError(
-                f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"
-            )
-        self.response.check_rises_in(revenue)
         loc, scale = self.r_standardizer.loc.double(), self.r_standardizer.scale.double()
-        rows = _with_start(r, len(x), revenue, loc)
-        same_rows(x=x, r=rows)
+        level, revenue, rows = checked_search(
+            level, revenue, r, x, loc, is_probability=self.response.is_probability
+        )
+        self.response.check_rises_in(revenue)
         column = torch.tensor([revenue], device=rows.device)
         # As the prediction at the result will be.
         rounded = self.response.prediction_dtype(self.dtype)
@@ -161,6 +154,32 @@ class MovingRevenues:
             self._known[k] = value, cost.factor(k, value, logarithm)
         below, log_below = self._known[k][1]
         return Factor(below.clone(), None if log_below is None else log_below.clone())
+
+
+def checked_search(
+    level: float,
+    revenue: int,
+    r: ArrayLike | None,
+    x: Tensor,
+    loc: Tensor,
+    *,
+    is_probability: bool,
+) -> tuple[float, int, Tensor]:
+    """The level, the index of the revenue, and the rows [B, r_dim] where a search starts.
+
+    :param x: the rows [B, x_dim]; `loc`: training means of the revenues, [r_dim].
+    :raises ValueError: see `StrictPredictions.required_revenue`.
+    """
+    if is_probability:
+        share("level", level, "a probability")
+    level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
+    if revenue >= len(loc):
+        raise ValueError(
+            f"revenue index out of range: it must be below r_dim={len(loc)}, got {revenue}"
+        )
+    rows = _with_start(r, len(x), revenue, loc)
+    same_rows(x=x, r=rows)
+    return level, revenue, rows
 
 
 def _with_start(r: ArrayLike | None, count: int, revenue: int, loc: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ import torch
 import zoo
 
 import pyro_gcm
-from pyro_gcm import GCM, baselines, data, encoders, estimators
+from pyro_gcm import GCM, baselines, data, estimators
+from pyro_gcm.boosted import Boosted, BoostedScore
 
 ROWS = 24
 X, R, Y, _ = zoo.rows("binary", ROWS).map(torch.Tensor.float)
@@ -43,13 +44,13 @@ def boosting() -> baselines.MonotoneBoosting:
 
 
 @functools.cache
-def boosted() -> encoders.Boosted:
+def boosted() -> Boosted:
     """A model with the score of boosters."""
-    score = encoders.BoostedScore("revenue", "sklearn", folds=2, max_iter=2)
+    score = BoostedScore("revenue", "sklearn", folds=2, max_iter=2)
     columns = score.columns(X, R, score.fit(X, R, Y))
     model = GCM(3, 3, hidden=4, num_samples=8)
     zoo.quickly(model, zoo.Rows(*columns, Y), epochs=1)
-    return encoders.Boosted(model, score)
+    return Boosted(model, score)
 
 
 @functools.cache

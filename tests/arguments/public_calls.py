@@ -37,13 +37,13 @@ from pyro_gcm import (
     baselines,
     data,
     diagnostics,
-    encoders,
     estimators,
     nets,
     plots,
     report,
 )
 from pyro_gcm.audit import audit_table
+from pyro_gcm.boosted import Boosted, BoostedScore
 from pyro_gcm.inference import ImportanceWeightedELBO, PooledELBO
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
@@ -152,10 +152,10 @@ CALLS: dict[str, Callable[[], Call]] = {
     "MonotoneBoosting": function(baselines.MonotoneBoosting),
     "MonotoneBoosting.fit": method(boosting, "fit", **DATA),
     "MonotoneBoosting.predict": method(boosting, "predict", **FEW),
-    "BoostedScore": function(encoders.BoostedScore, library="sklearn"),
+    "BoostedScore": function(BoostedScore, library="sklearn"),
     "BoostedScore.score": method(lambda: boosted().score, "score", **FEW),
     "BoostedScore.columns": method(lambda: boosted().score, "columns", **FEW),
-    "Boosted": lambda: call(encoders.Boosted, model=boosted().model, score=boosted().score),
+    "Boosted": lambda: call(Boosted, model=boosted().model, score=boosted().score),
     "Boosted.predict": method(boosted, "predict", **FEW),
     "Boosted.required_revenue": method(boosted, "required_revenue", x=X[:2]),
     "data.load": function(data.load, name="auto_mpg"),

@@ -29,29 +29,31 @@ FIGURE_5 = "z>x z>c k>x k>r x>r c>y k>y"
 
 @pytest.fixture(autouse=True)
 def empty_folder_without_dot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("graphviz")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(shutil, "which", lambda name: None)
 
 
-def source_of(model: Any, **options: Any) -> str:
-    source = render_model(model, **options)
-    assert isinstance(source, str)
-    return source
-
-
 def edges(model: Any, having: str = "", **options: Any) -> set[str]:
     """Arrows whose options contain `having`, as "from>to"."""
-    found = re.findall(r'^ *"(\w+)" -> "(\w+)"(.*)$', source_of(model, **options), re.MULTILINE)
+    found = re.findall(
+        r"^\s*(\w+) -> (\w+)(.*)$", render_model(model, **options).source, re.MULTILINE
+    )
     assert len(found) == len({arrow[:2] for arrow in found})
     return {f"{start}>{end}" for start, end, how in found if having in how}
 
 
-def circles(model: Any, style: str | None, **options: Any) -> set[str]:
-    found = re.findall(
-        r'^ *"(\w+)"(?: \[style=(\w+)\])?$', source_of(model, **options), re.MULTILINE
+def circles(model: Any, **options: Any) -> dict[str, str]:
+    """The names of the circles, by what they are."""
+    drawn = re.findall(
+        r'label=(\w+) fillcolor=(\w+) shape=ellipse style="?([a-z,]+)',
+        render_model(model, **options).source,
     )
-    assert len(found) == len(dict(found))
-    return {name for name, drawn in found if drawn == (style or "")}
+    kinds = {("gray", "filled"): "given", ("white", "filled"): "latent"}
+    found: dict[str, str] = dict.fromkeys([*kinds.values(), "deterministic"], "")
+    for name, *how in drawn:
+        found[kinds.get(tuple(how), "deterministic")] += name
+    return found
 
 
 #: A view, the options of a model, and the arrows.
@@ -89,9 +91,9 @@ def test_arrows_are_those_of_the_paper_or_of_what_is_trained_and_read(
     model = kind(**{"x_dim": 3, "r_dim": 2, **options})
     arrows = set(wanted.split())
     assert edges(model, view=view) == arrows
-    assert edges(model, "style=dashed", view=view) == (arrows if view == "guide" else set())
+    assert ("edge [style=dashed]" in render_model(model, view=view).source) == (view == "guide")
     if view == "conditional":
-        assert ("x" in circles(model, "filled", view=view)) == ("x>" in wanted)
+        assert ("x" in circles(model, view=view)["given"]) == ("x>" in wanted)
 
 
 @pytest.mark.parametrize("prior", ["standard", "conditional"])
@@ -103,8 +105,7 @@ def test_the_order_event_is_thick_and_what_is_observed_shaded_also_where_x_is_an
 ) -> None:
     model = kind(3, 2, prior=prior).double()
     assert edges(model, "penwidth=3") == set(event.split())
-    assert circles(model, "filled") == set("xry")
-    assert circles(model, None) == set(latent)
+    assert circles(model) == {"given": "xry", "latent": latent, "deterministic": ""}
 
 
 def plain(data: Tensor, spread: Tensor, scale: Tensor, unused: Tensor | None = None) -> None:
@@ -116,43 +117,27 @@ def plain(data: Tensor, spread: Tensor, scale: Tensor, unused: Tensor | None = N
         with rows:
             total = pyro.deterministic("total", mean + effect)
             pyro.sample("data_given", dist.LogNormal(total, spread * scale), obs=data)
-    with rows:
-        pyro.sample('a "row" \\', dist.Normal(mean, scale))
 
 
 def test_a_plain_program_is_drawn_with_its_inputs_plates_and_deterministic_sites() -> None:
     """Of the data only the shape matters: no log-normal value is negative."""
     arguments = -torch.ones(3, 2), torch.tensor(1.0), torch.ones(3, 1), torch.tensor(1.0)
-    assert source_of(plain, model_args=arguments) == (
-        "digraph {\n"
-        "  node [shape=circle, fillcolor=gray90]\n"
-        '  "spread" [style=filled]\n'
-        '  "mean"\n'
-        "  subgraph cluster_0 {\n"
-        '    label="rows" labeljust=r labelloc=b\n'
-        '    "scale" [style=filled]\n'
-        '    "a \\"row\\" \\\\"\n'
-        "  }\n"
-        "  subgraph cluster_1 {\n"
-        '    label="columns" labeljust=r labelloc=b\n'
-        '    "effect"\n'
-        "    subgraph cluster_2 {\n"
-        '      label="rows" labeljust=r labelloc=b\n'
-        '      "total" [style=dashed]\n'
-        '      "data_given" [style=filled]\n'
-        "    }\n"
-        "  }\n"
-        '  "spread" -> "mean"\n'
-        '  "mean" -> "effect"\n'
-        '  "mean" -> "total"\n'
-        '  "effect" -> "total"\n'
-        '  "spread" -> "data_given"\n'
-        '  "scale" -> "data_given"\n'
-        '  "total" -> "data_given"\n'
-        '  "scale" -> "a \\"row\\" \\\\"\n'
-        '  "mean" -> "a \\"row\\" \\\\"\n'
-        "}\n"
-    )
+    source = render_model(plain, model_args=arguments).source.expandtabs(2)
+    assert set(re.findall(r"^  (\w+ -> \w+)$", source, re.MULTILINE)) == {
+        "spread -> mean", "mean -> effect", "mean -> total", "effect -> total",
+        "spread -> data_given", "scale -> data_given", "total -> data_given",
+    }  # fmt: skip
+    found = re.search(r"_columns {.*=effect.*_rows {(.*?) }\n  }", source, re.DOTALL)
+    assert found is not None
+    assert re.findall(r"label=(\w+) fillcolor=(\w+) .*style=(\S+)]", found[1]) == [
+        ("total", "white", '"filled,dashed"'),
+        ("data_given", "gray", "filled"),
+        ("scale", "gray", "filled"),
+    ]
+    outside = source[: source.index("subgraph")]
+    assert re.findall(r"label=(\w+) fillcolor=(\w+)", outside) == [
+        ("spread", "gray"), ("mean", "white"),
+    ]  # fmt: skip
 
 
 def test_pyro_finds_what_the_order_event_reads() -> None:
@@ -164,11 +149,11 @@ def test_pyro_finds_what_the_order_event_reads() -> None:
 
 def test_the_program_of_a_model_and_one_inside_handlers_are_drawn_like_the_model() -> None:
     model = GCM(3, 2)
-    assert source_of(model.model) == source_of(model)
-    assert source_of(conditional(model)) == source_of(model, view="conditional")
+    assert str(render_model(model.model)) == str(render_model(model))
+    assert str(render_model(conditional(model))) == str(render_model(model, view="conditional"))
     assert edges(collapse(model.model)) == {"x>z", "x>r", "w>r", "z>y", "r>y"}
     observed = poutine.condition(model.model, {"z": torch.zeros(2, 4)})
-    assert circles(observed, "filled") == set("zxry")
+    assert circles(observed)["given"] == "zxry"
 
 
 def test_a_module_that_is_a_program_is_called_by_the_names_of_its_forward() -> None:
@@ -181,7 +166,7 @@ def test_a_module_that_is_a_program_is_called_by_the_names_of_its_forward() -> N
     rows = {"x": torch.ones(2), "y": torch.ones(2)}
     for program in (Regression(), poutine.block(Regression(), hide=[])):
         assert edges(program, model_kwargs=rows) == {"slope>y", "x>y"}
-    assert '    "x" [style=filled]\n' in source_of(Regression(), model_kwargs=rows)
+    assert circles(Regression(), model_kwargs=rows)["given"] == "yx"
 
 
 @pytest.mark.parametrize("program", [lambda model: model, lambda model: conditional(model.model)],
@@ -214,31 +199,24 @@ def test_a_program_reads_the_store_and_leaves_it_as_it_was() -> None:
 
 
 def test_what_is_not_given_is_drawn_as_latent() -> None:
-    assert circles(GCM(3, 2, prior="standard"), "filled", model_kwargs={"size": 2}) == set()
+    assert circles(GCM(3, 2, prior="standard"), model_kwargs={"size": 2})["given"] == ""
     only_x = {"x": torch.zeros(2, 3)}
-    assert circles(GCM(3, 2), "filled", model_kwargs=only_x) == {"x"}
+    assert circles(GCM(3, 2), model_kwargs=only_x)["given"] == "x"
     assert edges(GCM(3, 2), model_kwargs=only_x) == edges(GCM(3, 2))
     with pytest.raises(ValueError, match="x has 4 columns, the model was built for x_dim=3"):
         render_model(GCM(3, 2), model_args=(torch.zeros(2, 4),))
 
 
-def test_a_digraph_of_the_same_source_where_graphviz_is_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    graphviz = pytest.importorskip("graphviz")
-    source = source_of(GCM(3, 2))
-    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    graph = render_model(GCM(3, 2))
-    assert isinstance(graph, graphviz.Digraph)
-    assert graph.source == source
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # the package is missing
-    assert render_model(GCM(3, 2)) == source
+def test_what_to_install_is_said_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r"pip install 'pyro-gcm\[graphviz\]'.*program 'dot'"):
+        render_model(GCM(3, 2))
 
 
-def test_source_is_written_without_dot(tmp_path: Path) -> None:
-    for path in (tmp_path / "graph.dot", tmp_path / "graph.gv"):
-        source = source_of(GCM(3, 2), path=path)
-        assert path.read_text(encoding="utf-8") == source
+@pytest.mark.parametrize("name", ["graph.dot", "graph.gv"])
+def test_source_is_written_without_dot(name: str, tmp_path: Path) -> None:
+    source = render_model(GCM(3, 2), path=name).source
+    assert (tmp_path / name).read_text(encoding="utf-8") == source
 
 
 def test_an_image_is_what_dot_makes_of_the_source(
@@ -247,10 +225,11 @@ def test_an_image_is_what_dot_makes_of_the_source(
     dot = tmp_path / "dot"
     dot.write_text('#!/bin/sh\necho "$@"; cat\n')
     dot.chmod(dot.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(shutil, "which", lambda name: str(dot))
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     graph = render_model(GCM(3, 2), path=str(tmp_path / "graph.svg"))
     written = (tmp_path / "graph.svg").read_text(encoding="utf-8")
-    assert written == f"-Tsvg\n{getattr(graph, 'source', graph)}"
+    assert written == f"-Kdot -Tsvg\n{graph.source}"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 
 import pyro_gcm
 from pyro_gcm import GCM
-from pyro_gcm.encoders import Boosted, BoostedScore
+from pyro_gcm.boosted import Boosted, BoostedScore
 
 OPTIONS = {
     "lightgbm": {"n_estimators": 12, "n_jobs": 1, "min_child_samples": 5},
@@ -46,6 +46,8 @@ def test_trees_come_back_to_the_last_bit(
     pyro_gcm.save(once, tmp_path / "second")
     twice = pyro_gcm.load(tmp_path / "second")
     assert torch.equal(twice.predict(x, r), model.predict(x, r))
+    # The name in folders of 0.2.0, whose classes were in the package `encoders`.
+    assert '"encoders.Boosted"' in (tmp_path / "second" / "card.json").read_text("utf-8")
     suffix = {"lightgbm": "txt", "xgboost": "json", "catboost": "cbm"}[library]
     assert (tmp_path / "second" / f"score.booster1.{suffix}").stat().st_size
 

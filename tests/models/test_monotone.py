@@ -14,7 +14,7 @@ import zoo
 from torch import Tensor
 
 from pyro_gcm import GCM
-from pyro_gcm.encoders import Boosted, BoostedScore
+from pyro_gcm.boosted import Boosted, BoostedScore
 from pyro_gcm.models import MemberGCM
 
 PAIRS = 10**6

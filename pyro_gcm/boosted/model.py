@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,18 +9,17 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.bisection import smallest_reaching
-from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.recipe import register
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import ArrayLike, as_tensor, kind, matrix, positive_int, same_rows
-from pyro_gcm.encoders.boosted_score import BoostedScore
-from pyro_gcm.models.strict_predictions import StrictPredictions
+from pyro_gcm._utils.validation import ArrayLike, kind, matrix
+from pyro_gcm.boosted.score import BoostedScore
+from pyro_gcm.models.strict_predictions import StrictPredictions, checked_search
 
 #: Pairs of a row of x and one of the revenues that are scored together.
 _PAIRS = 1 << 17
 
 
-@register("encoders.Boosted")
+@register("encoders.Boosted")  # its name in folders since 0.2.0
 class Boosted:
     """A model of the columns that `BoostedScore.columns` makes, as a model of x and r.
 
@@ -126,12 +124,7 @@ class Boosted:
 
         With role "revenue" the score moves with that revenue.
 
-        :param r: the other revenues, [B, r_dim] or [r_dim], with NaN for the one that is searched
-            for; their training means by default.
-        :returns: inf where no revenue reaches the level, -inf where every revenue does (within
-            2^20 standard deviations of the training data).
-        :raises ValueError: for a revenue index or a level out of range, for a number in `r` in
-            place of the revenue that is searched for, and for revenues of other shapes.
+        :param level, revenue, r: see `GCM.required_revenue`, whose results and errors it has.
         """
         if self.score.role == "covariate":
             columns = self.score.columns(x, None)[0]
@@ -140,20 +133,12 @@ class Boosted:
             )
             return found
         x = matrix("x", x, self.x_dim, "x_dim")
-        level, revenue = self._checked_search(level, revenue)
         units = self.model.r_standardizer
         loc, scale = (unit[: self.r_dim].double().to(x.device) for unit in (units.loc, units.scale))
+        level, revenue, rows = checked_search(
+            level, revenue, r, x, loc, is_probability=self.score.response == "binary"
+        )
         column = torch.tensor([revenue], device=x.device)
-        rows = loc.index_fill(0, column, math.nan) if r is None else as_tensor("r", r, x.device)
-        rows = rows.expand(len(x), -1) if rows.dim() == 1 else rows
-        if rows.dim() == 2 and rows.shape[1] == self.r_dim:
-            if not rows[:, revenue].isnan().all():
-                raise ValueError(
-                    f"r must have NaN in column {revenue}, the revenue that is searched for"
-                )
-            rows = rows.double().index_fill(1, column, loc[revenue].item())
-        rows = matrix("r", rows, self.r_dim, "r_dim")
-        same_rows(x=x, r=rows)
 
         def prediction(value: Tensor) -> Tensor:
             moved = rows.index_copy(1, column, value[:, None])
@@ -162,16 +147,6 @@ class Boosted:
         start, step = (unit[revenue].expand(len(x)) for unit in (loc, scale))
         dtype = torch.promote_types(self.model.dtype, units.loc.dtype)
         return smallest_reaching(prediction, level, start, step, dtype)
-
-    def _checked_search(self, level: float, revenue: int) -> tuple[float, int]:
-        if self.score.response == "binary":
-            share("level", level, "a probability")
-        level, revenue = number("level", level), positive_int("revenue", revenue, minimum=0)
-        if revenue >= self.r_dim:
-            raise ValueError(
-                f"revenue index out of range: it must be below r_dim={self.r_dim}, got {revenue}"
-            )
-        return level, revenue
 
     def _grids(self, x: ArrayLike, revenues: ArrayLike) -> Iterator[tuple[Any, Any]]:
         """Arguments of the model's `surface`: one pair, or one for each row of x, by role."""

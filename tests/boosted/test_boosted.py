@@ -1,12 +1,14 @@
 """A model of the columns with a score, called with x and r alone."""
 
+import importlib
+
 import pytest
 import torch
 from boosted_rows import rows
 
 from pyro_gcm import GCM, IGCM, baselines, fit
 from pyro_gcm.audit.adapters import adapter_of
-from pyro_gcm.encoders import Boosted, BoostedScore
+from pyro_gcm.boosted import Boosted, BoostedScore
 
 
 def boosted(role, response="binary", dtype=torch.float32, epochs=4, **options):
@@ -165,3 +167,9 @@ def test_parts_and_arguments_are_checked(of_role):
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_the_old_name_of_the_package_warns():
+    for old in ("encoders", "encoders.boosted"):
+        with pytest.warns(DeprecationWarning, match="has moved: import from pyro_gcm.boosted"):
+            assert importlib.import_module(f"pyro_gcm.{old}").Boosted is Boosted

@@ -23,11 +23,10 @@ from pyro_gcm._utils.validation import (
 )
 from pyro_gcm.baselines.baseline import device_of
 from pyro_gcm.baselines.boosting import MonotoneBoosting
-from pyro_gcm.encoders.booster_files import booster_file, dumped, parsed
-from pyro_gcm.encoders.raw_scores import RawScore
+from pyro_gcm.boosted.trees import RawScore
 
 
-@register("encoders.BoostedScore")
+@register("encoders.BoostedScore")  # its name in folders since 0.2.0
 class BoostedScore:
     """A score of boosted trees that a model reads beside x and r, as a stacked generalisation.
 
@@ -61,7 +60,7 @@ class BoostedScore:
     Example::
 
         >>> from pyro_gcm import GCM, fit
-        >>> from pyro_gcm.encoders import Boosted
+        >>> from pyro_gcm.boosted import Boosted
         >>> x, r = torch.randn(80, 2), torch.rand(80, 1)
         >>> y = r[:, 0] > torch.rand(80)
         >>> score = BoostedScore("revenue", "sklearn", max_iter=5)
@@ -139,7 +138,7 @@ class BoostedScore:
         """The mean of the boosters' scores for new rows.
 
         With role "revenue" it is non-decreasing in every revenue, bit for bit, across calls and
-        batch sizes (see `raw_scores.RawScore`; the sum over boosters has a fixed order too).
+        batch sizes (see `trees.RawScore`; the sum over boosters has a fixed order too).
 
         :param x: [B, x_dim]; `r`: [B, r_dim], which role "covariate" does not read.
         :returns: float64 [B], on the device of the first tensor among x and r.
@@ -187,10 +186,8 @@ class BoostedScore:
             "sizes": [self.x_dim, self.r_dim, self.trees],
             "offsets": [booster.offset for booster in self.boosters],
         }
-        return data, {
-            booster_file(self.library, number): dumped(self.library, booster.estimator)
-            for number, booster in enumerate(self.boosters)
-        }
+        files = (booster.dumped() for booster in self.boosters)
+        return data, {f"booster{k}.{extension}": raw for k, (extension, raw) in enumerate(files)}
 
     @classmethod
     def from_saved_state(cls, data: dict[str, Any], parts: dict[str, bytes]) -> BoostedScore:
@@ -198,7 +195,7 @@ class BoostedScore:
         made = cls(**data["arguments"])
         made.x_dim, made.r_dim, made.trees = data["sizes"]
         made.boosters = [
-            RawScore(made.library, parsed(made.library, raw), offset)
+            RawScore.parsed(made.library, raw, offset)
             for raw, offset in zip(parts.values(), data["offsets"], strict=True)
         ]
         return made

@@ -11,8 +11,8 @@ from boosted_rows import rows
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from pyro_gcm.baselines import MonotoneBoosting
-from pyro_gcm.encoders import BoostedScore
-from pyro_gcm.encoders.raw_scores import RawScore
+from pyro_gcm.boosted import BoostedScore
+from pyro_gcm.boosted.trees import RawScore
 
 TREES = {
     "sklearn": "max_iter",

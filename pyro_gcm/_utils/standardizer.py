@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.moments import Moments, unit_of_squares
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int, row_blocks
-from pyro_gcm.streams.moments import Moments, unit_of_squares
 
 #: Spreads from 0 beyond which neighbours in float32 are more than 1e-4 of a spread apart.
 _FAR = 2.0**10

@@ -24,13 +24,13 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.evaluating import HasTensors
+from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.validation import ChecksRows, OfRows
 from pyro_gcm.distributions import LazyDistribution, ObservedCost, given_observed
 from pyro_gcm.distributions.dependent_costs import DependentCosts
 from pyro_gcm.distributions.event_sides import Left
 from pyro_gcm.distributions.revenue_posterior import coordinates
 from pyro_gcm.nets import Standardizer
-from pyro_gcm.streams.moments import KnownMoments
 
 #: A program of Pyro's.
 Program = Callable[..., Any]

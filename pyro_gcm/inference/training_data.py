@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -25,7 +25,7 @@ from pyro_gcm._utils.validation import (
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.inference.reading import Outcomes, StoryModel
 from pyro_gcm.streams import ShuffledRows, Survey, open_source, survey
-from pyro_gcm.streams.source import Block
+from pyro_gcm.streams.blocks import Block
 from pyro_gcm.training import TrainingOptions, TrainingRows, rows_in_memory, selected
 from pyro_gcm.training.batches import RowsInMemory, checksum
 from pyro_gcm.training.cross_fit import folds_of
@@ -207,7 +207,7 @@ class StreamedData(TrainingData):
 
     :param names: of the columns of x, r and y, or None where the data gives batches.
     :param memory: bytes that rows may take: half of it the window in which they are shuffled, a
-        quarter those that are held out, and a quarter a sample for quantiles.
+        quarter those that are held out, and an eighth a sample for quantiles.
     """
 
     found: Survey
@@ -237,7 +237,7 @@ class StreamedData(TrainingData):
             self.source,
             seed=options.seed,
             share=self.share,
-            sample_rows=max(1, min(SAMPLE_ROWS, self.memory // 4 // row_bytes)),
+            sample_rows=max(1, min(SAMPLE_ROWS, self.memory // 8 // row_bytes)),
             most_bytes=self.memory // 4,
             check=self._check,
             progress=options.progress,
@@ -289,7 +289,7 @@ class StreamedData(TrainingData):
         self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
     ) -> TrainingRows:
         """As of `DataInMemory`."""
-        training = _OnDevice(
+        training = ShuffledRows(
             self.source,
             self.found.rows,
             seed=options.seed,
@@ -297,33 +297,16 @@ class StreamedData(TrainingData):
             buffer_rows=self.window_rows,
             share=self.share,
             checksums=self.found.checksums,
+            device=options.target,
         )
-        training.device = options.target
         held_out = self.found.validation if self.given is None else self.given
         columns = [held_out[name].to(options.target) for name in _ALL]
         index = torch.arange(len(columns[0]), device=options.target)
         validation = RowsInMemory(columns, index, options.batch_size)
         identity = {f"{name} of data": value for name, value in training.identity.items()}
         identity["memory"] = identity.pop("buffer_rows of data") * self._row_bytes
-        identity["checksum of data"] = self.found.checksum
         identity["checksum of validation"] = checksum(columns) if is_compared else None
         return TrainingRows(training, validation, identity)
-
-
-class _OnDevice(ShuffledRows):
-    """Batches moved to a device; every epoch depends on its number alone."""
-
-    device: torch.device
-
-    def epoch(self, number: int, first: int = 0) -> Iterator[list[Tensor]]:
-        for batch in super().epoch(number, first):
-            yield [column.to(self.device) for column in batch]
-
-    def state(self, begun: bool) -> None:
-        return None
-
-    def load(self, state: Any) -> None:
-        pass
 
 
 def _warn_if_alike(y: Tensor, response: Outcomes) -> None:

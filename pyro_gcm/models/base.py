@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.options import text_or_none
 from pyro_gcm._utils.validation import (
     ArrayLike,
@@ -28,7 +29,6 @@ from pyro_gcm.nets.conditional import Conditional
 from pyro_gcm.nets.parts import check_shape
 from pyro_gcm.prediction.base_samples import BaseSamples
 from pyro_gcm.responses import Response
-from pyro_gcm.streams.moments import KnownMoments
 from pyro_gcm.training import TrainingDefaults
 
 _names = itertools.count()

@@ -10,6 +10,7 @@ from typing import Any
 import pyro.distributions as dist
 from torch import Tensor, nn
 
+from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.options import module_or, seed_of
 from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
@@ -25,7 +26,6 @@ from pyro_gcm.models.strict_predictions import StrictPredictions
 from pyro_gcm.nets import Conditional, StandardNormal, with_missing_indicators
 from pyro_gcm.nets.conditional import joined, widths_of
 from pyro_gcm.responses import Response
-from pyro_gcm.streams.moments import KnownMoments
 
 JOINT_PARTS = ("x_decoder.", "r_decoder.", "w_guide.")
 

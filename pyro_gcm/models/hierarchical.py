@@ -9,12 +9,12 @@ import pyro.distributions as dist
 import torch
 from torch import Tensor
 
+from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int, shown
 from pyro_gcm.distributions.dependent_costs import shifted
 from pyro_gcm.inference.reading import of, of_rows
 from pyro_gcm.models.gcm import GCM
-from pyro_gcm.streams.moments import KnownMoments
 
 
 @recorded("models.HierarchicalGCM")

@@ -15,8 +15,7 @@ from torch.utils.data import (
 )
 
 from pyro_gcm._utils.validation import as_tensor, kind, place, same_rows, shown
-from pyro_gcm.streams.checksum import Checksum
-from pyro_gcm.streams.source import Block
+from pyro_gcm.streams.blocks import Block, checksum
 
 _NAMES = ("x", "r", "y")
 _CPU = torch.device("cpu")
@@ -44,8 +43,8 @@ class BatchSource:
                 "anew"
             )
         self._data = data
-        self._first: Block | None = None
-        self._first_checksum = 0
+        self._like: Block | None = None
+        self._first = 0  # checksum of the first batch
         self.identity: dict[str, Any] = {"kind": "batches"}
 
     def read(self, shard: int) -> Iterator[Block]:
@@ -61,9 +60,9 @@ class BatchSource:
             block = _block(item, number)
             if number == 0:
                 self._check_first(block)
-            assert self._first is not None
+            assert self._like is not None
             for name, column in block.items():
-                wanted = self._first[name]
+                wanted = self._like[name]
                 if (column.dtype, column.shape[1:]) != (wanted.dtype, wanted.shape[1:]):
                     raise ValueError(
                         f"{name} of batch {number} must be like that of batch 0, {_like(wanted)}, "
@@ -76,11 +75,11 @@ class BatchSource:
         return f"{place(row, column)} of data"
 
     def _check_first(self, block: Block) -> None:
-        checksum = Checksum().add(block).value
-        if self._first is None:
-            self._first = {name: column[:0].clone() for name, column in block.items()}
-            self._first_checksum = checksum
-        elif checksum != self._first_checksum:
+        first = checksum(block)
+        if self._like is None:
+            self._like = {name: column[:0].clone() for name, column in block.items()}
+            self._first = first
+        elif first != self._first:
             raise ValueError(
                 "data must give the same batches in the same order at each pass, got another "
                 "first batch than before: `fit` shuffles by itself"

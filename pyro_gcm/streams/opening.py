@@ -1,11 +1,11 @@
-"""The source of the rows of what a user has."""
+"""What rows are read from, and the source of those of a user."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -13,11 +13,32 @@ from torch import Tensor
 from pyro_gcm._utils.table import as_frame, is_record_batch
 from pyro_gcm._utils.validation import shown
 from pyro_gcm.streams.batches import BatchSource
-from pyro_gcm.streams.parquet import ParquetSource
-from pyro_gcm.streams.source import Source
-from pyro_gcm.streams.tables import TableSource
+from pyro_gcm.streams.blocks import Block
+from pyro_gcm.streams.tables import FrameSource, ParquetSource
 
 _WANTED = "data must be a pyarrow Dataset or Table, a data frame, a DataLoader or other batches"
+
+
+class Source(Protocol):
+    """Rows in a fixed order, which can be read again and again.
+
+    Attributes: `rows`, the number of rows, or None where it is known only when all were read;
+    `shards`, the numbers of rows of the parts that can be read by themselves, or None where the
+    rows can only be read from the first to the last; `identity`, plain data that tells this data
+    from another.
+    """
+
+    rows: int | None
+    shards: list[int] | None
+    identity: dict[str, Any]
+
+    def read(self, shard: int) -> Iterator[Block]:
+        """The rows of a shard, in blocks; shard 0 has all rows where `shards` is None."""
+        ...
+
+    def place(self, row: int, column: str | int | None = None) -> str:
+        """Where a row, or a value of it, is, in words; rows are counted from 0."""
+        ...
 
 
 def open_source(
@@ -47,40 +68,31 @@ def open_source(
         >>> next(source.read(0))["y"]
         tensor([0., 1.], dtype=torch.float64)
     """
-    names = {"x": x, "r": r, "y": y}
-    reads = _reader_of_tables(data)
-    if reads is not None:
-        for argument, name in names.items():
-            if name is None:
-                raise ValueError(f"{argument} must name columns of data, got None")
-        table, source_of = reads
-        return source_of(table, x, r, y)
-    others = (str, bytes, PathLike, Mapping, Tensor, np.ndarray)
-    if isinstance(data, others) or not isinstance(data, Iterable):
-        advice = ": open files with pyarrow.dataset.dataset(path)"
-        paths = isinstance(data, str | bytes | PathLike)
-        raise TypeError(f"{_WANTED}, got {shown(data)}{advice if paths else ''}")
-    for argument, name in names.items():
-        if name is not None:
-            raise ValueError(
-                f"{argument} must be left out where data gives batches (x, r, y), got {shown(name)}"
-            )
-    return BatchSource(data)
-
-
-def _reader_of_tables(data: Any) -> tuple[Any, Callable[..., Source]] | None:
-    """A table and the source that reads it; None if the data is none."""
     import narwhals as nw
 
-    dataset = sys.modules.get("pyarrow.dataset")
-    if dataset is not None and isinstance(data, dataset.Dataset):
-        return data, ParquetSource
-    frame = nw.from_native(data, pass_through=True)
+    frame: Any = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise TypeError(
             f"{_WANTED}, got a {type(data).__module__.partition('.')[0]} {type(data).__name__}, "
             "which has no rows yet: collect it, or write it to Parquet files"
         )
-    if isinstance(frame, nw.DataFrame) or is_record_batch(data):
-        return as_frame(data, "data"), TableSource
-    return None
+    dataset = sys.modules.get("pyarrow.dataset")
+    has_files = dataset is not None and isinstance(data, dataset.Dataset)
+    has_columns = has_files or isinstance(frame, nw.DataFrame) or is_record_batch(data)
+    others = (str, bytes, PathLike, Mapping, Tensor, np.ndarray)
+    if not has_columns and (isinstance(data, others) or not isinstance(data, Iterable)):
+        paths = isinstance(data, str | bytes | PathLike)
+        advice = ": open files with pyarrow.dataset.dataset(path)" if paths else ""
+        raise TypeError(f"{_WANTED}, got {shown(data)}{advice}")
+    for argument, name in {"x": x, "r": r, "y": y}.items():
+        if has_columns and name is None:
+            raise ValueError(f"{argument} must name columns of data, got None")
+        if not has_columns and name is not None:
+            raise ValueError(
+                f"{argument} must be left out where data gives batches (x, r, y), got {shown(name)}"
+            )
+    if x is None or r is None or y is None:
+        return BatchSource(data)
+    return (
+        ParquetSource(data, x, r, y) if has_files else FrameSource(as_frame(data, "data"), x, r, y)
+    )

@@ -12,10 +12,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm.streams.checksum import Checksum
-from pyro_gcm.streams.keys import keys, seed_for, training_count, training_rows
-from pyro_gcm.streams.rows import Rows, between, selected
-from pyro_gcm.streams.source import Block, Source
+from pyro_gcm.streams.blocks import Block, between, checksum, selected
+from pyro_gcm.streams.draws import held_out, keys, seed_for, training_count
+from pyro_gcm.streams.opening import Source
 
 
 class ShuffledRows:
@@ -32,6 +31,7 @@ class ShuffledRows:
     :param buffer_rows: rows of a window, which is made a multiple of `batch_size`.
     :param share: of the rows that are for validation, as in `survey`.
     :param checksums: of the rows of each shard, as in `Survey`, which they must have at each pass.
+    :param device: where the batches are put.
 
     Attributes: `rows`, the number of training rows; `steps`, the number of batches of an epoch;
     `identity`, plain data that the batches depend on, besides the values of the rows.
@@ -47,9 +47,10 @@ class ShuffledRows:
         buffer_rows: int,
         share: float,
         checksums: Sequence[int],
+        device: torch.device | str = "cpu",
     ) -> None:
         self._source, self._seed, self._share = source, seed, share
-        self._checksums = checksums
+        self._checksums, self.device = checksums, device
         counts = source.shards or [rows]
         self._bounds = [0, *np.cumsum(counts).tolist()]
         self._counts = [training_count(seed, share, *bounds) for bounds in pairwise(self._bounds)]
@@ -61,7 +62,7 @@ class ShuffledRows:
         self.identity: dict[str, Any] = {
             **source.identity,
             "rows": rows,
-            "shards": zlib.crc32(repr(counts).encode()),
+            "shards": zlib.crc32(repr((counts, checksums)).encode()),
             "seed": seed,
             "batch_size": batch_size,
             "buffer_rows": buffer_rows,
@@ -77,21 +78,30 @@ class ShuffledRows:
             shard has been read to its end.
         """
         window, place = divmod(first, self._window_steps)
-        held: Rows | None = None
+        held: Block = {}
+        count = 0  # of the rows of the window that are held
         for block in self._training_blocks(number, window * self._window):
-            held = Rows(block, self._rows_of(0)) if held is None else held
-            start = 0
-            while start < len(block["y"]):
-                stop = start + self._rows_of(window) - len(held)
-                held.append(between(block, start, stop))
-                start = stop
-                if len(held) == self._rows_of(window):
-                    full = held.block()
+            if not held:
+                most = self._rows_of(0)
+                held = {n: column.new_empty(most, *column.shape[1:]) for n, column in block.items()}
+            while len(block["y"]):
+                room = self._rows_of(window) - count
+                for name, column in block.items():
+                    held[name][count : count + room][: len(column)] = column[:room]
+                count += min(room, len(block["y"]))
+                block = between(block, room, len(block["y"]))
+                if count == self._rows_of(window):
                     for index in self._batches_of(number, window)[place:]:
-                        batch = selected(full, index)
-                        yield [batch["x"], batch["r"], batch["y"]]
-                    held.clear()
-                    window, place = window + 1, 0
+                        batch = selected(held, index)
+                        yield [batch[name].to(self.device) for name in "xry"]
+                    window, place, count = window + 1, 0, 0
+
+    def state(self, begun: bool) -> None:
+        """Nothing: every epoch depends on its number alone."""
+        return
+
+    def load(self, state: None) -> None:
+        """Nothing is needed to go on."""
 
     def origin(self, number: int, batch: int) -> list[int]:
         """The numbers of the rows of a batch in the data, from 0, in their order in the batch.
@@ -106,8 +116,11 @@ class ShuffledRows:
         for shard in self._order(number):
             after = before + self._counts[shard]
             if before < last and first < after:
-                rows = training_rows(self._seed, self._share, *self._bounds[shard : shard + 2])
-                parts.append(rows[max(0, first - before) : last - before])
+                parts.append(
+                    self._training_rows(*self._bounds[shard : shard + 2])[
+                        max(0, first - before) : last - before
+                    ]
+                )
             before = after
         index = self._batches_of(number, window)[place]
         found: list[int] = np.concatenate(parts)[index.numpy()].tolist()
@@ -118,10 +131,13 @@ class ShuffledRows:
 
     def _order(self, number: int) -> list[int]:
         """The shards in the order of an epoch."""
-        order: list[int] = np.argsort(
-            keys(self._seed, f"shards {number}", np.arange(len(self._counts)))
-        ).tolist()
+        shards = keys(self._seed, f"shards {number}", 0, len(self._counts))
+        order: list[int] = np.argsort(shards, kind="stable").tolist()
         return order
+
+    def _training_rows(self, first: int, last: int) -> npt.NDArray[np.int64]:
+        """The numbers of the rows first..last - 1 that are not held out."""
+        return first + np.flatnonzero(~held_out(self._seed, self._share, first, last))
 
     def _batches_of(self, number: int, window: int) -> tuple[Tensor, ...]:
         """The places in a window of the rows of each of its batches."""
@@ -137,19 +153,20 @@ class ShuffledRows:
                 before += self._counts[shard]
                 continue
             row, last = self._bounds[shard : shard + 2]
-            checksum = Checksum()
+            found = 0
             for block in self._source.read(shard):
-                checksum.add(block)
+                found = checksum(block, found)
                 rows = len(block["y"])
-                numbers = training_rows(self._seed, self._share, row, row + rows)
-                if len(numbers) < rows:
-                    block = selected(block, torch.from_numpy(numbers - row))
-                row += rows
-                if row > last:
+                if row + rows > last:
+                    row += rows
                     break
-                yield between(block, max(0, first - before), len(numbers))
-                before += len(numbers)
-            if row != last or checksum.value != self._checksums[shard]:
+                train = self._training_rows(row, row + rows)
+                if len(train) < rows:
+                    block = selected(block, train - row)
+                row += rows
+                yield between(block, max(0, first - before), len(train))
+                before += len(train)
+            if row != last or found != self._checksums[shard]:
                 first_row = self._bounds[shard]
                 raise ValueError(
                     f"data must have the rows that it had before, got others in the place of the "

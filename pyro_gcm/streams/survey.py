@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from pyro_gcm.streams.checksum import Checksum
-from pyro_gcm.streams.keys import training_count, training_rows
-from pyro_gcm.streams.moments import Moments, moments
-from pyro_gcm.streams.rows import Rows, gathered, selected
-from pyro_gcm.streams.sample import Sample
-from pyro_gcm.streams.source import Block, Source
+from pyro_gcm._utils.moments import Moments, moments
+from pyro_gcm.streams.blocks import Block, between, checksum, gathered, joined, selected
+from pyro_gcm.streams.draws import held_out, keys
+from pyro_gcm.streams.opening import Source
 
 #: Rows that are looked at together, since each block takes a millisecond.
 _LEAST_ROWS = 1 << 12
@@ -28,8 +27,7 @@ class Survey:
     :param r: moments of the columns of r, of the training rows.
     :param sample: training rows, in the order of the data: all, or a random choice of them.
     :param validation: the rows for validation, in the order of the data; there may be none.
-    :param checksum: a number that tells the rows from others.
-    :param checksums: likewise of the rows of each shard.
+    :param checksums: of each shard, a number that tells its rows from others.
     """
 
     rows: int
@@ -37,7 +35,6 @@ class Survey:
     r: Moments
     sample: Block
     validation: Block
-    checksum: int
     checksums: list[int]
 
 
@@ -53,7 +50,7 @@ def survey(
 ) -> Survey:
     """Read all rows once. Which rows are drawn depends on the seed and on their places alone.
 
-    In memory are a sample, the rows for validation and a block.
+    In memory are up to three times the sample, twice the rows for validation, and a block.
 
     :param seed: of the choice of the rows for validation and of the sample.
     :param share: of the rows that are for validation, from 0 to below 1.
@@ -67,92 +64,110 @@ def survey(
     """
     from tqdm.auto import tqdm
 
-    known = source.rows
-    found: _Pass | None = None
+    found = _Pass(source.rows, seed, share, sample_rows, most_bytes)
     shown = {"desc": "data", "unit": " rows", "unit_scale": True, "disable": not progress}
-    with tqdm(total=known, **shown) as bar:
-        checksums = []
+    with tqdm(total=source.rows, **shown) as bar:
         for shard in range(len(source.shards or [0])):
-            checksum = Checksum()
+            found.checksums.append(0)
             for block in gathered(source.read(shard), _LEAST_ROWS):
-                if found is None:
-                    found = _Pass(block, known, seed, share, sample_rows, most_bytes)
+                found.check_room(block)
                 check(block, found.rows)
                 found.add(block)
-                checksum.add(block)
                 bar.update(len(block["y"]))
-            checksums.append(checksum.value)
-    if found is None or not found.rows:
-        raise ValueError("data has no rows, at least one is needed")
-    return found.result(checksums)
+    return found.result()
 
 
 class _Pass:
     """What is known of the rows so far."""
 
     def __init__(
-        self,
-        like: Block,
-        known: int | None,
-        seed: int,
-        share: float,
-        sample_rows: int,
-        most_bytes: int,
+        self, known: int | None, seed: int, share: float, sample_rows: int, most_bytes: int
     ) -> None:
         self.rows = 0
-        self._seed, self._share = seed, share
-        self._row_bytes = sum(c[:1].nbytes for c in like.values())
+        self.checksums: list[int] = []
+        self._known, self._seed, self._share = known, seed, share
         self._most_bytes = most_bytes
-        held_out = 0 if known is None else known - training_count(seed, share, 0, known)
-        self._check_room(held_out, known)
-        self._validation = Rows(like, held_out)
-        self._sample = Sample(min(sample_rows, known or sample_rows), seed, like)
-        self._x, self._r = moments(like["x"][:0]), moments(like["r"][:0])
-        self._checksum = Checksum()
+        self._sample = _Sample(sample_rows)
+        self._validation: list[Block] = []
+        self._held_out = 0
+        none = moments(torch.empty(0, 1))
+        self._x, self._r = none, none
 
     def add(self, block: Block) -> None:
-        last = self.rows + len(block["y"])
-        self._checksum.add(block)
-        numbers = training_rows(self._seed, self._share, self.rows, last)
-        every = len(numbers) == last - self.rows
-        train = block if every else selected(block, torch.from_numpy(numbers - self.rows))
-        self._x = self._x.merged(moments(train["x"]))
-        self._r = self._r.merged(moments(train["r"]))
-        self._sample.add(train, numbers)
-        if not every:
-            others = np.setdiff1d(np.arange(self.rows, last), numbers, assume_unique=True)
-            self._check_room(len(self._validation) + len(others), None)
-            self._validation.append(selected(block, torch.from_numpy(others - self.rows)))
+        first, last = self.rows, self.rows + len(block["y"])
+        self.checksums[-1] = checksum(block, self.checksums[-1])
+        for_validation = held_out(self._seed, self._share, first, last)
+        drawn = keys(self._seed, "sample", first, last)
+        if for_validation.any():
+            self._validation.append(selected(block, np.flatnonzero(for_validation)))
+            self._held_out += len(self._validation[-1]["y"])
+            block = selected(block, np.flatnonzero(~for_validation))
+            drawn = drawn[~for_validation]
+        self._x = self._x.merged(moments(block["x"]))
+        self._r = self._r.merged(moments(block["r"]))
+        self._sample.add(block, drawn)
         self.rows = last
 
-    def result(self, checksums: list[int]) -> Survey:
-        if len(self._validation) == self.rows:
+    def result(self) -> Survey:
+        if not self.rows:
+            raise ValueError("data has no rows, at least one is needed")
+        if self._held_out == self.rows:
             raise ValueError(
                 f"validation must leave rows to train on, got {self._share} of {self.rows} rows"
             )
-        if self._share and not len(self._validation):
+        if self._share and not self._held_out:
             raise ValueError(
                 f"validation={self._share} keeps none of {self.rows} rows: give a larger share, or "
                 "rows (x, r, y)"
             )
-        return Survey(
-            self.rows,
-            self._x,
-            self._r,
-            self._sample.rows(),
-            self._validation.block(),
-            self._checksum.value,
-            checksums,
-        )
+        sample = self._sample.rows()
+        validation = joined(self._validation or [between(sample, 0, 0)])
+        return Survey(self.rows, self._x, self._r, sample, validation, self.checksums)
 
-    def _check_room(self, rows: int, known: int | None) -> None:
-        needed = rows * self._row_bytes
+    def check_room(self, like: Block) -> None:
+        """Raise ValueError if so many rows for validation, as are expected, do not fit."""
+        seen = self.rows + len(like["y"])
+        count = round(self._share * (self._known or seen))
+        needed = count * sum(column[:1].nbytes for column in like.values())
         if needed <= self._most_bytes:
             return
-        got = f"{rows:,} rows" if known else f"more than {rows:,} of the first {self.rows:,} rows"
-        fits = 0.98 * self._share * self._most_bytes / needed
-        advice = f": at most {fits:.2g} fits" if known else ""
+        got, advice = f"more than {count:,} of the first {seen:,} rows", ""
+        if self._known:
+            fits = 0.98 * self._share * self._most_bytes / needed
+            got, advice = f"{count:,} rows", f": at most {fits:.2g} fits"
         raise ValueError(
             f"validation={self._share} keeps {got} in memory, {needed / 1e6:,.0f} MB, which is "
             f"more than the {self._most_bytes / 1e6:,.0f} MB there is room for{advice}"
         )
+
+
+class _Sample:
+    """The `size` rows with the smallest keys, in the order in which they were added."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._held = size, 0
+        self._blocks: list[Block] = []
+        self._keys: list[npt.NDArray[np.uint64]] = []
+        self._largest = np.uint64(2**64 - 1)
+
+    def add(self, block: Block, drawn: npt.NDArray[np.uint64]) -> None:
+        """Consider rows with these keys."""
+        small = np.flatnonzero(drawn <= self._largest)
+        self._blocks.append(selected(block, small))
+        self._keys.append(drawn[small])
+        self._held += len(small)
+        if self._held > 1.25 * self._size:
+            self._reduce()
+
+    def rows(self) -> Block:
+        """The sample."""
+        self._reduce()
+        return self._blocks[0]
+
+    def _reduce(self) -> None:
+        block, drawn = joined(self._blocks), np.concatenate(self._keys)
+        if self._held > self._size:
+            kept = np.sort(np.argpartition(drawn, self._size - 1)[: self._size])
+            block, drawn = selected(block, kept), drawn[kept]
+            self._largest = drawn.max()
+        self._blocks, self._keys, self._held = [block], [drawn], len(drawn)

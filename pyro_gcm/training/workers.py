@@ -17,7 +17,7 @@ from torch.nn.modules.batchnorm import _NormBase
 
 from pyro_gcm._utils.evaluating import HasTensors
 from pyro_gcm._utils.options import flag
-from pyro_gcm.streams.keys import seed_for
+from pyro_gcm.streams.draws import seed_for
 
 #: How long a process of a group that `workers_of` makes may take to answer.
 ANSWER = timedelta(minutes=10)

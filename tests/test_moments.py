@@ -10,7 +10,7 @@ import torch
 from mpmath import mp, mpf
 from torch import Tensor
 
-from pyro_gcm.streams.moments import Moments, moments
+from pyro_gcm._utils.moments import Moments, moments
 
 NORMAL = np.random.default_rng(0).standard_normal(700)
 COLUMNS = {

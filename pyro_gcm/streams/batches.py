@@ -43,8 +43,7 @@ class BatchSource:
                 "anew"
             )
         self._data = data
-        self._like: Block | None = None
-        self._first = 0  # checksum of the first batch
+        self._first: int | None = None  # checksum of the first batch
         self.identity: dict[str, Any] = {"kind": "batches"}
 
     def read(self, shard: int) -> Iterator[Block]:
@@ -56,17 +55,23 @@ class BatchSource:
         """
         with torch.random.fork_rng(devices=[]):  # from whose generator a DataLoader takes a seed
             batches = iter(self._data)
+        kinds: dict[str, str] = {}
         for number, item in enumerate(batches):
             block = _block(item, number)
             if number == 0:
-                self._check_first(block)
-            assert self._like is not None
-            for name, column in block.items():
-                wanted = self._like[name]
-                if (column.dtype, column.shape[1:]) != (wanted.dtype, wanted.shape[1:]):
+                kinds = {name: _told(column) for name, column in block.items()}
+                first = checksum(block)
+                self._first = first if self._first is None else self._first
+                if first != self._first:
                     raise ValueError(
-                        f"{name} of batch {number} must be like that of batch 0, {_like(wanted)}, "
-                        f"got {_like(column)}"
+                        "data must give the same batches in the same order at each pass, got "
+                        "another first batch than before: `fit` shuffles by itself"
+                    )
+            for name, column in block.items():
+                if _told(column) != kinds[name]:
+                    raise ValueError(
+                        f"{name} of batch {number} must be like that of batch 0, {kinds[name]}, "
+                        f"got {_told(column)}"
                     )
             yield block
 
@@ -74,29 +79,19 @@ class BatchSource:
         """Where a row, or a value of it, is, in words."""
         return f"{place(row, column)} of data"
 
-    def _check_first(self, block: Block) -> None:
-        first = checksum(block)
-        if self._like is None:
-            self._like = {name: column[:0].clone() for name, column in block.items()}
-            self._first = first
-        elif first != self._first:
-            raise ValueError(
-                "data must give the same batches in the same order at each pass, got another "
-                "first batch than before: `fit` shuffles by itself"
-            )
-
 
 def _block(item: Any, number: int) -> Block:
     if isinstance(item, Mapping):
         if set(item) != set(_NAMES):
             raise ValueError(f"batch {number} must have x, r and y, got {shown(list(item))}")
-        values = {name: item[name] for name in _NAMES}
-    elif isinstance(item, tuple | list) and len(item) == len(_NAMES):
-        values = dict(zip(_NAMES, item, strict=True))
-    else:
+        item = [item[name] for name in _NAMES]
+    if not isinstance(item, tuple | list) or len(item) != len(_NAMES):
         got = f" of {len(item)}" if isinstance(item, tuple | list) else ""
         raise TypeError(f"batch {number} must be a tuple (x, r, y), got {kind(item)}{got}")
-    block = {n: as_tensor(f"{n} of batch {number}", v, _CPU) for n, v in values.items()}
+    block = {
+        name: as_tensor(f"{name} of batch {number}", value, _CPU)
+        for name, value in zip(_NAMES, item, strict=True)
+    }
     if block["y"].dim() == 2 and block["y"].shape[1] == 1:
         block["y"] = block["y"][:, 0]
     for name, column in block.items():
@@ -112,7 +107,8 @@ def _block(item: Any, number: int) -> Block:
     return block
 
 
-def _like(column: torch.Tensor) -> str:
+def _told(column: torch.Tensor) -> str:
+    """The type and the width of a column, in words."""
     width = "" if column.dim() == 1 else f" with {column.shape[1]} columns"
     return f"{column.dtype}{width}"
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pyro_gcm.streams.blocks import Block, between, checksum, selected
+from pyro_gcm.streams.blocks import Block, Rows, between, checksum, selected
 from pyro_gcm.streams.draws import held_out, keys, seed_for, training_count
 from pyro_gcm.streams.opening import Source
 
@@ -78,23 +78,18 @@ class ShuffledRows:
             shard has been read to its end.
         """
         window, place = divmod(first, self._window_steps)
-        held: Block = {}
-        count = 0  # of the rows of the window that are held
+        held = Rows(self._window)
         for block in self._training_blocks(number, window * self._window):
-            if not held:
-                most = self._rows_of(0)
-                held = {n: column.new_empty(most, *column.shape[1:]) for n, column in block.items()}
             while len(block["y"]):
-                room = self._rows_of(window) - count
-                for name, column in block.items():
-                    held[name][count : count + room][: len(column)] = column[:room]
-                count += min(room, len(block["y"]))
+                room = self._rows_of(window) - len(held)
+                held.append(between(block, 0, room))
                 block = between(block, room, len(block["y"]))
-                if count == self._rows_of(window):
+                if len(held) == self._rows_of(window):
                     for index in self._batches_of(number, window)[place:]:
-                        batch = selected(held, index)
+                        batch = selected(held.block(), index)
                         yield [batch[name].to(self.device) for name in "xry"]
-                    window, place, count = window + 1, 0, 0
+                    held.clear()
+                    window, place = window + 1, 0
 
     def state(self, begun: bool) -> None:
         """Nothing: every epoch depends on its number alone."""

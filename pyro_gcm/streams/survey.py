@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from pyro_gcm._utils.moments import Moments, moments
-from pyro_gcm.streams.blocks import Block, between, checksum, gathered, joined, selected
+from pyro_gcm.streams.blocks import Block, Rows, checksum, gathered, selected
 from pyro_gcm.streams.draws import held_out, keys
 from pyro_gcm.streams.opening import Source
 
@@ -50,7 +50,7 @@ def survey(
 ) -> Survey:
     """Read all rows once. Which rows are drawn depends on the seed and on their places alone.
 
-    In memory are up to three times the sample, twice the rows for validation, and a block.
+    In memory are the rows for validation, twice the sample at most, and a block.
 
     :param seed: of the choice of the rows for validation and of the sample.
     :param share: of the rows that are for validation, from 0 to below 1.
@@ -87,9 +87,8 @@ class _Pass:
         self.checksums: list[int] = []
         self._known, self._seed, self._share = known, seed, share
         self._most_bytes = most_bytes
-        self._sample = _Sample(sample_rows)
-        self._validation: list[Block] = []
-        self._held_out = 0
+        self._sample = _Sample(sample_rows, known)
+        self._validation = Rows(round(1.02 * share * (known or 0)) + 1)
         none = moments(torch.empty(0, 1))
         self._x, self._r = none, none
 
@@ -98,9 +97,8 @@ class _Pass:
         self.checksums[-1] = checksum(block, self.checksums[-1])
         for_validation = held_out(self._seed, self._share, first, last)
         drawn = keys(self._seed, "sample", first, last)
+        self._validation.append(selected(block, np.flatnonzero(for_validation)))
         if for_validation.any():
-            self._validation.append(selected(block, np.flatnonzero(for_validation)))
-            self._held_out += len(self._validation[-1]["y"])
             block = selected(block, np.flatnonzero(~for_validation))
             drawn = drawn[~for_validation]
         self._x = self._x.merged(moments(block["x"]))
@@ -111,18 +109,23 @@ class _Pass:
     def result(self) -> Survey:
         if not self.rows:
             raise ValueError("data has no rows, at least one is needed")
-        if self._held_out == self.rows:
+        if len(self._validation) == self.rows:
             raise ValueError(
                 f"validation must leave rows to train on, got {self._share} of {self.rows} rows"
             )
-        if self._share and not self._held_out:
+        if self._share and not self._validation:
             raise ValueError(
                 f"validation={self._share} keeps none of {self.rows} rows: give a larger share, or "
                 "rows (x, r, y)"
             )
-        sample = self._sample.rows()
-        validation = joined(self._validation or [between(sample, 0, 0)])
-        return Survey(self.rows, self._x, self._r, sample, validation, self.checksums)
+        return Survey(
+            self.rows,
+            self._x,
+            self._r,
+            self._sample.rows(),
+            self._validation.block(),
+            self.checksums,
+        )
 
     def check_room(self, like: Block) -> None:
         """Raise ValueError if so many rows for validation, as are expected, do not fit."""
@@ -144,30 +147,28 @@ class _Pass:
 class _Sample:
     """The `size` rows with the smallest keys, in the order in which they were added."""
 
-    def __init__(self, size: int) -> None:
-        self._size, self._held = size, 0
-        self._blocks: list[Block] = []
-        self._keys: list[npt.NDArray[np.uint64]] = []
-        self._largest = np.uint64(2**64 - 1)
+    def __init__(self, size: int, known: int | None) -> None:
+        self._size = size
+        self._rows = Rows(min(size + size // 4, known or size))
+        self._keys = np.empty(0, np.uint64)
+        self._bound = np.uint64(2**64 - 1)
 
     def add(self, block: Block, drawn: npt.NDArray[np.uint64]) -> None:
         """Consider rows with these keys."""
-        small = np.flatnonzero(drawn <= self._largest)
-        self._blocks.append(selected(block, small))
-        self._keys.append(drawn[small])
-        self._held += len(small)
-        if self._held > 1.25 * self._size:
+        small = np.flatnonzero(drawn <= self._bound)
+        self._rows.append(selected(block, small))
+        self._keys = np.concatenate([self._keys, drawn[small]])
+        if len(self._keys) > self._size + self._size // 4:
             self._reduce()
 
     def rows(self) -> Block:
         """The sample."""
         self._reduce()
-        return self._blocks[0]
+        return self._rows.block()
 
     def _reduce(self) -> None:
-        block, drawn = joined(self._blocks), np.concatenate(self._keys)
-        if self._held > self._size:
-            kept = np.sort(np.argpartition(drawn, self._size - 1)[: self._size])
-            block, drawn = selected(block, kept), drawn[kept]
-            self._largest = drawn.max()
-        self._blocks, self._keys, self._held = [block], [drawn], len(drawn)
+        if len(self._keys) > self._size:
+            kept = np.sort(np.argpartition(self._keys, self._size - 1)[: self._size])
+            self._rows.keep(kept)
+            self._keys = self._keys[kept]
+            self._bound = self._keys.max()

@@ -248,19 +248,16 @@ class Trainer(ABC):
 
         Whoever predicts meanwhile in another thread does not meet averages in place of weights.
         """
-        total, device = 0.0, self.options.target
-        drawn = Randomness(self.workers.seed(self.seed, 0), device)
+        total = torch.zeros((), dtype=torch.float64, device=self.options.target)
+        drawn = Randomness(self.workers.seed(self.seed, 0), self.options.target)
         with exclusively(), nullcontext() if self.average is None else self.average.in_place():
             with drawn.in_use(), evaluating(self.model):
                 for batch in self.validation.epoch(self.epoch):
                     own = self.workers.part(batch)
                     if len(own[0]):
                         total += self.loss(own)
-            if self.workers.size > 1:
-                of_all = torch.tensor(total, dtype=torch.float64, device=device)
-                self.workers.add(of_all)
-                total = float(of_all)
-            loss = total / self.validation.rows
+            self.workers.add(total)
+            loss = float(total) / self.validation.rows
             if math.isnan(loss):
                 raise Diverged(f"the loss of the validation rows is nan in epoch {self.epoch}")
             if loss < self.best_loss:
@@ -277,9 +274,9 @@ class Trainer(ABC):
 
     def _step(self, batch: list[Tensor]) -> Tensor:
         """Make one update; return the loss summed over the batch."""
-        own, are_several = batch, self.workers.size > 1
+        own, are_several = self.workers.part(batch), self.workers.size > 1
         if are_several:  # so that a run that goes on needs nothing of the other processes
-            own, seed = self.workers.part(batch), self.workers.seed(self.seed, self.step)
+            seed = self.workers.seed(self.seed, self.step)
             self.randomness = Randomness(seed, self.options.target)
         with self.randomness.in_use():
             for parameter in self.parameters.values():

@@ -21,8 +21,6 @@ from pyro_gcm.streams.draws import seed_for
 
 #: How long a process of a group that `workers_of` makes may take to answer.
 ANSWER = timedelta(minutes=10)
-
-
 _in_use = threading.Lock()
 
 
@@ -65,8 +63,10 @@ class Workers:
 
         :raises RuntimeError: in another thread, whose messages would be taken for those of this.
         """
-        alone = self.size == 1
-        if not alone and not _in_use.acquire(blocking=False):
+        if self.size == 1:
+            yield
+            return
+        if not _in_use.acquire(blocking=False):
             raise RuntimeError(
                 "another thread trains a model with these processes: train one after the other, or "
                 "pass distributed=False to train in this process alone"
@@ -74,17 +74,16 @@ class Workers:
         try:
             yield
         finally:
-            if not alone:
-                _in_use.release()
+            _in_use.release()
 
     def part(self, batch: list[Tensor]) -> list[Tensor]:
         """The rows of a batch that this process computes; none where others have all of them.
 
         They are neighbours, and as many for each process, or one more for the first ones.
         """
-        least, more = divmod(len(batch[0]), self.size)
-        start = self.rank * least + min(self.rank, more)
-        return [column[start : start + least + (self.rank < more)] for column in batch]
+        if self.size == 1:
+            return batch
+        return [column.tensor_split(self.size)[self.rank] for column in batch]
 
     def seed(self, seed: int, step: int) -> int:
         """Of what this process draws in a step; the same seed in one process."""
@@ -121,9 +120,10 @@ class Workers:
                         f"each computes its part: the {name} is {there} in process {rank}, {here} "
                         f"in process {self.rank}. With distributed=False each trains for itself"
                     )
-        own = [value for value in state.values() if isinstance(value, Tensor)]
-        for value, first in zip(own, self.from_first(lambda: [v.cpu() for v in own]), strict=True):
-            value.copy_(first)
+        for value in state.values():
+            if isinstance(value, Tensor):
+                with _answering():
+                    dist.broadcast(value, 0)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
         """What the function returns in the first process; other processes do not call it.

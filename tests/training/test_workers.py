@@ -174,33 +174,19 @@ def _refusals() -> list[str]:
     normed.encoder.add_module("norm", torch.nn.BatchNorm1d(3))
     said: list[str] = []
 
+    def train(model: GCM, rows: Tensor, size: int, **options: Any) -> None:
+        fit(model, rows, r, y, epochs=1, batch_size=size, progress=False, **options)
+
     def inner(step: int) -> None:
         if step == 1:
             with pytest.raises(RuntimeError) as refused:
-                fit(
-                    members(),
-                    x,
-                    r,
-                    y,
-                    epochs=1,
-                    settings=FitSettings(distributed=True),
-                    progress=False,
-                )
+                train(members(), x, 13)
             said.append(str(refused.value))
 
-    fit(
-        members(),
-        x,
-        r,
-        y,
-        epochs=1,
-        settings=FitSettings(distributed=True),
-        progress=False,
-        callback=inner,
-    )
+    train(members(), x, 66, callback=inner)
     for model, rows, size in ((members(), other, 13), (members(), x, 1), (normed, x, 13)):
         with pytest.raises(ValueError, match="process") as refused:
-            fit(model, rows, r, y, epochs=1, batch_size=size, progress=False)
+            train(model, rows, size)
         said.append(str(refused.value))
     return said
 

@@ -17,7 +17,6 @@ from pyro_gcm._utils.columns import numbers_of
 from pyro_gcm._utils.validation import kind, place, shown
 from pyro_gcm.streams.blocks import BLOCK_ROWS, Block
 
-_SHARD_ROWS = 1 << 16
 #: Bytes of each column that are read from a file at once.
 _READ_BYTES = 1 << 16
 #: The dtype that holds the numbers of a type, None for a type without numbers, and how messages
@@ -111,17 +110,15 @@ class FrameSource:
         kinds = {name: (_dtype_in_frame(of), str(of)) for name, of in frame.schema.items()}
         self._columns, self._frame = Columns(x, r, y, kinds), frame
         self.rows: int | None = _some(len(frame))
-        starts = range(0, len(frame), _SHARD_ROWS)
-        self.shards: list[int] | None = [min(_SHARD_ROWS, len(frame) - first) for first in starts]
+        starts = range(0, len(frame), BLOCK_ROWS)
+        self.shards: list[int] | None = [min(BLOCK_ROWS, len(frame) - first) for first in starts]
         self.identity = {"kind": "table", **self._columns.identity, "rows": self.rows}
 
     def read(self, shard: int) -> Iterator[Block]:
-        """The rows of a shard, in blocks."""
-        part = self._frame[shard * _SHARD_ROWS : (shard + 1) * _SHARD_ROWS]
-        for first in range(0, len(part), BLOCK_ROWS):
-            rows = part[first : first + BLOCK_ROWS]
-            values = {name: numbers_of(rows[name]) for name in self._columns.every}
-            yield self._columns.block(len(rows), values)
+        """The rows of a shard, as one block."""
+        rows = self._frame[shard * BLOCK_ROWS : (shard + 1) * BLOCK_ROWS]
+        values = {name: numbers_of(rows[name]) for name in self._columns.every}
+        yield self._columns.block(len(rows), values)
 
     def place(self, row: int, column: str | int | None = None) -> str:
         """Where a row, or a value of it, is, in words."""

@@ -44,7 +44,7 @@ def test_tables_are_read_as_they_are(kind: str, dtype: Any, tmp_path: Path) -> N
     source = opened(data)
     assert source.rows == 70_000
     assert sum(source.shards) == 70_000
-    assert len(source.shards) == (4 if kind == "files" else 2)
+    assert len(source.shards) == (4 if kind == "files" else 5)
     for _ in range(2):
         found = read(source)
         for name, column in in_memory(rows).items():

@@ -154,7 +154,7 @@ def _among_proposals(given_z: Tensor, draws: PosteriorDraws, seed: int) -> Tenso
 
 
 def _labels(index: pd.Index[Any]) -> Any:
-    """What a file can hold of an index: numbers, dates that are nanoseconds, or else text."""
+    """Return an index as a file can hold it: numbers, dates in nanoseconds, or else text."""
     if index.nlevels > 1:
         return None
     values = np.asarray(index)

@@ -170,7 +170,7 @@ def fit_members(
 def out_of_fold(
     model: MemberGCM, result: FitResult, function: Callable[..., Tensor], *columns: Tensor
 ) -> Tensor:
-    """What the members that left a row of the training out say of it, for every row, [n, ...].
+    """Return, for every training row, the predictions of members that left it out, [n, ...].
 
     It is from before the last epochs, in which every member sees all rows. Members share weights,
     which other members fit to those rows: on ten tables that changed the log score of such

@@ -58,7 +58,7 @@ def _sealed(files: Any) -> bytes:
 
 
 def listed(raw: bytes) -> dict[str, Any]:
-    """What a manifest says of each content, by name.
+    """Return the entry of a manifest for each content, by name.
 
     Used inside `undamaged`, since a manifest that was forged may raise any error.
 

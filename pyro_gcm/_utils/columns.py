@@ -111,7 +111,7 @@ def column_of(series: Any, label: str) -> Column:
 
 
 def of_times(where: str, kind: str) -> str:
-    """What to say of dates, times and durations."""
+    """Return the message about dates, times and durations."""
     return (
         f"{where} has dates, times or durations ({kind}): pass numbers in their place, such "
         "as seconds, or the days since a date"

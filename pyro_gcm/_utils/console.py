@@ -1,4 +1,4 @@
-"""What a command line prints: errors in one line, and any character on any console."""
+"""Output of a command line: errors in one line, and any character on any console."""
 
 from __future__ import annotations
 

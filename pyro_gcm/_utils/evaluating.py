@@ -23,22 +23,22 @@ _trained: dict[int, set[int]] = {}
 
 
 class HasTensors(Protocol):
-    """What can be trained: a module, or what has the methods of one."""
+    """A trainable object: a module, or an object with these methods of one."""
 
     def modules(self) -> Iterator[nn.Module]:
-        """As `nn.Module.modules`."""
+        """Iterate over the modules."""
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """As `nn.Module.parameters`."""
+        """Iterate over the parameters."""
 
     def buffers(self) -> Iterator[Tensor]:
-        """As `nn.Module.buffers`."""
+        """Iterate over the buffers."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """As `nn.Module.state_dict`."""
+        """Return parameters and buffers by name."""
 
     def load_state_dict(self, state: Any) -> Any:
-        """As `nn.Module.load_state_dict`."""
+        """Copy parameters and buffers from a `state_dict`."""
 
 
 @contextmanager

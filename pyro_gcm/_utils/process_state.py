@@ -1,4 +1,4 @@
-"""What torch and Pyro keep once for the whole process, used by one thread at a time.
+"""The process-wide state of torch and Pyro, used by one thread at a time.
 
 torch has one generator for a device, Pyro one stack of handlers, one store of parameters and one
 flag of validation, and torch one default type. What needs one of them runs inside `exclusively`,

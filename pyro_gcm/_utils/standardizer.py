@@ -97,7 +97,7 @@ class Standardizer(nn.Module):
         return torch.tensor(_TYPES.index(self.dtype), device=self.loc.device)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Nothing: `_load_from_state_dict` has to know the dtype first."""
+        """Ignore the state: `_load_from_state_dict` has to know the dtype first."""
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *args: Any

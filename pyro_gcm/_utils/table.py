@@ -146,7 +146,7 @@ def _of_mapping(table: Mapping[Any, Any], name: str) -> Any:
 
 
 def _other_names(names: Sequence[str], known: Sequence[str]) -> str:
-    """What to say of names that are not those of fit, as scikit-learn says it."""
+    """Return scikit-learn's message about names that are not those of fit."""
     found = "The feature names should match those that were passed during fit.\n"
     unseen = [name for name in names if name not in set(known)]
     lacking = [name for name in known if name not in set(names)]

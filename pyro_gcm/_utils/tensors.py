@@ -98,7 +98,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _no_number(value: Any) -> str:
-    """What in an array or a DataFrame is no number; empty if nothing can be named."""
+    """Describe the values that are not numbers; empty if none can be named."""
     array = np.asarray(value, dtype=object)
     if array.ndim > 32:
         return "its lists are nested too deep, or contain themselves"

@@ -18,7 +18,7 @@ import torch
 
 
 class _Here(threading.local):
-    """What is known of a thread of Python."""
+    """The state of a thread of Python."""
 
     seen = False  # whether it has been inside
 

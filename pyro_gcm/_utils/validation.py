@@ -156,14 +156,14 @@ def full_precision(model: object) -> None:
 
 
 class HasSizes(Protocol):
-    """What has numbers of covariates and of revenues."""
+    """An object with numbers of covariates and of revenues."""
 
     x_dim: int
     r_dim: int
 
 
 class ChecksRows(Protocol):
-    """What a response says of the rows that it can have."""
+    """A response, as far as it restricts its rows."""
 
     def check_revenue(self, r: Tensor) -> None:
         """Raise ValueError for revenues [n, m] that it cannot have."""
@@ -182,7 +182,7 @@ class OfRows(HasSizes, Protocol):
 
     @property
     def response(self) -> ChecksRows:
-        """What it knows of y."""
+        """The response, which knows the kind of y."""
 
     def check_costs(self, c: ArrayLike, r: Tensor | None, y: Tensor | None) -> Tensor:
         """Observed costs as a tensor; ValueError for those that it cannot have."""
@@ -231,7 +231,7 @@ def columns_of_units(model: HasSizes, x: ArrayLike, r: ArrayLike) -> tuple[Tenso
 
 
 def no_nan(name: str, mapped: Tensor, r: Tensor) -> Tensor:
-    """What a map gives [n, ...] for revenues [n, m]; ValueError where that is no number."""
+    """Return mapped revenues [n, ...]; ValueError where a map gives NaN for revenues [n, m]."""
     lost = mapped.isnan().flatten(1).any(1)
     if lost.any():
         raise ValueError(

@@ -114,7 +114,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def left_overs(place: Path, target: Path | None = None) -> list[Path]:
-    """What is being written in a folder, or was when its writer was killed.
+    """Return paths that are being written in a folder, or were when their writer was killed.
 
     :param target: for which it was; None for any.
     """

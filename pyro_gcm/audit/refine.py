@@ -99,7 +99,7 @@ def _scan(
 
 
 def _better(pairs: Pairs, drop: Array, trial: Pairs, new: Array) -> tuple[Pairs, Array, Any]:
-    """Of each pair and its trial the one with the larger drop, or the trial if they are equal."""
+    """Keep, of each pair and its trial, the one with the larger drop; the trial on a tie."""
     kept = (new >= drop)[:, None]
     low, high = np.where(kept, trial.low, pairs.low), np.where(kept, trial.high, pairs.high)
     return Pairs(pairs.rows, low, high), np.maximum(new, drop), new > drop

@@ -168,7 +168,7 @@ def _rows(model: HasSizes) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _relations(program: Callable[..., Any], arguments: inspect.BoundArguments) -> dict[str, Any]:
-    """What Pyro finds to read what, with the tensors among the arguments as observed sites."""
+    """Return Pyro's dependencies of the sites, with tensor arguments as observed sites."""
     given = {name: of for name, of in arguments.arguments.items() if isinstance(of, Tensor)}
     store = pyro.get_param_store()
     with exclusively(), store.scope(store.get_state()), torch.random.fork_rng():

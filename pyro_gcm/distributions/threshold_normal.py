@@ -108,7 +108,7 @@ class ThresholdNormal(EventOutcome):
 
     @property
     def _dtype(self) -> torch.dtype:
-        """Of y, whose units may need more digits than the event."""
+        """The dtype of y, whose units may need more digits than the event."""
         return torch.promote_types(self.event.dtype, self.threshold_loc.dtype)
 
     def _spread(self) -> Tensor:

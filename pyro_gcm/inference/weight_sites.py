@@ -128,7 +128,7 @@ class _Likelihood(nn.Module):
         self.num_samples = num_samples
 
     def forward(self, x: ArrayLike, r: ArrayLike, y: ArrayLike) -> Tensor:
-        """Of every row, [B]."""
+        """Return log p(y | x, r) of every row, [B]."""
         model = self.model
         rows = model.rows(x, r, y, required="xry")
         noise = model.noise(self.num_samples)

@@ -95,7 +95,7 @@ class Predictive:
 
 
 class SampledPredictive(Predictive):
-    """Of outcomes that can be drawn."""
+    """A predictive distribution of outcomes that can be drawn."""
 
     def sample(self, num_samples: int = 1000, *, seed: int = 0) -> Tensor:
         """Independent draws of y for every row, [S, B]; of times inf for the cured."""
@@ -106,7 +106,7 @@ class SampledPredictive(Predictive):
 
 
 class MeanPredictive(SampledPredictive):
-    """Of outcomes whose mean is the prediction."""
+    """A predictive distribution whose mean is the prediction."""
 
     @property
     def mean(self) -> Tensor:
@@ -117,7 +117,7 @@ class MeanPredictive(SampledPredictive):
 
 
 class QuantilePredictive(SampledPredictive):
-    """Of outcomes with a distribution function."""
+    """A predictive distribution with a distribution function."""
 
     def quantile(self, levels: ArrayLike) -> Tensor:
         """The smallest y with Pr(Y <= y | x, r) of at least each level, in the units of y.
@@ -181,7 +181,7 @@ class QuantilePredictive(SampledPredictive):
 
 
 class DistributionPredictive(QuantilePredictive, MeanPredictive):
-    """Of numbers."""
+    """A predictive distribution of numbers."""
 
     def cdf(self, y: ArrayLike) -> Tensor:
         """Pr(Y <= y | x, r) of every row; uniform over calibrated rows.
@@ -232,7 +232,7 @@ class DistributionPredictive(QuantilePredictive, MeanPredictive):
 
 
 class LevelPredictive(DistributionPredictive):
-    """Of ordered levels 0, 1, .., L-1."""
+    """A predictive distribution of ordered levels 0, 1, .., L-1."""
 
     def probabilities(self) -> Tensor:
         """Pr(y = l) of every level, [B, L]."""
@@ -253,7 +253,7 @@ class LevelPredictive(DistributionPredictive):
 
 
 class TimePredictive(QuantilePredictive):
-    """Of the time T of an event, whose quantiles are in float64."""
+    """A predictive distribution of the time T of an event; its quantiles are in float64."""
 
     def survival(self, times: ArrayLike) -> Tensor:
         """Pr(T > t | x, r), [B, T].

@@ -79,7 +79,7 @@ def _shares(labels: Any, came: Any, predicted: Any) -> Figure:
 
 
 def _calibration(subject: Subject, places: Any) -> Figure:
-    """Of the probabilities that y is at or above a level, for the first few levels."""
+    """Calibration of the probabilities that y is at or above a level, for the first few."""
     labels = subject.words.labels
     above = subject.estimator.predict_cumulative(subject.X)
     drawn_levels = list(range(1, min(len(labels), _MOST + 1)))

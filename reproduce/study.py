@@ -40,6 +40,7 @@ class Study:
     :param quick: what --quick adds to that.
     :param needs: modules that have to be there -> the extra that brings them.
     :param left_out: (data set, method) pairs that have no meaning.
+    :param jobs: processes by default, where that is not one a core: 1 where times are measured.
     :param file_a_dataset: whether each data set has a file of its own.
     :param together: what is the same of fits that one call of `run` takes, as of `run_fits`.
     """
@@ -62,6 +63,7 @@ class Study:
     quick: Settings = field(default_factory=dict)
     needs: Mapping[str, str] = field(default_factory=dict)
     left_out: Iterable[tuple[str, str]] = ()
+    jobs: int | None = None
     file_a_dataset: bool = False
     together: Callable[[Fit], Any] | None = None
 
@@ -71,6 +73,8 @@ class Study:
             parser.add_argument(f"--{option}", nargs="+", choices=list(known), default=list(known))
         parser.add_argument(f"--{self.counted}", type=positive_count, default=self.count)
         add_run_arguments(parser)
+        if self.jobs is not None:
+            parser.set_defaults(jobs=self.jobs)
 
     def fits(self, arguments: argparse.Namespace) -> list[Fit]:
         """All that are asked for, those of a split together."""

@@ -151,4 +151,5 @@ STUDY = Study(
     cells=cells,
     quick={"repeats": 2},
     together=lambda fit: None,
+    jobs=1,
 )

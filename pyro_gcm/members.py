@@ -173,8 +173,8 @@ def out_of_fold(
     """Return, for every training row, the predictions of members that left it out, [n, ...].
 
     It is from before the last epochs, in which every member sees all rows. Members share weights,
-    which other members fit to those rows: on ten tables that changed the log score of such
-    predictions by less than its standard error.
+    which other members fit to those rows; in 21 fits to parts of five tables the log score of such
+    predictions was not better than that of the same members on further rows (-.008 +- .006 nats).
 
     :param result: of the training, in which members left rows out.
     :param function: (model, *columns of some rows) -> what is asked for, [rows, ...], such as

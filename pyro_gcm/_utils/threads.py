@@ -20,7 +20,7 @@ import torch
 class _Here(threading.local):
     """The state of a thread of Python."""
 
-    seen = False  # whether it has been inside
+    entered = False  # whether it has been inside
 
 
 _here = _Here()
@@ -61,7 +61,7 @@ def torch_threads(count: int) -> Iterator[None]:
     one comes just where a `with` statement begins or ends, the number is put back when the
     traceback is dropped, which closes this generator.
     """
-    if _here.seen and torch.get_num_threads() == count:
+    if _here.entered and torch.get_num_threads() == count:
         yield
         return
     this = object()
@@ -79,9 +79,9 @@ def _enter(this: object, count: int) -> None:
     inside = [*_changed.values()]
     before = torch.get_num_threads()
     inside += _changed.values()
-    if not _here.seen and before in [number for _, number in inside]:
+    if not _here.entered and before in [number for _, number in inside]:
         before = inside[0][0]  # torch gives a new thread the number that any thread set last
-    _here.seen = True
+    _here.entered = True
     if before != count:
         _changed[this] = before, count
         torch.set_num_threads(count)

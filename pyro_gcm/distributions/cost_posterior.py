@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyro_gcm.distributions.order_event import OrderEvent
 
 # The side of the revenue on which a draw has to lie. Its sign turns a hit into a miss.
-BELOW, FREE, ABOVE = -1, 0, 1
+UPPER_TRUNCATED, UNTRUNCATED, LOWER_TRUNCATED = -1, 0, 1
 
 
 class CostPosterior(Expandable):
@@ -89,7 +89,7 @@ class CostPosterior(Expandable):
         shape = self._extended_shape(sample_shape)
         outcome = self.outcome.expand(shape[: len(shape) - len(self.event_shape)])
         happens = _uniform(outcome.shape, outcome.device) < outcome
-        side = ABOVE + (BELOW - ABOVE) * happens.to(torch.int8)
+        side = LOWER_TRUNCATED + (UPPER_TRUNCATED - LOWER_TRUNCATED) * happens.to(torch.int8)
         below, above = self._tails()
         of_costs, of_alternatives = self._first_weights(below, above)
         if of_alternatives is not None:  # y = 1 is a first hit, not a first miss
@@ -99,13 +99,13 @@ class CostPosterior(Expandable):
         if isinstance(cost, InfiniteCost):
             atom, sides = sides[..., :1], sides[..., 1:]
             by_chance = cost.sample_infinite(atom.shape[:-1])[..., None]
-            infinite = torch.where(atom == FREE, by_chance, atom == ABOVE)
+            infinite = torch.where(atom == UNTRUNCATED, by_chance, atom == LOWER_TRUNCATED)
         draw = self._truncated(below, above, sides).to(event.dtype)
         # Rounding to the dtype may cross the revenue: step back to the right side of it.
         revenue = event.point.to(draw.dtype)
         highest = torch.nextafter(revenue, revenue.new_tensor(-math.inf))
-        draw = torch.where(sides == BELOW, torch.minimum(draw, highest), draw)
-        draw = torch.where(sides == ABOVE, torch.maximum(draw, revenue), draw)
+        draw = torch.where(sides == UPPER_TRUNCATED, torch.minimum(draw, highest), draw)
+        draw = torch.where(sides == LOWER_TRUNCATED, torch.maximum(draw, revenue), draw)
         return draw if infinite is None else draw.masked_fill(infinite, math.inf)
 
     def _first_weights(self, below: Tensor, above: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -165,8 +165,8 @@ class CostPosterior(Expandable):
         standard = cost_family(type(base)).standard
         if standard is None:
             return truncated_sample(base, *event.coordinate_log_probs(), sides)
-        is_above = sides == ABOVE
-        mass = torch.where(sides == BELOW, below, torch.where(is_above, above, 1.0))
+        is_above = sides == LOWER_TRUNCATED
+        mass = torch.where(sides == UPPER_TRUNCATED, below, torch.where(is_above, above, 1.0))
         u = standard.quantile(_uniform(mass.shape, mass.device).mul_(mass))
         draw = torch.where(is_above, -u, u).mul_(base.scale).add_(base.loc)
         far = mass < SMALLEST_PRODUCT
@@ -221,9 +221,9 @@ def _draw_sides(side: Tensor, first: Tensor) -> Tensor:
     :param first: cumulative weights of the part that is the first above, [..., K].
     """
     at = _uniform(side.shape, side.device).mul_(first[..., -1])  # below the last weight
-    at.masked_fill_(side == BELOW, math.inf).masked_fill_(side == FREE, -1.0)
+    at.masked_fill_(side == UPPER_TRUNCATED, math.inf).masked_fill_(side == UNTRUNCATED, -1.0)
     passed = (first <= at[..., None]).to(torch.int8)
-    reached = torch.cat([(side != FREE).to(torch.int8)[..., None], passed[..., :-1]], -1)
+    reached = torch.cat([(side != UNTRUNCATED).to(torch.int8)[..., None], passed[..., :-1]], -1)
     return reached - 2 * passed
 
 
@@ -233,14 +233,14 @@ def truncated_sample(base: Any, log_below: Tensor, log_above: Tensor, sides: Ten
     :param base: univariate distribution of a registered cost family.
     :param log_below: log-probability of a draw below the point.
     :param log_above: that of a draw at the point or above it.
-    :param sides: `BELOW`, `ABOVE` or `FREE` for every coordinate.
+    :param sides: `UPPER_TRUNCATED`, `LOWER_TRUNCATED` or `UNTRUNCATED` for every coordinate.
     """
     log_u = _uniform(sides.shape, log_below.device).log()
     log_part = log_u + torch.where(
-        sides == BELOW, log_below, torch.where(sides == ABOVE, log_above, 0.0)
+        sides == UPPER_TRUNCATED, log_below, torch.where(sides == LOWER_TRUNCATED, log_above, 0.0)
     )
     log_rest = log1mexp(log_part.clamp(max=0.0))
-    above = sides == ABOVE
+    above = sides == LOWER_TRUNCATED
     log_p = torch.where(above, log_rest, log_part)
     log_q = torch.where(above, log_part, log_rest)
     return cost_family(type(base)).quantile(base, log_p, log_q)

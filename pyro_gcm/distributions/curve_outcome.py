@@ -16,13 +16,13 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.curve_posterior import CurvePosterior
 from pyro_gcm.distributions.event_curve import (
-    ABOVE,
-    AT,
-    BELOW,
-    BETWEEN,
+    EXACT,
+    INTERVAL_CENSORED,
+    LEFT_CENSORED,
+    RIGHT_CENSORED,
     Axis,
+    CensoredObservation,
     EventCurve,
-    Sighting,
     same_position,
 )
 from pyro_gcm.distributions.event_planes import on_grid
@@ -55,7 +55,7 @@ class CurveOutcome(EventOutcome):
         self.curve = EventCurve(event)
         return super()._depend_on(event, cost)
 
-    def seen(self, value: Tensor) -> Sighting:
+    def observation(self, value: Tensor) -> CensoredObservation:
         """Return the constraint that a value of y puts on the position."""
         raise NotImplementedError
 
@@ -70,7 +70,7 @@ class CurveOutcome(EventOutcome):
     def cost_posterior(self, y: Tensor) -> CurvePosterior:
         """p(c | y), exact."""
         self._check(y)
-        return CurvePosterior(self.curve, self.seen(y), validate_args=self._validate_args)
+        return CurvePosterior(self.curve, self.observation(y), validate_args=self._validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-probability or log-density in the units of y, [...]."""
@@ -78,10 +78,10 @@ class CurveOutcome(EventOutcome):
         if self.cost is not None:
             log_p = self._agrees(self.drawn(self.cost), value).double().log()
         else:
-            seen = self.seen(value)
-            log_p = self.curve.log_prob(seen)
-            if seen.has(AT):
-                log_p = log_p + torch.where(seen.kind == AT, self.log_slope(value), 0.0)
+            observed = self.observation(value)
+            log_p = self.curve.log_prob(observed)
+            if observed.has(EXACT):
+                log_p = log_p + torch.where(observed.kind == EXACT, self.log_slope(value), 0.0)
         return self._wide(log_p.to(self.event.dtype))
 
     def _agrees(self, own: Tensor, value: Tensor) -> Tensor:
@@ -124,11 +124,11 @@ class AlongAxis(CurveOutcome):
         self.axis, self.units, self.rises = axis, units, rises
         super().__init__(event, cost, validate_args=validate_args)
 
-    def seen(self, value: Tensor) -> Sighting:
+    def observation(self, value: Tensor) -> CensoredObservation:
         """The position itself."""
         shift, slope = self.axis(self.units.position(value.double()))
-        kind = torch.full(value.shape, AT, dtype=torch.int8, device=value.device)
-        return Sighting(kind, shift, shift, slope, self.event.cost_event_dim)
+        kind = torch.full(value.shape, EXACT, dtype=torch.int8, device=value.device)
+        return CensoredObservation(kind, shift, shift, slope, self.event.cost_event_dim)
 
     def log_slope(self, value: Tensor) -> Tensor:
         """log of the derivative of the position by y."""
@@ -178,17 +178,19 @@ class OrderedLevel(Enumerable, CurveOutcome):
         """The levels."""
         return constraints.integer_interval(0, self.levels - 1)
 
-    def seen(self, value: Tensor) -> Sighting:
+    def observation(self, value: Tensor) -> CensoredObservation:
         """The event occurs at the level and not at the next one."""
         top = self.levels - 1
         level = value.round().long()
-        kind = torch.full(value.shape, BETWEEN, dtype=torch.int8, device=value.device)
-        kind = kind.masked_fill(level == 0, ABOVE).masked_fill(level == top, BELOW)
+        kind = torch.full(value.shape, INTERVAL_CENSORED, dtype=torch.int8, device=value.device)
+        kind = kind.masked_fill(level == 0, RIGHT_CENSORED).masked_fill(level == top, LEFT_CENSORED)
         # Of level 0 the lower end is the first threshold, of the top one the higher end the last.
         low, high = ((level + step).clamp(1, top) - 1 for step in (1, 0))
         low_shift, high_shift = self._shift(low), self._shift(high)
         slope = torch.ones_like(low_shift)
-        return Sighting.of_ends(kind, low_shift, high_shift, slope, self.event.cost_event_dim)
+        return CensoredObservation.of_ends(
+            kind, low_shift, high_shift, slope, self.event.cost_event_dim
+        )
 
     def _shift(self, index: Tensor) -> Tensor:
         """The shifts of a threshold for every row, [..., (G,) K]."""
@@ -211,7 +213,10 @@ class OrderedLevel(Enumerable, CurveOutcome):
     def probabilities(self) -> Tensor:
         """Pr(y = l) of every level, float64, [..., L]."""
         levels = torch.arange(self.levels, device=self.event.device).double()
-        each = [self.curve.log_prob(self.seen(level.expand(self.batch_shape))) for level in levels]
+        each = [
+            self.curve.log_prob(self.observation(level.expand(self.batch_shape)))
+            for level in levels
+        ]
         return torch.stack(each, -1).exp()
 
     def cdf(self, value: Tensor) -> Tensor:

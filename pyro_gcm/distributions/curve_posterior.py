@@ -13,12 +13,12 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_curve import (
-    ABOVE,
-    AT,
-    BELOW,
-    BETWEEN,
+    EXACT,
+    INTERVAL_CENSORED,
+    LEFT_CENSORED,
+    RIGHT_CENSORED,
+    CensoredObservation,
     EventCurve,
-    Sighting,
     log_interval,
     same_position,
 )
@@ -41,83 +41,87 @@ class CurvePosterior(Expandable):
     log p(c) + log of the slope of the cost that is met - log-density of the position.
 
     :param curve: of an event whose cost is a distribution.
-    :param seen: what was seen of the position.
+    :param observed: what was observed of the position.
     """
 
-    #: That of the cost; a draw that contradicts what was seen has density 0.
+    #: That of the cost; a draw that contradicts what was observed has density 0.
     support = CostPosterior.support
 
     def __init__(
-        self, curve: EventCurve, seen: Sighting, *, validate_args: bool | None = None
+        self, curve: EventCurve, observed: CensoredObservation, *, validate_args: bool | None = None
     ) -> None:
-        self.curve, self.seen = curve, seen
+        self.curve, self.observation = curve, observed
         self.event = event = curve.event
-        batch_shape = broadcast_shapes(event.batch_shape, seen.kind.shape)
+        batch_shape = broadcast_shapes(event.batch_shape, observed.kind.shape)
         super().__init__(batch_shape, event.cost.event_shape, validate_args=validate_args)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Density of costs [..., (G,) K]; -inf where they contradict what was seen."""
+        """Density of costs [..., (G,) K]; -inf where they contradict what was observed."""
         self._check(value)
-        log_ratio = self._log_prob_given(value) - self.curve.log_prob(self.seen)
+        log_ratio = self._log_prob_given(value) - self.curve.log_prob(self.observation)
         log_p = self.event.cost.log_prob(value)
         return self._wide(log_p + log_ratio.to(log_p.dtype))
 
     def _log_prob_given(self, value: Tensor) -> Tensor:
-        """Log-probability of what was seen once the costs are known."""
-        seen, event = self.seen, self.event
+        """Log-probability of what was observed once the costs are known."""
+        observed, event = self.observation, self.event
 
         def occurs(shift: Tensor) -> Tensor:
             return self.curve.at(shift).given_cost(value).mean == 1.0
 
         agrees = torch.where(
-            seen.kind == BETWEEN,
-            occurs(seen.high) & ~occurs(seen.low),
-            occurs(seen.end) == (seen.kind == BELOW),
+            observed.kind == INTERVAL_CENSORED,
+            occurs(observed.high) & ~occurs(observed.low),
+            occurs(observed.end) == (observed.kind == LEFT_CENSORED),
         )
         log_p = agrees.double().log()
-        if not seen.has(AT):
+        if not observed.has(EXACT):
             return log_p
         # The event occurs at the position if the margin of its costs, which is 0, would grow.
-        margin = (event.revenue + seen.low).to(value.dtype) - value
+        margin = (event.revenue + observed.low).to(value.dtype) - value
         worst, which = margin.min(-1)
-        slope = seen.slope.expand(margin.shape).gather(-1, which.unsqueeze(-1)).squeeze(-1)
+        slope = observed.slope.expand(margin.shape).gather(-1, which.unsqueeze(-1)).squeeze(-1)
         if event.cost_event_dim == 2:
             worst, best = worst.max(-1)
             slope = slope.gather(-1, best.unsqueeze(-1)).squeeze(-1)
         met = same_position(worst, torch.zeros_like(worst), value.dtype)
         at = torch.where(met, slope.double().log(), -math.inf)
-        return torch.where(seen.kind == AT, at, log_p)
+        return torch.where(observed.kind == EXACT, at, log_p)
 
     @torch.no_grad()
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
         """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
-        seen, shape = self.seen, torch.Size(sample_shape) + self.batch_shape
+        observed, shape = self.observation, torch.Size(sample_shape) + self.batch_shape
         draw = None
-        if seen.has(ABOVE) or seen.has(BELOW):
-            event = self.curve.at(seen.end)
-            outcome = (seen.kind == BELOW).double().expand(shape)
+        if observed.has(RIGHT_CENSORED) or observed.has(LEFT_CENSORED):
+            event = self.curve.at(observed.end)
+            outcome = (observed.kind == LEFT_CENSORED).double().expand(shape)
             draw = CostPosterior(event.expand(shape), outcome, validate_args=False).sample()
-        for kind, sampler in ((BETWEEN, self._sample_between), (AT, self._sample_at)):
-            if not seen.has(kind):
+        for kind, sampler in ((INTERVAL_CENSORED, self._sample_between), (EXACT, self._sample_at)):
+            if not observed.has(kind):
                 continue
             part = sampler(shape)
-            chosen = (seen.kind == kind)[(..., *[None] * len(self.event_shape))]
+            chosen = (observed.kind == kind)[(..., *[None] * len(self.event_shape))]
             draw = part if draw is None else torch.where(chosen, part, draw)
         assert draw is not None
         return draw
 
     def _sample_at(self, shape: torch.Size) -> Tensor:
         """Draws given the position, [*shape, (G,) K]."""
-        point = self.curve.at(self.seen.low).point.to(self.event.dtype)
+        point = self.curve.at(self.observation.low).point.to(self.event.dtype)
         revenue = self.curve.rows(point.expand(*shape, *self.event_shape))
-        g, k = self._drawn_term(self.curve.log_density_terms(self.seen.low, self.seen.slope), shape)
-        hits, misses = (self._one_by_one(self.seen.low, shape, outcome) for outcome in (1.0, 0.0))
+        g, k = self._drawn_term(
+            self.curve.log_density_terms(self.observation.low, self.observation.slope), shape
+        )
+        hits, misses = (
+            self._one_by_one(self.observation.low, shape, outcome) for outcome in (1.0, 0.0)
+        )
         hits = torch.where(k, revenue, hits)
         return torch.where(g.unsqueeze(-1), hits, misses).reshape(shape + self.event_shape)
 
     def _sample_between(self, shape: torch.Size) -> Tensor:
         """Draws given that the position lies between two, [*shape, (G,) K]."""
-        low, high = self.seen.low, self.seen.high
+        low, high = self.observation.low, self.observation.high
         g, k = self._drawn_term(self.curve.log_between_terms(low, high), shape)
         below_high, below_low = (self._one_by_one(shift, shape, 1.0) for shift in (high, low))
         miss_high, miss_low = (self._one_by_one(shift, shape, 0.0) for shift in (high, low))

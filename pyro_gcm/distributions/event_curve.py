@@ -24,7 +24,7 @@ from torch.nn.functional import logsigmoid, pad
 
 from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.distributions.event_planes import (
-    CostPlanes,
+    CostCoordinates,
     EventPlanes,
     Factor,
     coarse,
@@ -56,13 +56,13 @@ class AxisInPlanes:
 
 #: What was seen of the first position at which the event occurs: it itself, that it lies above a
 #: position, below one, or between two.
-AT, ABOVE, BELOW, BETWEEN = 0, 1, 2, 3
+EXACT, RIGHT_CENSORED, LEFT_CENSORED, INTERVAL_CENSORED = 0, 1, 2, 3
 
 
-class Sighting(NamedTuple):
+class CensoredObservation(NamedTuple):
     """An observation of the first position at which an event occurs, possibly censored.
 
-    :param kind: AT, ABOVE, BELOW or BETWEEN, int8, [...].
+    :param kind: EXACT, RIGHT_CENSORED, LEFT_CENSORED or INTERVAL_CENSORED, int8, [...].
     :param low: shift at the position, or at the lower end, [..., (G,) K]; finite everywhere.
     :param high: shift at the upper end, above `low` where that is looked at.
     :param slope: of the shift at `low`.
@@ -78,14 +78,18 @@ class Sighting(NamedTuple):
     @classmethod
     def of_ends(
         cls, kind: Tensor, low: Tensor, high: Tensor, slope: Tensor, event_dim: int
-    ) -> Sighting:
+    ) -> CensoredObservation:
         """The same from ends that may be anything finite where they are not looked at.
 
         There they are put in order, so that no branch that is not taken has a NaN in its gradient.
         """
         of_row = kind[(..., *[None] * event_dim)]
-        high = torch.where((of_row == BELOW) | (of_row == BETWEEN), high, low + 1.0)
-        return cls(kind, torch.where(of_row == BELOW, high - 1.0, low), high, slope, event_dim)
+        high = torch.where(
+            (of_row == LEFT_CENSORED) | (of_row == INTERVAL_CENSORED), high, low + 1.0
+        )
+        return cls(
+            kind, torch.where(of_row == LEFT_CENSORED, high - 1.0, low), high, slope, event_dim
+        )
 
     def has(self, kind: int) -> bool:
         """Whether a row is of this kind, or may be; of no rows, and under `torch.func`, all are."""
@@ -96,7 +100,7 @@ class Sighting(NamedTuple):
     def end(self) -> Tensor:
         """The end that is known: `high` where the position lies below it, else `low`."""
         of_row = self.kind[(..., *[None] * self.event_dim)]
-        return torch.where(of_row == BELOW, self.high, self.low)
+        return torch.where(of_row == LEFT_CENSORED, self.high, self.low)
 
 
 class _Point(NamedTuple):
@@ -144,27 +148,27 @@ class EventCurve:
             return EventPlanes(cost, factors, self.event.log_probs64).probability64()
 
     @cached_property
-    def _taken_apart(self) -> tuple[CostPlanes, Tensor] | None:
+    def _taken_apart(self) -> tuple[CostCoordinates, Tensor] | None:
         """Planes of the costs and of the revenues, where coordinates can be evaluated alone."""
         event = self.event
         if isinstance(event.cost, Tensor) or not is_separable(event):
             return None
-        return CostPlanes(event), planes(event.revenue, event.cost_shape)
+        return CostCoordinates(event), planes(event.revenue, event.cost_shape)
 
-    def log_prob(self, seen: Sighting) -> Tensor:
+    def log_prob(self, observed: CensoredObservation) -> Tensor:
         """log-probability of what was seen, a density by s where it is the position, float64."""
-        kind, found = seen.kind, None
-        if seen.has(ABOVE) or seen.has(BELOW):
-            found = self.at(seen.end).log_prob64((kind == BELOW).double())
-        if seen.has(BETWEEN):
+        kind, found = observed.kind, None
+        if observed.has(RIGHT_CENSORED) or observed.has(LEFT_CENSORED):
+            found = self.at(observed.end).log_prob64((kind == LEFT_CENSORED).double())
+        if observed.has(INTERVAL_CENSORED):
             # Elsewhere any interval will do, but a far one would have no gradient.
-            of_row = kind[(..., *[None] * seen.event_dim)] == BETWEEN
-            ends = torch.where(of_row, seen.low, 0.0), torch.where(of_row, seen.high, 1.0)
+            of_row = kind[(..., *[None] * observed.event_dim)] == INTERVAL_CENSORED
+            ends = torch.where(of_row, observed.low, 0.0), torch.where(of_row, observed.high, 1.0)
             part = self.log_between(*ends)
-            found = part if found is None else torch.where(kind == BETWEEN, part, found)
-        if seen.has(AT):
-            part = self.log_density(seen.low, seen.slope)
-            found = part if found is None else torch.where(kind == AT, part, found)
+            found = part if found is None else torch.where(kind == INTERVAL_CENSORED, part, found)
+        if observed.has(EXACT):
+            part = self.log_density(observed.low, observed.slope)
+            found = part if found is None else torch.where(kind == EXACT, part, found)
         assert found is not None
         return found
 

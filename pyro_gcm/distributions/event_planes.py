@@ -67,7 +67,7 @@ class Factor(NamedTuple):
         return Factor(self.below.index_select(0, index), logs)
 
 
-class CostPlanes:
+class CostCoordinates:
     """The random side of an `OrderEvent`, split into its coordinates.
 
     :param event: of a random cost or revenue.
@@ -145,7 +145,7 @@ class EventPlanes:
 
     def __init__(
         self,
-        cost: CostPlanes,
+        cost: CostCoordinates,
         factors: Callable[[bool], Iterable[Factor]],
         log_probs: Callable[[], tuple[Tensor, Tensor]],
     ) -> None:
@@ -190,7 +190,7 @@ def planes_of(event: Any, rows: slice = ALL) -> EventPlanes:
 
     :param rows: the rows of the last batch dimension to keep, where the cost is `separable`.
     """
-    cost = CostPlanes(event, rows)
+    cost = CostCoordinates(event, rows)
 
     def log_probs() -> tuple[Tensor, Tensor]:
         log_zero, log_one = event.log_probs64()

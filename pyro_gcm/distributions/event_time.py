@@ -11,12 +11,12 @@ from torch import Tensor
 
 from pyro_gcm.distributions.curve_outcome import AxisUnits, CurveOutcome
 from pyro_gcm.distributions.event_curve import (
-    ABOVE,
-    AT,
-    BELOW,
-    BETWEEN,
+    EXACT,
+    INTERVAL_CENSORED,
+    LEFT_CENSORED,
+    RIGHT_CENSORED,
     Axis,
-    Sighting,
+    CensoredObservation,
     same_position,
 )
 from pyro_gcm.distributions.numerics import in_transform
@@ -65,19 +65,23 @@ class EventTime(CurveOutcome):
         new.pooled = True
         return new
 
-    def seen(self, value: Tensor) -> Sighting:
+    def observation(self, value: Tensor) -> CensoredObservation:
         """Return the constraint that (lower, upper) [..., 3] puts on the time."""
         lower, upper = value[..., 0].double(), value[..., 1].double()
-        kind = torch.full(lower.shape, BETWEEN, dtype=torch.int8, device=lower.device)
-        kind = kind.masked_fill(lower == 0.0, BELOW).masked_fill(upper.isinf(), ABOVE)
-        kind = kind.masked_fill(lower == upper, AT)
-        inside, below = kind != BELOW, (kind == BELOW) | (kind == BETWEEN)
+        kind = torch.full(lower.shape, INTERVAL_CENSORED, dtype=torch.int8, device=lower.device)
+        kind = kind.masked_fill(lower == 0.0, LEFT_CENSORED).masked_fill(
+            upper.isinf(), RIGHT_CENSORED
+        )
+        kind = kind.masked_fill(lower == upper, EXACT)
+        inside, below = kind != LEFT_CENSORED, (kind == LEFT_CENSORED) | (kind == INTERVAL_CENSORED)
         # After a time of 0 is after the beginning of time, whose logarithm is finite.
         low_shift, slope = self.axis(self._position(lower.clamp(min=1.0 / LATEST), inside))
         if not (in_transform() or below.any()):
-            return Sighting(kind, low_shift, low_shift, slope, self.event.cost_event_dim)
+            return CensoredObservation(kind, low_shift, low_shift, slope, self.event.cost_event_dim)
         high_shift, _ = self.axis(self._position(upper, below))
-        return Sighting.of_ends(kind, low_shift, high_shift, slope, self.event.cost_event_dim)
+        return CensoredObservation.of_ends(
+            kind, low_shift, high_shift, slope, self.event.cost_event_dim
+        )
 
     def _position(self, time: Tensor, where: Tensor) -> Tensor:
         """Positions of times [...]; elsewhere any one that is finite."""

@@ -15,7 +15,12 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import EventOutcome, an_event, tensors
-from pyro_gcm.distributions.cost_posterior import ABOVE, BELOW, CostPosterior, truncated_sample
+from pyro_gcm.distributions.cost_posterior import (
+    LOWER_TRUNCATED,
+    UPPER_TRUNCATED,
+    CostPosterior,
+    truncated_sample,
+)
 from pyro_gcm.distributions.event_planes import ALL, EventPlanes, of_rows
 from pyro_gcm.distributions.numerics import mills_ratio, ndtr, normal_log_tails
 from pyro_gcm.distributions.order_event import OrderEvent
@@ -201,7 +206,7 @@ class ThresholdNormal(EventOutcome):
         # y - t is Gaussian and, given the event, truncated at 0; y given y - t is Gaussian.
         gap = dist.Normal(mean - self.threshold_loc.double(), self._spread())
         log_below, log_above = normal_log_tails(torch.zeros_like(mean), gap.loc, gap.scale)
-        sides = torch.where(self._occurred().expand(shape) > 0.5, ABOVE, BELOW)
+        sides = torch.where(self._occurred().expand(shape) > 0.5, LOWER_TRUNCATED, UPPER_TRUNCATED)
         d = truncated_sample(gap, log_below, log_above, sides)
         share = (scale / self._spread()) ** 2
         noise = scale * self.threshold_scale.double() / self._spread()

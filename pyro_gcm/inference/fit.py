@@ -189,7 +189,7 @@ def fit(
         return TrainingOptions(**own)
 
     options, workers = chosen(Search()), workers_of(also.distributed)
-    rows.look(options)
+    rows.split_rows(options)
     search = search_epochs(fit, given, rows.rows or 1, workers)
     options = chosen(search)  # now that the number of rows is known
     parameters = model.trained_parameters(objective)
@@ -225,15 +225,25 @@ def fit(
                     f"vectorize_particles={bound.vectorize_particles}"
                 )
             points = QuasiRandomNoise(bound.num_particles, model.latent_dim, options.seed, like)
-        why_pyro = ""  # Why steps go through Pyro's handlers; empty where they do not.
+        pyro_reason = ""  # Why steps go through Pyro's handlers; empty where they do not.
         if also.engine == "pyro":
-            why_pyro = "engine='pyro' was asked for"
+            pyro_reason = "engine='pyro' was asked for"
         elif isinstance(elbo, ELBO) and type(bound) not in _READ:
             what = f"elbo is an object, {type(bound).__name__}"
-            why_pyro = f"{what}, which runs as pyro.infer.SVI runs it"
+            pyro_reason = f"{what}, which runs as pyro.infer.SVI runs it"
         is_compared = options.checkpoint is not None or workers.size > 1
         trainer = ProgramTrainer(
-            *(pair, bound, points, why_pyro, rows.weighted, cross_fit, model, parameters, options),
+            *(
+                pair,
+                bound,
+                points,
+                pyro_reason,
+                rows.weighted,
+                cross_fit,
+                model,
+                parameters,
+                options,
+            ),
             *(rows.of_run(options, like.dtype, is_compared), identity, workers),
         )
         trainer.numbers_rows = sample_weight is None

@@ -29,7 +29,7 @@ class ProgramTrainer(Trainer):
 
     :param bound: an ELBO, whose losses are not in its base class.
     :param points: what drives the draws of the guide in the place of torch's generator.
-    :param why_pyro: why steps go through Pyro's handlers; empty where the reader makes them.
+    :param pyro_reason: why steps go through Pyro's handlers; empty where the reader makes them.
     :param weighted: whether the last column of the data is a factor on the bound of each row.
     :param cross_fit: which members leave out which of the folds that the last column, or the one
         before the weights, has of the rows; None without one.
@@ -42,7 +42,7 @@ class ProgramTrainer(Trainer):
         pair: TrainingPair,
         bound: Any,
         points: QuasiRandomNoise | None,
-        why_pyro: str,
+        pyro_reason: str,
         weighted: bool,
         cross_fit: CrossFit | None,
         *args: Any,
@@ -59,8 +59,8 @@ class ProgramTrainer(Trainer):
             self.program, self.guide = cancel(self.program), cancel(self.guide)
         #: What the programs announce to Pyro's store.
         self.announced: Any = {"params": {}, "constraints": {}}
-        reason = why_pyro or "the bound is a function of the story's log-densities"
-        self.engine, self.engine_reason = "pyro" if why_pyro else "plain", reason
+        reason = pyro_reason or "the bound is a function of the story's log-densities"
+        self.engine, self.engine_reason = "pyro" if pyro_reason else "plain", reason
         # RenyiELBO looks for parameters in the trace, and has no loss to differentiate.
         self.differentiates = hasattr(bound, "differentiable_loss")
 

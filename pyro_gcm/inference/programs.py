@@ -58,7 +58,7 @@ class Programmed(Reader):
 
     def outcome(self, p: Any, obs: Any) -> Any:
         """The outcome; a value that was not observed, beside observed costs, does not count."""
-        fn = self.model.response.in_program(of(p), separate=self.plan.averages)
+        fn = self.model.response.site_distribution(of(p), separate=self.plan.averages)
         if obs is None or not self.costs_seen:
             return pyro.sample("y", fn, obs=obs)
         with poutine.mask(mask=~obs.isnan()):

@@ -94,7 +94,7 @@ class Outcomes(ChecksRows, Protocol):
     is_censored: bool
     outcome_width: int
 
-    def in_program(self, p_y: Any, *, separate: bool) -> Any:
+    def site_distribution(self, p_y: Any, *, separate: bool) -> Any:
         """Return the distribution at site y of a program."""
 
     def averaged_loss(self, p_y: Any, log_p: Tensor, y: Tensor) -> Tensor:

@@ -113,7 +113,7 @@ class DataInMemory(TrainingData):
                 )
             self.columns = {n: torch.cat([self.columns[n], self.given[n]]) for n in self.columns}
 
-    def look(self, options: TrainingOptions) -> None:
+    def split_rows(self, options: TrainingOptions) -> None:
         """Choose the order of the rows, and those that are held out."""
         self.order = torch.Generator().manual_seed(options.seed)
         self.parts = options.parts(self.rows + self.held_out, self.order)
@@ -230,7 +230,7 @@ class StreamedData(TrainingData):
         self._with_missing: set[str] = set()
         self._ends: list[Tensor] = []  # the lowest and the highest outcome so far
 
-    def look(self, options: TrainingOptions) -> None:
+    def split_rows(self, options: TrainingOptions) -> None:
         """Read all rows once, and check them."""
         row_bytes = 8 * (self.model.x_dim + self.model.r_dim + 1)
         self.found = survey(

@@ -69,7 +69,7 @@ class Parts(nn.Module):
         """
         prior, guide, p0 = parts["prior"], parts["guide"], parts["p0"]
         self.cost_shape = cost_shape
-        columns, beyond = self.out_dim, self.hidden_beyond(hidden)
+        columns, beyond = self.out_dim, self.conditional_hidden(hidden)
         self.response = build.response_part(response, columns, beyond)
         self.z_prior = build.prior_part("prior", prior, self.x_dim, self.z_dim, hidden)
         self.reads_x = not isinstance(self.z_prior, StandardNormal)
@@ -160,7 +160,7 @@ class Parts(nn.Module):
 
     # What depends on whether z is a member
 
-    def hidden_beyond(self, hidden: Any) -> Any:
+    def conditional_hidden(self, hidden: Any) -> Any:
         """Hidden layers of a network of `covariates`; those of members have been through some."""
         return () if self.members else hidden
 
@@ -199,7 +199,9 @@ class Parts(nn.Module):
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
         if self._starts_p0:
-            build.start_infinite(self.infinite_net, self.response.never(y), self.cost_shape[:-1])
+            build.start_infinite(
+                self.infinite_net, self.response.initial_cured_fraction(y), self.cost_shape[:-1]
+            )
         self.is_trained = True
 
     def warn_once(self, message: str) -> None:

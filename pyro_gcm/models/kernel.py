@@ -131,7 +131,7 @@ class Kernel(Posteriors):
     # The kernel in closed form
 
     @property
-    def kernel_enters_as_it_is(self) -> bool:
+    def has_identity_kernel_map(self) -> bool:
         """Whether y is the event that the costs stay below k itself."""
         return isinstance(self.kernel_map, nn.Identity) and self.response.is_event
 
@@ -143,7 +143,7 @@ class Kernel(Posteriors):
     @torch.no_grad()
     def _integrates(self, p_k: OfReader) -> bool:
         """Whether the order event has a closed form for this distribution of k."""
-        if not self.kernel_enters_as_it_is or self.overrides("story", "c_dist", "y_dist"):
+        if not self.has_identity_kernel_map or self.overrides("story", "c_dist", "y_dist"):
             return False
         like: Any = {"dtype": self.dtype, "device": self.device}
         x, r = torch.zeros(1, self.x_dim, **like), torch.zeros(1, self.r_dim, **like)

@@ -18,7 +18,7 @@ from pyro_gcm.models.member_settings import MemberSettings, left_out_of, warn_of
 from pyro_gcm.models.story import OrderEventModel
 from pyro_gcm.nets import ConditionalCategorical, PiecewiseLinear, Probit
 from pyro_gcm.nets.conditional import widths_of
-from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, of_member
+from pyro_gcm.nets.members import ConstantCategorical, MemberCosts, MemberEncoder, gather_values
 from pyro_gcm.nets.parts import check_input
 from pyro_gcm.nets.piecewise_linear import LearnsLast
 from pyro_gcm.responses import Continuous, Response
@@ -136,7 +136,7 @@ class MemberGCM(GCM):
         mapped = super().mapped(r)
         if covariates is None:
             return mapped
-        return of_member(mapped.movedim(1, 0), covariates[..., : self.members])
+        return gather_values(mapped.movedim(1, 0), covariates[..., : self.members])
 
     def make_map(self, given: Any, seed: int, r_dim: int, shape: tuple[int, ...]) -> nn.Module:
         """The map that is named, or splines for each member."""

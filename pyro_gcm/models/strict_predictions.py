@@ -14,7 +14,7 @@ from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_in
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     ALL,
-    CostPlanes,
+    CostCoordinates,
     EventPlanes,
     Factor,
     is_separable,
@@ -122,7 +122,7 @@ class MovingRevenues:
         self._read = None
         if model.tells_the_figure and is_separable(self.p_y_event):
             self._read = model.response.reader(self.p_y, ALL)
-        self._cost: CostPlanes | None = None
+        self._cost: CostCoordinates | None = None
         self._known: dict[int, tuple[Tensor, Factor]] = {}
 
     @property
@@ -139,7 +139,7 @@ class MovingRevenues:
         # A member's map is chosen by e.
         revenues = model.mapped(r, draws.values.get("e", self.x))
         event = OrderEvent(self.p_y_event.cost, revenues)
-        cost = self._cost = self._cost or CostPlanes(event)
+        cost = self._cost = self._cost or CostCoordinates(event)
 
         def factors(logarithms: bool) -> Iterator[Factor]:
             for k, value in enumerate(planes(revenues, cost.event_shape)):
@@ -148,7 +148,7 @@ class MovingRevenues:
         values = self._read(EventPlanes(cost, factors, event.log_probs64))
         return draws.mean(values)
 
-    def _factor(self, cost: CostPlanes, k: int, value: Tensor, logarithm: bool) -> Factor:
+    def _factor(self, cost: CostCoordinates, k: int, value: Tensor, logarithm: bool) -> Factor:
         """A copy of the factor, which may be overwritten."""
         if k not in self._known or not torch.equal(value, self._known[k][0]):
             self._known[k] = value, cost.factor(k, value, logarithm)

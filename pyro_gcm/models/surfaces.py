@@ -14,7 +14,7 @@ from pyro_gcm._utils.interrupts import interruption_point
 from pyro_gcm._utils.validation import kind
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
-    CostPlanes,
+    CostCoordinates,
     EventPlanes,
     Factor,
     elementwise,
@@ -240,7 +240,7 @@ class _Grid:
         if self.read is None:
             size = event.batch_shape.numel() * event.cost_shape.numel()
         else:
-            self.cost = CostPlanes(event, rows)
+            self.cost = CostCoordinates(event, rows)
         self.chunk = max(1, int(min(PLANE, room / _PLANES)) // size)
         self._tables: dict[int, Factor] = {}
         self.tabulated = set()

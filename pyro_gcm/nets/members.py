@@ -117,7 +117,7 @@ class MemberEncoder(nn.Module):
 
     def forward(self, z: Tensor, x: Tensor) -> Tensor:
         """z and e_z(x) for one-hot z [..., B or 1, K] and x [B, x_dim], [..., B, K + H]."""
-        own = of_member(self.every(x), z)
+        own = gather_values(self.every(x), z)
         return torch.cat([z.expand(*own.shape[:-1], -1).to(own), own], -1)
 
 
@@ -271,7 +271,7 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     return bool((z.diagonal(dim1=0, dim2=-1) == 1.0).all())
 
 
-def of_member(values: Tensor, z: Tensor) -> Tensor:
+def gather_values(values: Tensor, z: Tensor) -> Tensor:
     """The values of member z of every row, [..., B, *], from those of all members [K, B, *].
 
     :param z: one-hot, [..., B or 1, K].
@@ -284,7 +284,7 @@ def of_member(values: Tensor, z: Tensor) -> Tensor:
     return values[index, torch.arange(rows, device=z.device)]
 
 
-def of_each(parameters: Tensor, z: Tensor) -> Tensor:
+def gather_parameters(parameters: Tensor, z: Tensor) -> Tensor:
     """Parameters of member z of every row, [..., B or 1, *], from those of all members [K, *].
 
     :param z: one-hot, [..., B or 1, K].

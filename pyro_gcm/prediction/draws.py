@@ -191,12 +191,12 @@ class PosteriorDraws(Mapping[str, Tensor]):
         )
         return PosteriorDraws(sites, **quality)
 
-    def room(self, rows: int) -> PosteriorDraws:
+    def empty_like(self, rows: int) -> PosteriorDraws:
         """Room for the same of `rows` rows."""
         sites = {k: v.new_empty(len(v), rows, *v.shape[2:]) for k, v in self.sites.items()}
         return PosteriorDraws(sites, **{k: v.new_empty(rows) for k, v in self.quality().items()})
 
-    def put(self, index: Tensor, part: PosteriorDraws) -> None:
+    def index_copy_(self, index: Tensor, part: PosteriorDraws) -> None:
         """Write the draws of the rows `index`, in place."""
         for name, values in part.sites.items():
             self.sites[name].index_copy_(1, index, values)

@@ -116,9 +116,9 @@ def posterior_draws(
                     whole = {k: values.to(types[k]) for k, values in whole.items()}
                 draws = draws.with_sites(**whole)
             if merged is None:
-                merged = draws if len(groups) == 1 else draws.room(len(rows.x))
+                merged = draws if len(groups) == 1 else draws.empty_like(len(rows.x))
             if merged is not draws:
-                merged.put(index, draws)
+                merged.index_copy_(index, draws)
             bar.update(len(index))
     assert merged is not None
     _warn_of_few_draws(merged, num_samples, num_proposals)

@@ -36,7 +36,7 @@ def curves(subject: Subject, advance: Any) -> Section:
             "keep the directions. They are left out."
         )
         return Section("curves", title, [Paragraph(text, "note")])
-    X = subject.X.iloc[subject.some(_ROWS)]
+    X = subject.X.iloc[subject.sample(_ROWS)]
     blocks: list[Block] = [
         Paragraph(
             f"Each curve is the {subject.words.averaged} over {subject.named(_ROWS)} as one column "

@@ -64,7 +64,7 @@ def of_numbers(subject: Subject, scores: dict[str, float]) -> tuple[list[Block],
 
 def _coverage(subject: Subject, y: Array) -> dict[float, float]:
     """The share of outcomes inside central intervals, by their level."""
-    some, estimator = subject.some(_COUNTED), subject.estimator
+    some, estimator = subject.sample(_COUNTED), subject.estimator
     X, outcomes = subject.X.iloc[some], y[some]
     if hasattr(estimator, "cdf"):
         outermost = 2.0 * np.abs(estimator.cdf(X, outcomes[:, None])[:, 0] - 0.5)
@@ -78,7 +78,7 @@ def _coverage(subject: Subject, y: Array) -> dict[float, float]:
 
 def _means(subject: Subject, y: Array) -> Figure:
     p = subject.predictions
-    some = subject.some(_POINTS)
+    some = subject.sample(_POINTS)
     places = np.argsort(np.argsort(p, kind="stable"), kind="stable")
     groups = places * _GROUPS // len(p)
     table = pd.DataFrame({"predicted": p, "observed": y}).groupby(groups)

@@ -71,7 +71,7 @@ def of_times(subject: Subject, scores: dict[str, float]) -> tuple[list[Block], s
 
 def _curves(subject: Subject) -> list[Figure]:
     """Predicted curves beside Kaplan and Meier's, for all rows and for groups of risk."""
-    some, rows = subject.some(_ROWS), subject.named(_ROWS)
+    some, rows = subject.sample(_ROWS), subject.named(_ROWS)
     X, times = subject.X.iloc[some], subject.y[some]
     last = times.lower.numpy()
     end = float(np.quantile(last[last > 0.0], 0.95)) if (last > 0.0).any() else 1.0

@@ -82,7 +82,7 @@ class Subject:
             return counted(len(self.X), "row")
         return f"{counted(most, 'row')} that were drawn at random from all"
 
-    def some(self, most: int) -> npt.NDArray[np.intp]:
+    def sample(self, most: int) -> npt.NDArray[np.intp]:
         """Positions of all rows, or of so many that are drawn at random."""
         if len(self.X) <= most:
             return np.arange(len(self.X))

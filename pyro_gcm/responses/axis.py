@@ -23,7 +23,7 @@ from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
 from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
-from pyro_gcm.nets.members import of_each
+from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.revenue_maps import Probit
 from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.real import check_size, normal_loss
@@ -69,7 +69,7 @@ class AxisResponse(Response):
 
         :raises ValueError: for a map of another shape, or one that is bounded or falls.
         """
-        self.claim()
+        self.attach()
         shape, self.members = encoder.map_shape(cost_shape), encoder.members
         self.event_dim = len(cost_shape)
         if self._is_own:
@@ -108,7 +108,7 @@ class AxisResponse(Response):
         z = covariates[..., : self.members]
         if isinstance(self.axis, AxisMap):
             weights = self.axis.weights()
-            weights = of_each(weights, z) if self.members else weights
+            weights = gather_parameters(weights, z) if self.members else weights
             return AxisOfDraws(self.axis, weights, self.event_dim)
         return lambda position: self._own_axis(position, z)
 

@@ -52,13 +52,13 @@ class Guessed(Binary):
 
     def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build what gives the log-odds of the guess rate for what is read of x."""
-        self.claim()
+        self.attach()
         self.logits: nn.Module = ConstantLogits()
         if self.rate is not None:
             assert isinstance(self.logits.logits, nn.Parameter)
             self.logits.logits.requires_grad_(False).fill_(math.log(self.rate / (1.0 - self.rate)))
         elif self.guess == "conditional":
-            net = mlp(encoder.out_dim, 1, encoder.hidden_beyond(self.hidden))
+            net = mlp(encoder.out_dim, 1, encoder.conditional_hidden(self.hidden))
             nn.init.constant_(net[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
             self.logits = nn.Sequential(net, nn.Flatten(-2))
 

@@ -11,7 +11,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import OrderedLevel
-from pyro_gcm.nets.members import of_each
+from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 from pyro_gcm.prediction.predictive import LevelPredictive
 from pyro_gcm.responses.response import Encodes, Response
@@ -46,7 +46,7 @@ class Ordinal(Response, name="ordinal"):
 
     def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build the distances between the thresholds of these costs."""
-        self.claim()
+        self.attach()
         self.members = encoder.members
         if self.levels > 2:
             self.gaps = PositiveLinear(self.levels - 2, encoder.map_shape(cost_shape))
@@ -76,7 +76,7 @@ class Ordinal(Response, name="ordinal"):
             return covariates.new_zeros(1, dtype=torch.float64)[:, None]
         gaps = self.gaps.weight.double() + _LEAST  # [(members,) (G,) K, L-2]
         if self.members:
-            gaps = of_each(gaps, covariates[..., : self.members])
+            gaps = gather_parameters(gaps, covariates[..., : self.members])
         lowered = -gaps.cumsum(-1).movedim(-1, 0)
         return torch.cat([torch.zeros_like(lowered[:1]), lowered])
 

@@ -42,7 +42,7 @@ class Encodes(Protocol):
         """Return the shape of a mapped row of revenues."""
         raise NotImplementedError
 
-    def hidden_beyond(self, hidden: Any) -> Any:
+    def conditional_hidden(self, hidden: Any) -> Any:
         """Hidden layers of a network of what is read of x."""
 
 
@@ -103,17 +103,17 @@ class Response(nn.Module):
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
         """Raise ValueError for a revenue map, or infinite costs, that leave y no distribution."""
 
-    def claim(self) -> None:
+    def attach(self) -> None:
         """Note that a model has this response, whose parts `prepare` builds for it alone.
 
         :raises ValueError: for a response of another model.
         """
-        if self.__dict__.get("_is_claimed"):
+        if self.__dict__.get("_is_attached"):
             raise ValueError(
                 f"response must be a {type(self).__name__} of its own for every model and place of "
                 "Several: this one belongs to another"
             )
-        self._is_claimed = True
+        self._is_attached = True
 
     def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Build what depends on the other parts of a model, which calls it once.
@@ -135,7 +135,7 @@ class Response(nn.Module):
         """y at a number without a unit, with which it rises, where `predictive` has quantiles."""
         raise NotImplementedError
 
-    def in_program(self, p_y: Any, *, separate: bool) -> Any:
+    def site_distribution(self, p_y: Any, *, separate: bool) -> Any:
         """Return the distribution at site y of a program, from that of `distribution`.
 
         :param separate: whether every value of z is trained on a likelihood of its own.
@@ -212,7 +212,7 @@ class Response(nn.Module):
     def learn_unit(self, y: Tensor) -> None:
         """Learn the unit of y from training rows [n]."""
 
-    def never(self, y: Tensor) -> float | None:
+    def initial_cured_fraction(self, y: Tensor) -> float | None:
         """Where the probability that no event comes starts, from training rows [n], if they say."""
         return None
 

@@ -109,7 +109,7 @@ class Several(Response):
 
     def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
         """Prepare every response for its costs."""
-        self.claim()
+        self.attach()
         self.costs = cost_shape[-1] // len(self.names)
         for part in self.parts:
             if isinstance(getattr(part, "net", None), nn.Module):

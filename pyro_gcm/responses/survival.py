@@ -114,7 +114,7 @@ class Survival(AxisResponse, name="survival"):
         log_p = float(share @ (within - rate * (lower - entry)))
         return -log_p if math.isfinite(log_p) else None
 
-    def never(self, y: Tensor) -> float:
+    def initial_cured_fraction(self, y: Tensor) -> float:
         """Kaplan and Meier's estimate at the last event, from 0.05 to 0.9.
 
         The end of an interval, or before which the event came, counts as its time.
@@ -137,7 +137,7 @@ class Survival(AxisResponse, name="survival"):
         """p(lower, upper, entry | z, x, r)."""
         return EventTime(event, self.axis_of(x), self.units)
 
-    def in_program(self, p_y: Any, *, separate: bool) -> Any:
+    def site_distribution(self, p_y: Any, *, separate: bool) -> Any:
         """Late entrants are given that they entered: on average over z, or for each z."""
         return p_y if separate else p_y.over_draws()
 

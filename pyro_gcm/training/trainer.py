@@ -123,7 +123,9 @@ class Trainer(ABC):
         # of handing it back to the system page by page, which took a tenth of the time.
         torch.empty(1 << 24, dtype=torch.uint8)
         epochs, patience = self.options.epochs, self.options.patience
-        self.workers.start_alike(self.model.state_dict(), {**self.identity, "patience": patience})
+        self.workers.broadcast_state(
+            self.model.state_dict(), {**self.identity, "patience": patience}
+        )
         if self.saved_state is not None:
             with self.saved.undamaged():
                 self.load_state(self.saved_state)

@@ -100,7 +100,7 @@ class Workers:
         for value, part in zip(values, parts, strict=True):
             value.copy_(part.view_as(value))
 
-    def start_alike(self, state: dict[str, Any], described: dict[str, Any]) -> None:
+    def broadcast_state(self, state: dict[str, Any], described: dict[str, Any]) -> None:
         """Give the tensors of a state the first process's values.
 
         :param described: what has to be the same everywhere.

@@ -18,7 +18,7 @@ from posterior_toys import CASES, informative, model_of, rows
 from torch import Tensor
 
 from pyro_gcm.distributions import OrderEvent, register_cost_family
-from pyro_gcm.distributions.event_planes import CostPlanes
+from pyro_gcm.distributions.event_planes import CostCoordinates
 from pyro_gcm.models.build import PRIORS
 from pyro_gcm.models.surfaces import DistinctRevenues
 from pyro_gcm.responses import Binary
@@ -130,13 +130,13 @@ def test_distinct_revenues_of_alternatives_and_members_are_those_given() -> None
 def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The coordinate of every evaluation, and the number of its revenues."""
     calls: list[tuple[int, int]] = []
-    original = CostPlanes.factor
+    original = CostCoordinates.factor
 
-    def counting(self: CostPlanes, k: int, value: Tensor, logarithm: bool = False) -> Any:
+    def counting(self: CostCoordinates, k: int, value: Tensor, logarithm: bool = False) -> Any:
         calls.append((k, value.numel()))
         return original(self, k, value, logarithm)
 
-    monkeypatch.setattr(CostPlanes, "factor", counting)
+    monkeypatch.setattr(CostCoordinates, "factor", counting)
     return calls
 
 

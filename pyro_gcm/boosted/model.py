@@ -54,7 +54,7 @@ class Boosted:
         self.x_dim, self.r_dim = score.x_dim, score.r_dim
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What `pyro_gcm.save` keeps; see `pyro_gcm.io`."""
+        """The part that `pyro_gcm.save` keeps; see `pyro_gcm.io`."""
         return {}, {"model": self.model, "score": self.score}
 
     @classmethod

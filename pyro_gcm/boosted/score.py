@@ -175,7 +175,7 @@ class BoostedScore:
         return x, _appended("r", r, column)
 
     def saved_state(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What `pyro_gcm.save` keeps; see `pyro_gcm.io`.
+        """The part that `pyro_gcm.save` keeps; see `pyro_gcm.io`.
 
         :raises TypeError: for library "sklearn", whose trees only pickle can hold.
         """

@@ -128,5 +128,5 @@ class RawScore(NamedTuple):
 
     @classmethod
     def parsed(cls, library: str, raw: bytes, offset: float) -> RawScore:
-        """What scores as the one that was dumped, to the last bit."""
+        """A booster that scores as the dumped one did, to the last bit."""
         return cls(library, _LIBRARIES[library].parse(raw), offset)

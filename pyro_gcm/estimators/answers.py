@@ -1,4 +1,4 @@
-"""What a monotone estimator can be asked beside its predictions: values, costs and curves."""
+"""Questions to a fitted estimator beside its predictions: values, costs and curves."""
 
 from __future__ import annotations
 

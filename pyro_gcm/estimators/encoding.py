@@ -1,4 +1,4 @@
-"""What a model reads of each column of a table, learned from the training rows.
+"""The encoding of each column of a table, learned from the training rows.
 
 A constrained column is a revenue. Where its value is missing the training median stands in, and an
 indicator among the covariates says so, from which the model learns a level for missing values. The
@@ -216,7 +216,7 @@ class ColumnEncoding:
         return (z * (self.sign or 1)).astype(np.float32)
 
     def covariates(self, column: Column) -> Features:
-        """What a network reads of it, [n, width]."""
+        """The encoded column, which a network reads, [n, width]."""
         if self.is_revenue:
             absent = np.isnan(self.numbers(column))[:, None].astype(np.float32)
             return absent[:, : self.width]
@@ -281,7 +281,7 @@ class TableEncoding:
         return torch.from_numpy(joined), torch.from_numpy(np.stack(r, 1) if r else nothing)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """What `from_json` takes."""
+        """The plain data that `from_json` takes."""
         return [asdict(column) for column in self.columns]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What the estimators have in common: from a table to a fitted model and its predictions."""
+"""The common base of the estimators: from a table to a fitted model and its predictions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Bands(NamedTuple):
 
 
 def in_numpy(values: Tensor) -> Array:
-    """What a model predicts as an array."""
+    """The predictions of a model as an array."""
     return values.double().cpu().numpy()
 
 

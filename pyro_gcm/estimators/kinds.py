@@ -55,7 +55,7 @@ def monotone_prediction(estimator: Any, X: Any) -> Array:
 
 
 def outcomes_of(estimator: Any, y: Any, name: str = "y") -> Any:
-    """What came of rows, as an estimator reads it.
+    """The outcomes of rows, as an estimator reads them.
 
     :param estimator: fitted.
     :param y: in any form that `fit` takes, [n].

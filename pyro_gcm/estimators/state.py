@@ -1,4 +1,4 @@
-"""What an estimator has learned: as plain data to save, and as a table in notebooks."""
+"""The fitted state of an estimator: as plain data to save, and as a table in notebooks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_LISTED = 20
 
 
 class FittedState(BaseEstimator):
-    """What `fit` learns, which `pyro_gcm.save` saves and `pyro_gcm.load` returns."""
+    """The fitted state, which `pyro_gcm.save` saves and `pyro_gcm.load` returns."""
 
     response: str
     #: Whether predictions are probabilities of an event.
@@ -68,7 +68,7 @@ class FittedState(BaseEstimator):
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
-        """What notebooks show: the diagram of scikit-learn, and a short table once fitted."""
+        """The HTML that notebooks show: scikit-learn's diagram, and a short table once fitted."""
         diagram = super()._repr_html_  # refused where scikit-learn is set to show text
         return lambda: diagram() + (_short_form(self) if hasattr(self, "model_") else "")
 
@@ -160,7 +160,7 @@ class FittedState(BaseEstimator):
 
 
 def _pairs(value: Any, name: str) -> Any:
-    """What `plain` has for an option that is a mapping, whose keys may be numbers."""
+    """The plain form of an option that is a mapping, whose keys may be numbers."""
     if not isinstance(value, Mapping):
         return NotImplemented
     keys = [key if isinstance(key, str | Real) else str(key) for key in value]

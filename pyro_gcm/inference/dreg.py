@@ -109,7 +109,7 @@ def _layers(fn: Any) -> list[Any]:
 
 
 def _log_prob_at_fixed_value(site: Any) -> Tensor:
-    """As Pyro computes site["log_prob"], but no function of the value."""
+    """The site's log-probability as Pyro computes it, detached from the value."""
     log_p = site["fn"].log_prob(site["value"].detach(), *site["args"], **site["kwargs"])
     return scale_and_mask(log_p, site["scale"], site["mask"])
 

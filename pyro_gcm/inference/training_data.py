@@ -277,7 +277,7 @@ class StreamedData(TrainingData):
         return sum(c[:1].nbytes for c in self.found.sample.values())
 
     def incomplete(self) -> set[str]:
-        """As of `DataInMemory`."""
+        """See `DataInMemory`."""
         return self._with_missing
 
     def learn_units(self) -> None:
@@ -288,7 +288,7 @@ class StreamedData(TrainingData):
     def of_run(
         self, options: TrainingOptions, dtype: torch.dtype, is_compared: bool
     ) -> TrainingRows:
-        """As of `DataInMemory`."""
+        """See `DataInMemory`."""
         training = ShuffledRows(
             self.source,
             self.found.rows,

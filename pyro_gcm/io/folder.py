@@ -149,7 +149,7 @@ def _link(path: Path, other: Path) -> None:
 
 
 def _names(folder: Path) -> set[str]:
-    """What is in a folder, but for what others and saves that were killed leave there."""
+    """The files of a folder, without those of other programs and of saves that were killed."""
     left = writing.LEFT_OVER, _LEFT_BY_OTHERS
     return {n for n in os.listdir(folder) if not any(known.fullmatch(n) for known in left)}
 

@@ -137,7 +137,7 @@ def load(
 
 
 def read_card(folder: str | Path) -> dict[str, Any]:
-    """What the card of a folder says: class, versions, metrics, architecture.
+    """The card of a folder: class, versions, metrics, architecture.
 
     :raises DamagedFile: if the folder is not as it was saved.
     """

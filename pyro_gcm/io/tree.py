@@ -86,7 +86,7 @@ class Encoder:
         return node
 
     def _argument(self, value: Any, path: str) -> Any:
-        """What `plain` has for an argument; the tensors of a module are those of its owner."""
+        """The plain form of an argument; the tensors of a module are those of its owner."""
         if id(value) in self._paths:
             return {"same_as": self._paths[id(value)]}
         recipe = recipe_of(value)

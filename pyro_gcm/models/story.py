@@ -284,7 +284,7 @@ class OrderEventModel(Parts):
             )
 
     def state_dict(self, *args: Any, **options: Any) -> Any:
-        """As that of any module; the guide of the sites that all rows share is a part of it."""
+        """Return the module's state, which includes the guide of sites that all rows share."""
         self.shared_sites()
         return super().state_dict(*args, **options)
 

@@ -93,7 +93,7 @@ class Draws(NamedTuple):
         return Draws(self.num_draws, values, {}, log_weights=weights)
 
     def of_selected(self, response: Outcomes, rows: Rows) -> Draws:
-        """As likely as they are among rows that are in the data (`Response.log_selected`)."""
+        """Weight draws by the probability that the row is in the data (`Response.log_selected`)."""
         log_selected = None if rows.y is None else response.log_selected(self.p_y, rows.y)
         return self if log_selected is None else self.reweighted(log_selected)
 

@@ -73,11 +73,11 @@ class Several(Response):
         self.outcome_width = sum(part.outcome_width for part in parts.values())
 
     def costs_of(self, costs: int) -> int:
-        """As many for each of the responses."""
+        """The number of costs of all responses together."""
         return costs * len(self.names)
 
     def check_parts(self, revenue_map: Any, p0: Any) -> None:
-        """As each of the responses does; costs are finite."""
+        """Let each response check its parts; costs are finite."""
         if isinstance(revenue_map, nn.Module):
             raise ValueError(
                 "revenue_map must be a name with several responses, each of which has a map of its "
@@ -145,24 +145,24 @@ class Several(Response):
         ]
 
     def check_revenue(self, r: Tensor) -> None:
-        """As each of the responses does."""
+        """Let each response check the revenues."""
         for part in self.parts:
             part.check_revenue(r)
 
     def check_outcome(self, y: Tensor) -> None:
-        """As each of the responses does; late entry would select z for all of them."""
+        """Let each response check its own; late entry would select z for all of them."""
         for part, own in self._pairs(y):
             part.check_outcome(own)
             if part.is_censored and (own[..., 2] > 0.0).any():
                 raise ValueError("y must have no entries above 0 with several responses")
 
     def check_latent(self, model: StoryModel, y: Tensor) -> None:
-        """As each of the responses does."""
+        """Let each response check the model's z."""
         for part, own in self._pairs(y):
             part.check_latent(model, own)
 
     def learn_unit(self, y: Tensor) -> None:
-        """As each of the responses does."""
+        """Let each response learn its unit."""
         for part, own in self._pairs(y):
             part.learn_unit(own)
 

@@ -1,4 +1,4 @@
-"""What rows are read from, and the source of those of a user."""
+"""The sources that rows are read from, those of a user among them."""
 
 from __future__ import annotations
 

@@ -92,11 +92,11 @@ class ShuffledRows:
                     window, place = window + 1, 0
 
     def state(self, begun: bool) -> None:
-        """Nothing: every epoch depends on its number alone."""
+        """An empty state: every epoch depends on its number alone."""
         return
 
     def load(self, state: None) -> None:
-        """Nothing is needed to go on."""
+        """Accept an empty state: nothing is needed to go on."""
 
     def origin(self, number: int, batch: int) -> list[int]:
         """The numbers of the rows of a batch in the data, from 0, in their order in the batch.

@@ -20,7 +20,7 @@ _LEAST_ROWS = 1 << 12
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over all rows found.
+    """The findings of one pass over all rows.
 
     :param rows: the number of rows, with those for validation.
     :param x: moments of the columns of x, of the training rows.
@@ -78,7 +78,7 @@ def survey(
 
 
 class _Pass:
-    """What is known of the rows so far."""
+    """The findings so far."""
 
     def __init__(
         self, known: int | None, seed: int, share: float, sample_rows: int, most_bytes: int

@@ -220,7 +220,7 @@ def _told_of(fragment: Any) -> AbstractContextManager[None]:
 
 
 def _given(group: Any) -> dict[str, Any]:
-    """What the names of folders say of a file."""
+    """The values of a file that the names of its folders state."""
     from pyarrow.dataset import get_partition_keys
 
     found: dict[str, Any] = get_partition_keys(group.partition_expression)

@@ -32,7 +32,7 @@ class Batches(Protocol):
         """The rows of a batch, as the user numbers them; of the epoch that was asked for last."""
 
     def state(self, begun: bool) -> Any:
-        """What the epoch that has begun, or else the next one, starts from."""
+        """The state at the start of the epoch that has begun, or else of the next one."""
 
     def load(self, state: Any) -> None:
         """Start from a state again."""
@@ -65,7 +65,7 @@ class RowsInMemory:
         self._before, self._visited = None if order is None else order.get_state(), index
 
     def epoch(self, number: int, first: int = 0) -> Iterator[Columns]:
-        """As `Batches.epoch`; the number plays no part."""
+        """Batches of the next epoch, whatever its number."""
         if self.order is not None:
             self._before = self.order.get_state()
             shuffled = torch.randperm(self.rows, generator=self.order)
@@ -81,15 +81,15 @@ class RowsInMemory:
         return map(list, zip(*(column.split(self.size) for column in rows), strict=True))
 
     def origin(self, number: int, batch: int) -> list[int]:
-        """As `Batches.origin`."""
+        """The state at the start of an epoch."""
         return self._visited[batch * self.size : (batch + 1) * self.size].tolist()
 
     def state(self, begun: bool) -> Tensor | None:
-        """As `Batches.state`."""
+        """The state between two batches."""
         return self._before if begun or self.order is None else self.order.get_state()
 
     def load(self, state: Tensor) -> None:
-        """As `Batches.load`."""
+        """Go on from a saved state."""
         if self.order is not None:
             self.order.set_state(state.cpu())
 

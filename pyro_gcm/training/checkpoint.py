@@ -94,7 +94,7 @@ class Checkpoint:
 
 
 class _Tagged:
-    """What `plain` puts in the place of values that JSON does not have; collects the tensors."""
+    """The replacement of a value that JSON does not have; tensors are collected."""
 
     def __init__(self) -> None:
         self.tensors: dict[str, Tensor] = {}
@@ -193,7 +193,7 @@ def told(
     data: TrainingRows,
     optimizer: Optimizer,
 ) -> dict[str, Any]:
-    """What changes the numbers of a run; the rates of the optimiser as factors on that of the run.
+    """The options that change the numbers of a run; rates as factors on the rate of the run.
 
     :param optimizer: as it was made.
     """

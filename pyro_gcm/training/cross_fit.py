@@ -52,7 +52,7 @@ def patience_of(rows: int) -> int:
 
 
 class Crossed(NamedTuple):
-    """What predicts the rows of a training by members that left them out.
+    """Predictions of training rows by members that left them out.
 
     :param design: which members leave out which folds.
     :param fold: of each row that counted, [n].

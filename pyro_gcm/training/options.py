@@ -20,7 +20,7 @@ from pyro_gcm.training.updates import SCHEDULES, Adam
 
 @dataclass(frozen=True)
 class FitSettings:
-    """What few runs of `pyro_gcm.fit` change: of its steps, its draws, and the machine.
+    """Options of `pyro_gcm.fit` that few runs change: of its steps, its draws and the machine.
 
     >>> import torch
     >>> from pyro_gcm import GCM, FitSettings, fit
@@ -96,7 +96,7 @@ def gathered(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class TrainingDefaults(NamedTuple):
-    """What `pyro_gcm.fit` takes where an option is left out; a model may have its own.
+    """Defaults of `pyro_gcm.fit`; a model may have its own.
 
     :param left_out: as `FitSettings` has it.
     """
@@ -206,7 +206,7 @@ class TrainingOptions:
 
 
 def _called(make: Callable[[], Any], name: str, arguments: str) -> Any:
-    """What a function of the user makes; one that takes other arguments is named."""
+    """The result of a user's function; the error for other arguments names the function."""
     try:
         return make()
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What a training run returns, and whether it came further than one prediction for all rows."""
+"""The result of a training run, and a warning where it is no better than a constant."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Trainer(ABC):
 
     @abstractmethod
     def loss(self, batch: list[Tensor]) -> float:
-        """What is validated, of a batch, summed over its rows, in evaluation mode."""
+        """The validation loss of a batch, summed over its rows, in evaluation mode."""
 
     def run(self) -> FitResult:
         """Train all epochs, or until patience is exceeded, and keep the weights of the best epoch.
@@ -224,7 +224,7 @@ class Trainer(ABC):
         return row
 
     def _call_back(self) -> None:
-        """What the user wants to happen between two steps; an interrupt among others."""
+        """Call the user's function between two steps; it may raise, and so interrupt the run."""
         if self.callback is None:
             interruption_point()
         else:
@@ -232,7 +232,7 @@ class Trainer(ABC):
                 self.callback(self.step)
 
     def _diverged(self, found: NotFinite, batch: int) -> str:
-        """What to say of a step that is not finite, the number `batch` of those of an epoch."""
+        """The message about a step that is not finite, number `batch` of its epoch."""
         place = f"batch {batch + 1} of {self.training.steps} in epoch {self.epoch + 1}"
         if self.numbers_rows:
             rows = self.training.origin(self.epoch, batch)

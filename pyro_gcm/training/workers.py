@@ -126,7 +126,7 @@ class Workers:
                     dist.broadcast(value, 0)
 
     def from_first(self, make: Callable[[], Any]) -> Any:
-        """What the function returns in the first process; other processes do not call it.
+        """Return the function's result in the first process; other processes do not call it.
 
         :raises ValueError: in the others, for an error in the first.
         """

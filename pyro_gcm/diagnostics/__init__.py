@@ -1,6 +1,7 @@
 """Whether draws, bounds, posteriors and predictions can be relied on."""
 
 from pyro_gcm.diagnostics.compare_assumptions import AssumptionComparison, compare_assumptions
+from pyro_gcm.diagnostics.directions import suggest_directions
 from pyro_gcm.diagnostics.importance import bound_by_particles, importance_diagnostics
 from pyro_gcm.diagnostics.kaplan_meier import kaplan_meier
 from pyro_gcm.diagnostics.marginal_effects import marginal_effects
@@ -23,4 +24,5 @@ __all__ = [
     "reliability_curve",
     "render_model",
     "simulation_based_calibration",
+    "suggest_directions",
 ]

@@ -124,7 +124,7 @@ def fit_members(
     :param x: [n, x_dim]; `r`: [n, r_dim], in which the prediction is to rise; `y`: [n].
     :param sample_weight: how much each row counts, [n], as in `fit`; rows of weight 0 are left out.
     :param response: a name that `GCM` takes, such as "binary", "continuous" or "survival".
-    :param settings: by default those of `MemberSettings.for_table`, and for times `for_times`.
+    :param settings: by default those of `MemberSettings.for_response`.
     :param early_stopping: whether each row is left out by two of the members, whose prediction
         of it says how many epochs are best (`FitSettings.left_out`). "auto" does so for 20 to
         20,000 rows: with more, the default number of epochs does not overfit. `settings` have the
@@ -151,8 +151,7 @@ def fit_members(
     (rows, x_dim), (_, r_dim) = _shape("x", x), _shape("r", r)
     if sample_weight is not None:
         rows = int(checked_weights(sample_weight, rows).count_nonzero())
-    of_table = MemberSettings.for_times if response == "survival" else MemberSettings.for_table
-    chosen = settings or of_table(rows, x_dim, r_dim)
+    chosen = settings or MemberSettings.for_response(response, rows, x_dim, r_dim)
     left_out = min(left_out_of(rows, early_stopping), chosen.members // 2)
     model = build_members(
         chosen, x_dim, r_dim, response=response, ordered=ordered, seed=seed_of(seed)

@@ -18,7 +18,6 @@ from pyro_gcm.estimators.event_times import curves, event_times, harrell_concord
 from pyro_gcm.estimators.kinds import outcomes_of
 from pyro_gcm.estimators.targets import Array, row_weights
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
-from pyro_gcm.models.member_settings import MemberSettings
 from pyro_gcm.responses import Response, Survival
 
 if TYPE_CHECKING:
@@ -106,8 +105,7 @@ class GCMSurvival(Answers):
     event_codes_ = None
 
     def _plan(self, response: str | Response, rows: TrainingRows) -> TrainingPlan:
-        of_table = MemberSettings.for_times
-        return gcm_plan(self, response, rows, p0=self.cured, of_table=of_table)
+        return gcm_plan(self, response, rows, p0=self.cured)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -127,13 +127,11 @@ def gcm_plan(
     rows: TrainingRows,
     *,
     p0: str | None = None,
-    of_table: Callable[[int, int, int], MemberSettings] = MemberSettings.for_table,
 ) -> TrainingPlan:
     """A GCM, of members or with another prior, as the options of an estimator have it.
 
     :param response: as `GCM` takes it.
     :param p0: as `GCM` takes it.
-    :param of_table: settings of members for numbers of rows, of covariates and of revenues.
     """
     training, sizes, stops = _asked(options)
     if p0 is not None:  # several costs have late events that pass for ones that never come
@@ -147,7 +145,8 @@ def gcm_plan(
     if "hidden" in sizes:
         sizes["width"] = sizes.pop("hidden")
     members = positive_int("members", options.members)
-    settings = replace(of_table(count, x_dim, r_dim), members=members, **sizes, **training)
+    settings = MemberSettings.for_response(response, count, x_dim, r_dim)
+    settings = replace(settings, members=members, **sizes, **training)
 
     def build(seed: int) -> MemberGCM:
         own: Any = {"response": deepcopy(response), "p0": p0, "ordered": rows.ordered}

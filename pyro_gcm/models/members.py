@@ -177,9 +177,7 @@ class MemberGCM(GCM):
         self.encoder.choose_dropout(self._settings(rows).dropout)
 
     def _settings(self, rows: int) -> MemberSettings:
-        censored = self.response.is_censored
-        settings = MemberSettings.for_times if censored else MemberSettings.for_table
-        return settings(rows, self.x_dim, self.r_dim)
+        return MemberSettings.for_response(self.response, rows, self.x_dim, self.r_dim)
 
 
 def _encoder(x_dim: int, r_dim: int, members: Any, hidden: Any, seed: int) -> MemberEncoder:

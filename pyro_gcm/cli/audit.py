@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.numbers import path, real, whole
-from pyro_gcm.cli.options import Data, Quiet
+from pyro_gcm.cli.options import Data, Quiet, path, real, whole
 from pyro_gcm.cli.output import Output, json_text
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def audit(
     Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
     """
     from pyro_gcm._utils.paths import usable
-    from pyro_gcm.cli.figures import check_figure
+    from pyro_gcm.cli.errors import check_figure
     from pyro_gcm.cli.tables import check_output
 
     for option, text in (("MODEL", model), ("--json", as_json)):

@@ -11,8 +11,7 @@ import typer
 from pyro_gcm._utils.lists import list_of, possible_parts
 from pyro_gcm.cli.columns import check_finite, column_of, columns_of, letters_in_order
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.numbers import path, real, share, whole
-from pyro_gcm.cli.options import Data, Json, Quiet
+from pyro_gcm.cli.options import Data, Json, Quiet, path, real, share, whole
 from pyro_gcm.cli.output import Output
 
 
@@ -151,9 +150,8 @@ def fit(
     Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
     """
     from pyro_gcm.cli import fitting
-    from pyro_gcm.cli.forms import doubt_of
     from pyro_gcm.cli.reading import Reading
-    from pyro_gcm.cli.roles import roles_of
+    from pyro_gcm.cli.roles import doubt_of, roles_of
     from pyro_gcm.cli.tables import read_table
     from pyro_gcm.cli.target import target_of
     from pyro_gcm.estimators.kinds import KINDS

@@ -1,13 +1,78 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands have, and how their values are read."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm.cli.numbers import path, real
+from pyro_gcm._utils.paths import usable
+from pyro_gcm.cli.errors import WrongUse
+
+
+def whole(low: int, high: float = math.inf) -> Callable[[Any], int]:
+    """A parser of whole numbers, which says what came and what was wanted."""
+
+    def parsed(text: Any) -> int:
+        try:
+            if low <= int(text) <= high:
+                return int(text)
+        except ValueError:
+            pass
+        most = "" if high == math.inf else f" and at most {high}"
+        raise typer.BadParameter(f"wanted a whole number of at least {low}{most}, got {text!r}")
+
+    return parsed
+
+
+def real(text: Any) -> float:
+    """A parser of finite numbers."""
+    try:
+        if math.isfinite(float(text)):
+            return float(text)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"wanted a finite number, got {text!r}")
+
+
+def path(text: Any) -> Path:
+    """A parser of paths that the system can have."""
+    try:
+        return usable(text)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def share(option: str, value: float) -> float:
+    """Return a number that lies strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        raise WrongUse(f"{option} must lie strictly between 0 and 1, got {value:g}")
+    return value
+
+
+def numbers(option: str, text: str, example: str) -> list[float]:
+    """The numbers of a list with commas."""
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(float(part))
+        except ValueError:
+            raise WrongUse(
+                f"{option} must be numbers, such as {example}, got {part.strip()!r}"
+            ) from None
+    return found
+
+
+def shares(option: str, text: str) -> Sequence[float]:
+    """Rising numbers between 0 and 1 of a list with commas."""
+    found = [share(option, value) for value in numbers(option, text, "0.1,0.5,0.9")]
+    if found != sorted(set(found)):
+        raise WrongUse(f"{option} must rise, such as 0.1,0.5,0.9, got {text!r}")
+    return found
+
 
 Model = Annotated[
     Path,

@@ -16,13 +16,9 @@ from pyro_gcm._utils.console import any_text, one_line
 from pyro_gcm.cli.audit import audit, json_option
 from pyro_gcm.cli.errors import WrongUse
 from pyro_gcm.cli.fit import fit
-from pyro_gcm.cli.info import info
+from pyro_gcm.cli.inspect import info, plot, report
 from pyro_gcm.cli.output import written
-from pyro_gcm.cli.plot import plot
-from pyro_gcm.cli.predict import predict
-from pyro_gcm.cli.report import report
-from pyro_gcm.cli.required import required
-from pyro_gcm.cli.surface import surface
+from pyro_gcm.cli.predict import predict, required, surface
 
 PROGRAM = "pyro-gcm"
 EXIT_CODES = (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pyro_gcm._utils.validation import rows_after
 from pyro_gcm.estimators.event_times import NoPairs, event_times
 from pyro_gcm.estimators.targets import Array, Values, places_of, target_column, target_numbers
 
@@ -91,9 +92,13 @@ def quantile_names(quantiles: Sequence[float]) -> list[str]:
 
 
 def predictions(
-    estimator: Any, X: Any, quantiles: Sequence[float] = (), labels: Sequence[Any] | None = None
+    estimator: Any,
+    X: Any,
+    quantiles: Sequence[float] = (),
+    level: float | None = None,
+    labels: Sequence[Any] | None = None,
 ) -> Columns:
-    """The columns of predictions, by name, for a table X of n rows.
+    """Return the columns of predictions, by name, for a table X of n rows.
 
     - Of a classifier: `probability` (of the event) and `class`.
     - Of a regressor: `mean`, and `q0.1` and so on for the quantiles.
@@ -101,8 +106,37 @@ def predictions(
     - Of an ordinal estimator: `probability_` and each level, the most probable `level`, the
       `median` level, and `mean_place`.
 
+    With a level they are followed by `lower` and `upper`, the ends of `predict_bands`.
+
     :param labels: what the classes or levels are called; as in `fit` by default.
     """
+    found = _of_kind(estimator, X, quantiles, labels)
+    if level is not None:
+        bands = estimator.predict_bands(X, level)
+        found |= {"lower": bands.lower, "upper": bands.upper}
+    return found
+
+
+def in_blocks(of_rows: Callable[[slice], Columns], rows: int, *, progress: bool = False) -> Columns:
+    """Columns of predictions, from those of blocks of rows; errors name rows among all of them.
+
+    :param of_rows: columns of predictions of some rows.
+    :param progress: whether a bar is shown if it takes longer than two seconds.
+    """
+    from tqdm.auto import tqdm
+
+    parts = []
+    with tqdm(total=rows, disable=not progress, delay=2, desc="predict", unit="row") as bar:
+        for start in range(0, rows, BLOCK):
+            with rows_after(start):
+                parts.append(of_rows(slice(start, start + BLOCK)))
+            bar.update(min(BLOCK, rows - start))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _of_kind(
+    estimator: Any, X: Any, quantiles: Sequence[float], labels: Sequence[Any] | None
+) -> Columns:
     kind, one = kind_of(estimator.response), monotone_prediction(estimator, X)
     if kind in ("classifier", "ordinal"):
         names = estimator.classes_ if labels is None else np.array(list(labels), dtype=object)

@@ -14,8 +14,14 @@ import numpy as np
 from pyro_gcm._utils.options import share, texts
 from pyro_gcm._utils.table import as_frame, is_record_batch
 from pyro_gcm._utils.threads import one_thread
-from pyro_gcm._utils.validation import rows_after, shown
-from pyro_gcm.estimators.kinds import BLOCK, Columns, has_quantiles, predictions, quantile_names
+from pyro_gcm._utils.validation import shown
+from pyro_gcm.estimators.kinds import (
+    Columns,
+    has_quantiles,
+    in_blocks,
+    predictions,
+    quantile_names,
+)
 
 #: Estimators of this process that are kept.
 _MOST = 16
@@ -110,13 +116,9 @@ class Scorer:
         lacking = [name for name in (*self.names, *self.keep) if name not in frame.columns]
         if lacking:
             raise ValueError(f"batch lacks the columns {lacking}; it has {list(frame.columns)}")
-        parts = []
-        for start in range(0, len(frame), BLOCK):
-            with rows_after(start):
-                block = frame[start : start + BLOCK].select(*self.names)
-                parts.append(self._scored(block.to_native()))
-        parts = parts or [self._example]
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in self._example}
+        columns, read = self._example, frame.select(*self.names)
+        if len(frame):
+            columns = in_blocks(lambda rows: self._scored(read[rows].to_native()), len(frame))
         return _in_kind_of(batch, frame, self.keep, columns)
 
     def batches(self, batches: Iterable[Any]) -> Iterator[Any]:
@@ -128,11 +130,7 @@ class Scorer:
             yield self(batch)
 
     def _scored(self, X: Any) -> Columns:
-        estimator = self._estimator()
-        found = predictions(estimator, X, self.quantiles)
-        if self.level is not None:
-            bands = estimator.predict_bands(X, self.level)
-            found |= {"lower": bands.lower, "upper": bands.upper}
+        found = predictions(self._estimator(), X, self.quantiles, self.level)
         # Labels of any size of integer as one type that every engine has.
         types: dict[str, Any] = {"i": np.int64, "u": np.int64, "U": object}
         return {n: v.astype(types.get(v.dtype.kind, v.dtype), copy=False) for n, v in found.items()}

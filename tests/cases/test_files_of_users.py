@@ -14,8 +14,8 @@ import pytest
 
 from pyro_gcm import load
 from pyro_gcm.cli import main
-from pyro_gcm.cli.outcomes import outcomes_of
 from pyro_gcm.cli.saved import open_model
+from pyro_gcm.cli.target import outcomes_of
 
 QUICK = ("--epochs=1", "--members=2", "--out=model", "--overwrite")
 

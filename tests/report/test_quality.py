@@ -12,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from pyro_gcm.cli.errors import WrongUse
-from pyro_gcm.cli.outcomes import outcomes_of
+from pyro_gcm.cli.target import outcomes_of
 from pyro_gcm.data import SurvivalTimes
 from pyro_gcm.report import quality_of_times
 from pyro_gcm.report.calibration import fit_axes

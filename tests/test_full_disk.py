@@ -14,7 +14,7 @@ from disks import blocked, content, full_disk
 
 from pyro_gcm import GCM, save
 from pyro_gcm._utils.writing import write_figure
-from pyro_gcm.audit.__main__ import main as audit
+from pyro_gcm.cli import main
 from pyro_gcm.diagnostics import render_model
 from pyro_gcm.io.export import export
 from reproduce.__main__ import main as reproduce
@@ -30,8 +30,18 @@ def model() -> GCM:
 
 
 def _audit(option: str) -> Callable[[Path], object]:
-    arguments = [f"{__name__}:model", "rows.csv", "--r", "r", "--pairs", "9", option]
-    return lambda path: audit([*arguments, str(path)])
+    arguments = [
+        "audit",
+        f"{__name__}:model",
+        "rows.csv",
+        "--r",
+        "r",
+        "--pairs",
+        "9",
+        "--quiet",
+        option,
+    ]
+    return lambda path: sys.exit(main([*arguments, str(path)]))
 
 
 def _report(path: Path) -> None:

@@ -177,8 +177,8 @@ def _report(found: MonotonicityAudit, output: Output, file: Path | None, plot: P
         if file is not None:
             write_file(file, (json_text(record) + "\n").encode())
     if plot is not None:
-        from pyro_gcm.plots import plot_audit
-
         with blamed("--plot"):
+            from pyro_gcm.plots import plot_audit
+
             write_figure(plot, plot_audit(found), dpi=150)
     output.document({"command": "audit", **record})

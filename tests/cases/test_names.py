@@ -20,7 +20,6 @@ from matplotlib.text import Text
 
 from pyro_gcm import GCM, plots, to_arviz
 from pyro_gcm.audit import audit_monotonicity
-from pyro_gcm.audit.__main__ import main as audit
 from pyro_gcm.cli import main
 from pyro_gcm.data import SurvivalTimes
 
@@ -204,7 +203,8 @@ def test_the_audit_of_any_predictor_takes_them_too(
     console = Console("ascii")
     monkeypatch.setattr(sys, "stdout", console)
     names = ["--r", NAMES[4], "--x", NAMES[5]]
-    assert audit([f"{__name__}:falling", str(place / "data.csv"), *names, "--pairs=60"]) == 1
+    command = ["audit", f"{__name__}:falling", str(place / "data.csv"), *names, "--pairs=60"]
+    assert main(command) == 1
     assert "\\u50b5\\u52d9" in console.shown
 
 

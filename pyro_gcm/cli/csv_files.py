@@ -124,7 +124,7 @@ def _check_header_once(fields: pd.DataFrame) -> None:
 
 
 def _left_out(fields: pd.DataFrame, names: Sequence[str | int]) -> list[str]:
-    """What is said of columns without a name: indexes in front, and commas at the end of rows."""
+    """Warnings of columns without a name: indexes in front, and commas at the end of rows."""
     said, in_front = [], True
     for at, name in enumerate(names):
         in_front = in_front and name == at

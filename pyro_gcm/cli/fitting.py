@@ -1,4 +1,4 @@
-"""What `fit` does around the training: checks of its options, the estimator, the rows held out."""
+"""The work of `fit` around the training: checks of options, the estimator, rows held out."""
 
 from __future__ import annotations
 

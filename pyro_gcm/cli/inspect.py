@@ -42,7 +42,7 @@ def info(model: Model, as_json: Json = False, quiet: Quiet = False) -> None:
 
 
 def _described(card: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is known of a model, and of each of its columns."""
+    """The facts about a model, and about each of its columns."""
     from pyro_gcm.cli.saved import kind_of, notes_of
     from pyro_gcm.estimators.encoding import TableEncoding
 

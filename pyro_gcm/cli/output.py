@@ -1,4 +1,4 @@
-"""What a command shows: results on stdout, all else on stderr."""
+"""The output of a command: results on stdout, all else on stderr."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Reading:
     def of_options(
         cls, missing: str | None = None, decimal: str = ".", thousands: str | None = None
     ) -> Reading:
-        """What the options of `fit` say.
+        """The reading that the options of `fit` ask for.
 
         :raises WrongUse: for marks that numbers cannot have.
         """
@@ -61,7 +61,7 @@ class Reading:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What is not as by default, as keyword arguments."""
+        """The options that differ from the defaults, as keyword arguments."""
         return {name: v for name, v in asdict(self).items() if v != getattr(Reading, name)}
 
     def __str__(self) -> str:

@@ -134,7 +134,7 @@ _TO_ONE = 9
 
 
 def strange_form(column: pd.Series[Any], reading: Reading) -> str:
-    """What is wrong with a column of text of which nearly all values are numbers or dates.
+    """The fault of a column of text of which nearly all values are numbers or dates.
 
     :returns: three of the values and what reads them; empty for other text.
     """
@@ -162,7 +162,7 @@ def strange_form(column: pd.Series[Any], reading: Reading) -> str:
 
 
 def doubt_of(column: pd.Series[Any]) -> str:
-    """What may be wrong with a column that is read: an index, or missing values that are text."""
+    """The doubt about a column that is read: an index, or missing values that are text."""
     name, kind = str(column.name), type_of(column)
     if re.fullmatch(r"Unnamed: \d+", name):
         return (

@@ -57,13 +57,13 @@ class SavedModel:
 
     @property
     def labels(self) -> list[Any]:
-        """What `classes_` are called: in folders of version 0.2 the command line knew it alone."""
+        """The names of `classes_`, which folders of version 0.2 have in their notes alone."""
         found: list[Any] = self.notes.get("labels") or self.estimator.classes_.tolist()
         return found
 
     @property
     def prediction_name(self) -> str:
-        """What the one monotone prediction of a row is, in words."""
+        """The name of the one monotone prediction of a row."""
         target = self.notes.get("target", "the target")
         if self.kind == "classifier":
             return f"probability that {target} is {self.labels[self.estimator.event_column_]}"
@@ -182,7 +182,7 @@ def open_card(folder: Path) -> dict[str, Any]:
 
 
 def notes_of(card: dict[str, Any]) -> dict[str, Any]:
-    """What the command line noted of a model; empty for one that was saved in Python.
+    """The notes of the command line on a model; empty for one that was saved in Python.
 
     :raises TypeError: for notes of other types.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """What a model is fitted to.
+    """The outcomes that a model is fitted to.
 
     :param kind: one of `estimators.kinds.KINDS`.
     :param y: as `fit` of the estimator takes it, [n].

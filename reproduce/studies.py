@@ -7,7 +7,7 @@ from typing import Any
 from reproduce import public, quantile, timing
 from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
 from reproduce.checks import gradient_noise, order, simple_models
-from reproduce.curves import censoring, distribution, ordinal, survival
+from reproduce.curves import censoring, distribution, intervals, ordinal, survival
 from reproduce.defaults import loans, untouched
 from reproduce.searching import open_track, search
 from reproduce.study import Study
@@ -20,6 +20,7 @@ STUDIES: dict[str, Study] = {
         loans.STUDY,
         ordinal.STUDY,
         distribution.STUDY,
+        intervals.STUDY,
         survival.STUDY,
         censoring.STUDY,
         implicit.STUDY,

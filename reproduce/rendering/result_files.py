@@ -87,6 +87,7 @@ FILES = {
     **_of("censoring"),
     **_of("ordinal"),
     **_of("distribution"),
+    **_of("intervals"),
     **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),

@@ -8,12 +8,13 @@ from scipy.stats import norm
 from toys import options, table
 
 from reproduce.arguments import Refused
-from reproduce.curves import distribution, ordinal
+from reproduce.curves import distribution, intervals, ordinal
 from reproduce.data.ordered_data import ORDINAL, REAL, Table, simulated, split
 from reproduce.methods.distribution import METHODS as OF_NUMBERS
 from reproduce.methods.distribution import Predicted
 from reproduce.methods.ordinal import METHODS as OF_LEVELS
 from reproduce.rendering.tables import compared
+from reproduce.runs import Fit
 
 # The data.
 
@@ -98,6 +99,21 @@ def test_scores_of_distributions():
     assert "log score" not in found
 
 
+def test_scores_of_intervals(monkeypatch):
+    """The ends are -1 and 1, or the other way round; y is 3 in one of two rows."""
+
+    def known(learn, seed):
+        return lambda rows: np.tile([1.0, -1.0], (len(rows), 1))
+
+    rows = Table(np.empty((2, 0)), np.zeros((2, 1)), np.array([0.0, 3.0]))
+    monkeypatch.setitem(intervals.METHODS, "known", known)
+    monkeypatch.setattr(intervals, "split", lambda *which: (rows, rows))
+    found = intervals.run(Fit("intervals", "engel", "default", "held-out", "0", 0, "known", "{}"))
+    assert found["coverage"] == 0.5
+    assert found["width"] == pytest.approx(2.0 / 1.5)  # in standard deviations of y
+    assert found["interval score"] == pytest.approx((2.0 + 20.0 * 2.0 / 2) / 1.5)
+
+
 def test_the_best_is_bold_and_holm_tells_the_others_apart():
     cells = {
         ("Members", "RPS"): [0.50, 0.51, 0.49, 0.50],
@@ -127,6 +143,16 @@ def test_a_rival_of_levels_learns(name):
     found = ordinal.scores(probability, test)
     better = found["RPS"] - ordinal.scores(OF_LEVELS["Frequencies"](learn, 0)(test), test)["RPS"]
     assert better == 0.0 if name == "Frequencies" else better < -0.03
+
+
+@pytest.mark.parametrize("name", intervals.METHODS)
+def test_a_method_of_intervals_holds_most_of_the_outcomes(name):
+    pytest.importorskip(
+        {"MAPIE": "mapie", "NGBoost": "ngboost"}.get(name.split(",")[0], "lightgbm")
+    )
+    learn, test = simulated(0, 150, seed=0), simulated(0, 100, seed=1)
+    low, high = intervals.METHODS[name](learn, 0)(test).T
+    assert 0.6 < ((low <= test.y) & (test.y <= high)).mean()
 
 
 RIVALS = ("NGBoost, normal", "LightGBM quantiles", "Isotonic on monotone boosting", "Linear normal")

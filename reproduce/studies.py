@@ -6,7 +6,7 @@ from typing import Any
 
 from reproduce import public, quantile, timing
 from reproduce.ablations import auctions, implicit, latent_sizes, members, particles, stories
-from reproduce.checks import gradient_noise, order, simple_models
+from reproduce.checks import gradient_noise, order, primitives, simple_models
 from reproduce.curves import censoring, distribution, intervals, ordinal, survival
 from reproduce.defaults import loans, untouched
 from reproduce.searching import open_track, search
@@ -32,6 +32,7 @@ STUDIES: dict[str, Study] = {
         order.FALLS,
         order.CROSSINGS,
         gradient_noise.STUDY,
+        primitives.STUDY,
         timing.STUDY,
     )
 }

@@ -91,6 +91,7 @@ FILES = {
     **_of("gradient_noise"),
     **_of("stories"),
     **_of("crossings"),
+    **_of("primitives"),
     **_of("particles"),
 }
 #: Files with fewer fits than planned: their tables say of how many splits each number is.

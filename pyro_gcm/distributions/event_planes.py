@@ -84,7 +84,7 @@ class CostCoordinates:
             self._two_tails = standard.two_tails
             self._loc = planes(self.base.loc, event_shape, rows)
             steepness = planes(self.base.scale, event_shape, rows).mul(standard.unit)
-            self._steepness = steepness.reciprocal_()
+            self.steepness = steepness.reciprocal_()
         self._odds = None  # of an infinite cost, [G, ...]
         if logits is not None:
             alternatives = event_shape[:-1] or torch.Size([1])
@@ -108,7 +108,7 @@ class CostCoordinates:
         The smaller tail is computed on either side of the location, so that the result increases
         with the value.
         """
-        u = (value - self._loc[k]).mul_(self._steepness[k])
+        u = (value - self._loc[k]).mul_(self.steepness[k])
         tail = self._two_tails(u.abs())
         side = u.ge_(0.0)
         tail.mul_(0.5 - side)  # half of both tails, negative above the location

@@ -20,6 +20,7 @@ from pyro_gcm.distributions.event_planes import (
     is_separable,
     planes,
 )
+from pyro_gcm.models.order_proof import OrderProof, order_proof
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
 from pyro_gcm.models.surfaces import strict_surface
@@ -54,6 +55,20 @@ class StrictPredictions(Posteriors):
     def tells_the_figure(self) -> bool:
         """Whether r enters y alone, through its map, so that predictions need not be read anew."""
         return not self.overrides("story", "y_dist")
+
+    @prediction
+    def order_proof(self, x: ArrayLike) -> OrderProof:
+        """Whether the predictions of rows x [n, x_dim] can fall in a revenue through rounding.
+
+        Every step of their computation is looked at: those that are proved to keep the order, those
+        that were measured, and those that are not covered, such as a revenue map of the user.
+
+        >>> import torch
+        >>> from pyro_gcm import GCM
+        >>> print(GCM(1, 2, revenue_map="piecewise_linear", seed=0).order_proof(torch.zeros(3, 1)))
+        order proved: no step of the computation can let a prediction fall
+        """
+        return order_proof(self, matrix("x", x, self.x_dim, "x_dim", self.device))
 
     @prediction
     def required_revenue(

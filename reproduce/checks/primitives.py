@@ -136,20 +136,18 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 
 
 def report(table: pd.DataFrame) -> str:
-    """A row for each function and kind of arguments, and the processors they were run on."""
-    found = table.pivot_table(
-        index=["method", "dataset"], columns="metric", values="value", aggfunc="sum", sort=False
-    )
-    sizes = table[table["metric"] == "largest fall"].groupby(["method", "dataset"])["value"].max()
-    counts = ["steps", "falls", "compared", "other layouts", "other lanes"]
-    rows = [
-        [*map(str, key), *(f"{int(row[name]):,}" for name in counts), f"{sizes[key]:.1e}"]
-        for key, row in found.iterrows()
-    ]
-    header = ["function", "arguments", *counts, "largest fall (relative)"]
-    return markdown(header, rows)
+    """A row for each function and kind of arguments."""
+    rows = []
+    for (function, arguments), found in table.groupby(["method", "dataset"], sort=False):
+        values = {str(name): part["value"] for name, part in found.groupby("metric")}
+        counts = [f"{values[name].sum():,.6g}" for name in COUNTS if name in values]
+        largest = values["largest fall"].max()
+        rows.append([str(function), str(arguments), *counts, f"{largest:.1e}" if largest else ""])
+    return markdown(["function", "arguments", *COUNTS, "largest fall, relative"], rows)
 
 
+#: Counts of `judged`, in the order of the table.
+COUNTS = ("steps", "falls", "compared", "other layouts", "other lanes")
 #: Parts of the arguments, each of which is done and kept on its own.
 PARTS = 16
 STUDY = Study(

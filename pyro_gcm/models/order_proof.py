@@ -28,7 +28,7 @@ from pyro_gcm.responses import Binary
 #: erfc, log1p and expm1, with the versions of torch.
 SWEPT = {("2.13", "AVX512"), ("2.13", "AVX2"), ("2.13", "DEFAULT")}
 #: Costs that are less steep could have neighbouring numbers as arguments of exp and erfc.
-LEAST_STEEPNESS = 2.0**-7
+LEAST_STEEPNESS = 2.0**-6
 _FUNCTIONS = {id(NORMAL): "erfc", id(LOGISTIC): "exp", id(LAPLACE): "exp"}
 PROVED, MEASURED, OPEN = "proved", "measured", "not covered"
 

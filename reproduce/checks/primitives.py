@@ -9,6 +9,7 @@ in an eighth of the blocks they are compared with those in other layouts and lan
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -136,14 +137,25 @@ def run(fit: Fit, device: str = "cpu") -> Scores:
 
 
 def report(table: pd.DataFrame) -> str:
-    """A row for each function and kind of arguments."""
-    rows = []
-    for (function, arguments), found in table.groupby(["method", "dataset"], sort=False):
+    """A row for each processor capability of torch, function and kind of arguments."""
+    rows, processors = [], table["settings"].map(lambda text: json.loads(text)["capability"])
+    groups = table.assign(processor=processors).groupby(
+        ["processor", "method", "dataset"], sort=False
+    )
+    for (processor, function, arguments), found in groups:
         values = {str(name): part["value"] for name, part in found.groupby("metric")}
         counts = [f"{values[name].sum():,.6g}" for name in COUNTS if name in values]
         largest = values["largest fall"].max()
-        rows.append([str(function), str(arguments), *counts, f"{largest:.1e}" if largest else ""])
-    return markdown(["function", "arguments", *COUNTS, "largest fall, relative"], rows)
+        rows.append(
+            [
+                str(processor),
+                str(function),
+                str(arguments),
+                *counts,
+                f"{largest:.1e}" if largest else "",
+            ]
+        )
+    return markdown(["processor", "function", "arguments", *COUNTS, "largest fall, relative"], rows)
 
 
 #: Counts of `judged`, in the order of the table.

@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from pyro_gcm._utils.options import checks, flag, number, share
+from pyro_gcm._utils.validation import positive_int
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.estimators.estimator import MonotoneEstimator, bands_of, in_numpy
 from pyro_gcm.estimators.moving import (
@@ -22,6 +23,7 @@ from pyro_gcm.estimators.moving import (
     index_of,
     last_below,
 )
+from pyro_gcm.estimators.reasons import reasons
 from pyro_gcm.estimators.targets import Array
 from pyro_gcm.estimators.training import TrainingPlan, TrainingRows, gcm_plan
 from pyro_gcm.responses import Response
@@ -160,6 +162,39 @@ class Answers(MonotoneEstimator):
         if not parts:
             raise ValueError("explain needs a column with a direction in monotonic_cst")
         return pd.concat(parts).sort_values("row", kind="stable", ignore_index=True)
+
+    @checks(below=flag)
+    def reasons(
+        self, X: Any, probability: float, *, below: bool = False, count: int = 3
+    ) -> pd.DataFrame:
+        """Say in words why the prediction of a row is not what it is to be, and what would do.
+
+        Those of an applicant who was refused because the probability of default is not below 0.2
+        are `reasons(X, 0.2, below=True)`. A value that would do is that of `required`: the model
+        promises that any value further on does as well, with all other columns as they are. It is
+        a statement about rows with other values; whether changing the value has that effect is
+        another question.
+
+        :param X: a table of n rows.
+        :param probability: that the prediction is to reach; for a regressor a mean of y.
+        :param below: whether the prediction is to be below it instead.
+        :param count: of reasons of a row, at most.
+        :returns: a row for each reason, the first of each row of X first: "row" (from 0),
+            "feature", "value", "prediction", "gain" (how far the prediction moves towards the
+            answer as the column moves to the end of the training rows, by which reasons are
+            ordered), "required", "possible" (whether that lies in the training rows) and "text".
+            Rows whose prediction is what it is to be have none, and missing values are no reason.
+
+        >>> import pandas as pd
+        >>> from pyro_gcm.estimators import GCMClassifier
+        >>> X = pd.DataFrame({"debt": [float(value) for value in range(60)]})
+        >>> model = GCMClassifier(monotonic_cst={"debt": 1}, epochs=20).fit(X, X["debt"] > 30)
+        >>> model.reasons(X[50:51], 0.5, below=True)["feature"].tolist()
+        ['debt']
+        """
+        check = share if self.predicts_probability else number
+        count, probability = positive_int("count", count), check("probability", probability)
+        return reasons(self, X, probability, below=below, count=count)
 
     def _event_of(self, above: float | None) -> OfRows:
         """The probability of the event that is explained, as a function of x and r."""

@@ -182,3 +182,39 @@ def test_no_fall_in_many_pairs(classifier, table, seed, dtype):
     X[["income", "debt"]] = X[["income", "debt"]].astype(dtype)
     options = {"pairs": 25_000, "searches": ["random", "grid"], "seed": seed, "tolerance": 0.0}
     assert audit_table(classifier, X, DIRECTIONS, **options, progress=False).passed
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_reasons_name_a_value_that_does_what_was_asked(classifier, table, below):
+    X, limit = table[0][:60], 0.3 if below else 0.7
+    found = classifier.reasons(X, limit, below=below, count=2)
+    p = classifier.predict_proba(X)[:, classifier.event_column_]
+    refused = np.flatnonzero(p >= limit if below else p < limit)
+    assert set(found["row"]) <= set(refused)
+    assert found.groupby("row").size().max() == 2
+    assert (found.groupby("row")["gain"].diff().dropna() <= 0.0).all()
+    assert found["possible"].any()
+    for reason in found[found["possible"]].itertuples():
+        moved = X.iloc[[reason.row]].copy()
+        moved[reason.feature] = reason.required
+        if reason.feature == "grade":
+            moved["grade"] = pd.Categorical(moved["grade"], X["grade"].cat.categories, ordered=True)
+        reached = classifier.predict_proba(moved)[0, classifier.event_column_]
+        assert reached < limit if below else reached >= limit
+        assert f"{reason.feature} is " in reason.text
+        assert (
+            f"the probability would be {'below' if below else 'at least'} {limit:g}" in reason.text
+        )
+    beyond = found[~found["possible"]]
+    assert beyond["text"].str.contains("in the training rows").all()
+
+
+def test_reasons_need_a_direction_a_count_and_rows_that_are_refused(classifier, regressor, table):
+    X, y = table
+    assert classifier.reasons(X[:5], 0.999999, below=True).empty
+    assert regressor.reasons(X[:5], 1.5)["text"].str.contains("the prediction would be").all()
+    with pytest.raises(ValueError, match="count must be an integer of at least 1, got 0"):
+        classifier.reasons(X, 0.2, count=0)
+    free = GCMClassifier(epochs=1, members=2, hidden=4).fit(X, y)
+    with pytest.raises(ValueError, match="reasons needs a column with a direction"):
+        free.reasons(X, 0.2)

@@ -21,6 +21,7 @@ from torch.nn.functional import linear
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import kind, one_of, positive_int
 from pyro_gcm.nets.conditional import widths_of
 from pyro_gcm.nets.tabular_features import TabularFeatures
@@ -160,6 +161,7 @@ class MemberCosts(nn.Module):
         z, own = covariates[..., : self.members], covariates[..., self.members :]
         return self.of_outputs(_by_member(self.layer, z, own))
 
+    @without_products
     def of_outputs(self, outputs: Tensor) -> Any:
         """The costs from the outputs [..., B, 2 (G) K] of the layer of a member."""
         loc, raw = outputs.chunk(2, -1)
@@ -264,6 +266,7 @@ class OwnLayer(nn.Module):
         return torch.baddbmm(self.bias[:, None], a, self.weight)
 
 
+@without_products
 def _is_every_member(z: Tensor, members: int) -> bool:
     """Whether one-hot z [..., B or 1, K] is every member in turn, along its first dimension."""
     if z.dim() < 3 or len(z) != members or z.shape[1:-1].numel() != z.shape[-2]:
@@ -271,6 +274,7 @@ def _is_every_member(z: Tensor, members: int) -> bool:
     return bool((z.diagonal(dim1=0, dim2=-1) == 1.0).all())
 
 
+@without_products
 def gather_values(values: Tensor, z: Tensor) -> Tensor:
     """The values of member z of every row, [..., B, *], from those of all members [K, B, *].
 
@@ -284,6 +288,7 @@ def gather_values(values: Tensor, z: Tensor) -> Tensor:
     return values[index, torch.arange(rows, device=z.device)]
 
 
+@without_products
 def gather_parameters(parameters: Tensor, z: Tensor) -> Tensor:
     """Parameters of member z of every row, [..., B or 1, *], from those of all members [K, *].
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pyro_gcm.distributions.event_planes import elementwise
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm.prediction.base_samples import BLOCK_ROWS, BatchInvariantProducts
 
 

@@ -202,10 +202,12 @@ class ColumnEncoding:
     def _checked_labels(self, column: Column) -> npt.NDArray[np.object_]:
         labels = column.as_labels()
         text = any(isinstance(level, str) for level in self.levels)
-        for row, label in enumerate(labels if self.levels else []):
+        for label in dict.fromkeys(labels) if self.levels else ():
             if label is not None and isinstance(label, str) != text:
-                had = "text" if text else "numbers"
-                raise WrongCell(f"{self.label} of X had {had} in fit, got {label!r}", row)
+                told = (
+                    f"{self.label} of X had {'text' if text else 'numbers'} in fit, got {label!r}"
+                )
+                raise WrongCell(told, labels.tolist().index(label))
         return labels
 
     def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:
@@ -224,11 +226,11 @@ class ColumnEncoding:
             parts = np.stack([self.scaled(self.numbers(column)), column.is_missing], 1)
             return parts[:, : self.width]
         labels = self._checked_labels(column)
-        place = {level: at for at, level in enumerate(self.levels)}
         count = len(self.levels)
         other = count if self.rare else -1
-        gone = count + self.rare if self.missing else -1
-        at = np.array([gone if v is None else place.get(v, other) for v in labels], dtype=np.int64)
+        place: dict[Any, int] = {level: at for at, level in enumerate(self.levels)}
+        place[None] = count + self.rare if self.missing else -1
+        at = np.array([place.get(label, other) for label in labels], dtype=np.int64)
         # A level that no training row has stands for the average row.
         found = np.tile(np.array(self.shares, dtype=np.float32), (len(labels), 1))
         known = np.flatnonzero(at >= 0)

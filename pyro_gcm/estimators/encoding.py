@@ -204,10 +204,8 @@ class ColumnEncoding:
         text = any(isinstance(level, str) for level in self.levels)
         for label in dict.fromkeys(labels) if self.levels else ():
             if label is not None and isinstance(label, str) != text:
-                told = (
-                    f"{self.label} of X had {'text' if text else 'numbers'} in fit, got {label!r}"
-                )
-                raise WrongCell(told, labels.tolist().index(label))
+                had, row = "text" if text else "numbers", labels.tolist().index(label)
+                raise WrongCell(f"{self.label} of X had {had} in fit, got {label!r}", row)
         return labels
 
     def scaled(self, numbers: npt.NDArray[np.float64]) -> Features:
@@ -231,12 +229,10 @@ class ColumnEncoding:
         place: dict[Any, int] = {level: at for at, level in enumerate(self.levels)}
         place[None] = count + self.rare if self.missing else -1
         at = np.array([place.get(label, other) for label in labels], dtype=np.int64)
-        # A level that no training row has stands for the average row.
-        found = np.tile(np.array(self.shares, dtype=np.float32), (len(labels), 1))
-        known = np.flatnonzero(at >= 0)
-        found[known] = 0.0
-        found[known, at[known]] = 1.0
-        return found
+        # A level that no training row has, at -1, stands for the average row.
+        coded: Features = np.eye(len(self.shares) + 1, len(self.shares), dtype=np.float32)
+        coded[-1] = self.shares
+        return coded[at]
 
 
 class TableEncoding:

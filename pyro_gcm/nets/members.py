@@ -43,9 +43,10 @@ class ConstantCategorical(nn.Module):
         else:
             self.register_buffer("logits", logits)
 
+    @without_products
     def forward(self, context: Tensor) -> Any:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [K]."""
-        return dist.OneHotCategorical(logits=self.logits.expand(*context.shape[:-1], -1))
+        return dist.OneHotCategorical(logits=self.logits).expand(context.shape[:-1])
 
 
 @recorded("nets.MemberEncoder")
@@ -110,10 +111,9 @@ class MemberEncoder(nn.Module):
 
     def every(self, x: Tensor) -> Tensor:
         """e_z(x) for every member, [K, B, H], for standardised x [B, x_dim]."""
-        a = self.first(self.features(x), self.features.active)
-        a = self.dropout(torch.relu(a))
+        a = self.dropout(self.first(self.features(x), self.features.active).relu_())
         for layer in self.layers:
-            a = self.dropout(torch.relu(layer(a)))
+            a = self.dropout(layer(a).relu_())
         return a
 
     def forward(self, z: Tensor, x: Tensor) -> Tensor:
@@ -190,6 +190,7 @@ class ByteDropout(nn.Dropout):
         return input * kept.mul_(256 / (256 - dropped))
 
 
+@without_products
 def _columns(values: Tensor, index: Tensor) -> Tensor:
     return values if len(index) == values.shape[1] else values.index_select(1, index)
 
@@ -200,8 +201,13 @@ def _signs(*shape: int) -> Tensor:
 
 def _product(a: Tensor, weight: Tensor, r: Tensor, s: Tensor, bias: Tensor) -> Tensor:
     """W (R_k a_k) S_k + b_k; the scales multiply the weights, which are fewer than the rows."""
+    return torch.baddbmm(bias[:, None], a, _scaled(weight, r, s))
+
+
+@without_products
+def _scaled(weight: Tensor, r: Tensor, s: Tensor) -> Tensor:
     own = s[:, :, None] * weight * r[:, None]  # [K, width, in_dim]
-    return torch.baddbmm(bias[:, None], a, own.transpose(1, 2))
+    return own.transpose(1, 2)
 
 
 class FirstLayer(nn.Module):

@@ -182,6 +182,10 @@ class TabularFeatures(nn.Module):
         """Return the features of `forward` for the result of `choice`."""
         if self.sums.shape[1]:
             x = torch.cat([x, nn.functional.linear(x, self.sums.T)], -1)
+        return self._features(x, numeric, index)
+
+    @without_products
+    def _features(self, x: Tensor, numeric: Tensor, index: Tensor) -> Tensor:
         z = (x - self.loc) / self.scale
         parts = [z]
         if len(numeric):

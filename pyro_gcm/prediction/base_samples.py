@@ -194,7 +194,8 @@ def _of_members(bias: Tensor, rows: Tensor, matrices: Tensor) -> Tensor:
     width, step = bias.shape[-1], 64 // rows.element_size()
     missing, unused = -rows.shape[-1] % step, -width % step
     distinct = rows[:1] if rows.stride(0) == 0 else rows  # members may read the same ones
-    rows = _placed(pad(distinct, (0, missing))).expand(len(rows), -1, -1)
+    distinct = pad(distinct, (0, missing)) if missing else distinct
+    rows = _placed(distinct).expand(len(rows), -1, -1)
     bias, matrices = pad(bias, (0, unused)), pad(matrices.mT, (0, missing, 0, unused)).mT
     size = BLOCK_ROWS if rows.shape[1] % BLOCK_ROWS == 0 else rows.shape[1]
     whole = rows.new_empty(*rows.shape[:2], width + unused)

@@ -29,7 +29,7 @@ _MOST_LEVELS = 254
 #: Where fewer than this share of so many rows have a level of their own, a warning says so.
 _MOSTLY, _ENOUGH_ROWS = 0.1, 40
 #: Range to which scaled numbers are clipped, so that float32 holds their squares.
-_FAR = 1e6
+FAR = 1e6
 #: A normal distribution has its quartiles this many standard deviations apart.
 _QUARTILES = 1.349
 
@@ -212,7 +212,7 @@ class ColumnEncoding:
         """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
         with np.errstate(over="ignore"):
             z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
-        z = np.clip(np.nan_to_num(z, nan=0.0), -_FAR, _FAR)
+        z = np.clip(np.nan_to_num(z, nan=0.0), -FAR, FAR)
         return (z * (self.sign or 1)).astype(np.float32)
 
     def covariates(self, column: Column) -> Features:

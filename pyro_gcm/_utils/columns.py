@@ -89,10 +89,11 @@ def column_of(series: Any, label: str) -> Column:
         kind = series.dtype
         if isinstance(kind, np.dtype) and kind.kind in "biuf" and kind.itemsize <= 8:
             return _of_numbers(series.to_numpy(), label, series.to_list)
-        if isinstance(kind, pd.StringDtype) and not (missing := series.isna().to_numpy()).all():
+        if isinstance(kind, pd.StringDtype):
             labels = series.to_numpy(dtype=object, copy=True)
-            labels[missing] = None
-            return Column(label, labels=labels, categorical=True)
+            labels[missing := pd.isna(labels)] = None
+            if not missing.all():
+                return Column(label, labels=labels, categorical=True)
         series = nw.from_native(series, series_only=True)
     kind = series.dtype
     if kind == nw.Boolean or kind.is_numeric():

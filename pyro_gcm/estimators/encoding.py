@@ -212,7 +212,7 @@ class ColumnEncoding:
         """Numbers in units of the model, rising in the direction of the sign; 0 for NaN."""
         with np.errstate(over="ignore"):
             z = (numbers / 2.0 - self.loc / 2.0) / self.scale * 2.0  # halves cannot overflow
-        z = np.clip(np.nan_to_num(z, nan=0.0), -FAR, FAR)
+        z = np.clip(np.where(np.isnan(z), 0.0, z), -FAR, FAR)
         return (z * (self.sign or 1)).astype(np.float32)
 
     def covariates(self, column: Column) -> Features:

@@ -72,15 +72,13 @@ class Answers(MonotoneEstimator):
         moving, level = self._moving(X, feature), share("level", level)
         check = share if self.predicts_probability else number
         probability = check("probability", probability)
-        code, find = moving.code, last_below if below else first_reaching
-
-        def values(model: Any, each: bool = False) -> Array:
-            return find(moving.reaching(model, probability, each), code)
-
-        found, models = {"required": values(self.model_)}, self.bootstrap_models_
-        if models or self.model_.members:
-            draws = [values(model) for model in models] or values(self.model_, each=True)
-            ends = bands_of(np.asarray(draws), "", level)
+        code, models = moving.code, [self.model_, *self.bootstrap_models_]
+        each = self.model_.members > 0 and len(models) == 1
+        positions = np.concatenate([moving.reaching(one, probability, each) for one in models])
+        required, *draws = (last_below if below else first_reaching)(positions, code)
+        found = {"required": required}
+        if draws:
+            ends = bands_of(np.stack(draws), "", level)
             found |= {"lower": ends.lower, "upper": ends.upper}
         if code.kind != "number":
             found = {name: code.next_level(value, below) for name, value in found.items()}

@@ -75,7 +75,10 @@ class MovingColumn:
         return self.x.repeat(repeats, 1), r
 
     def reaching(self, model: Any, level: float, each: bool = False) -> Array:
-        """Where predictions reach a level, in units of the model, [n], or of each member [K, n]."""
+        """Where predictions, and those of each member, reach a level, [1, n] or [1 + K, n].
+
+        The column is in units of the model.
+        """
         found: Tensor = model.reaching(self.x, self.r, level, self.place, each=each)
         return found.double().numpy()
 

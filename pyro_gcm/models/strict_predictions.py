@@ -99,18 +99,16 @@ class StrictPredictions(Posteriors):
         """The smallest number of the model's type in place of one revenue that reaches a level.
 
         :param x: [B, x_dim] in data units; `r`: [B, r_dim], in which that revenue does not count.
-        :param level: of the prediction, or with `each` of that of each member.
-        :returns: [B], or [K, B]; inf where no number below 2^20 does, -inf where every number does.
+        :param each: whether it is asked of each of the K members, too.
+        :returns: [1, B], or with `each` [1 + K, B]; inf where no number up to 2^20 reaches it, and
+            -inf where all from -2^20 on do.
         """
-        noise, rows, count = self.noise(None), self.rows(x, r), 1
-        members = []
-        if each:
-            count = self.members
-            members.append(torch.arange(count, device=self.device).repeat_interleave(len(rows.x)))
+        rows, count = self.rows(x, r), 1 + self.members * each
+        of = torch.arange(count, device=self.device).repeat_interleave(len(rows.x))
         x, r = rows.x.repeat(count, 1), rows.r.double().repeat(count, 1)
         unit = r.new_zeros(()), r.new_ones(())
-        found = self._reaching(noise, level, revenue, unit, self.dtype, x, r, *members)
-        return found.reshape(count, -1) if each else found
+        found = self._reaching(self.noise(None), level, revenue, unit, self.dtype, x, r, of)
+        return found.reshape(count, -1)
 
     def _reaching(
         self,
@@ -124,19 +122,19 @@ class StrictPredictions(Posteriors):
         """The smallest value of a revenue at which predictions reach a level, [B].
 
         :param unit: where the search starts, and its step.
-        :param rows: x and r, and the member of each row, if it is one that has to reach the level.
+        :param rows: x and r, and whose predictions have to reach it, see `MovingRevenues`.
         """
         column = torch.tensor([revenue], device=self.device)
         # As the prediction at the result will be.
         rounded = self.response.prediction_dtype(self.dtype)
 
-        def block(x: Tensor, r: Tensor, member: Tensor | None = None) -> Tensor:
+        def block(x: Tensor, r: Tensor, of: Tensor | None = None) -> Tensor:
             # Costs do not depend on r, nor do weights of the draws where nothing is missing.
             predictions = MovingRevenues(self, noise, x, r)
 
             def prediction(value: Tensor) -> Tensor:
                 moved = r.index_copy(1, column, value[:, None])
-                return predictions(moved, member).to(rounded).double()
+                return predictions(moved, of).to(rounded).double()
 
             start, step = (each.expand(len(x)) for each in unit)
             return smallest_reaching(prediction, level, start, step, dtype)
@@ -168,10 +166,14 @@ class MovingRevenues:
         """The order event of the outcome."""
         return getattr(self.p_y, "event", self.p_y)
 
-    def __call__(self, r: Tensor, member: Tensor | None = None) -> Tensor:
-        """Predictions [b] at revenues r [b, r_dim], or those of one member for each row, [b]."""
+    def __call__(self, r: Tensor, of: Tensor | None = None) -> Tensor:
+        """Predictions [b] at revenues r [b, r_dim].
+
+        :param of: 0 for a row whose prediction is wanted, or 1 + k for that of member k, [b].
+        """
         values = self._values(r)
-        return self.draws.mean(values) if member is None else values.gather(0, member[None])[0]
+        mean = self.draws.mean(values)
+        return mean if of is None else torch.cat([mean[None], values]).gather(0, of[None])[0]
 
     def _values(self, r: Tensor) -> Tensor:
         """Predictions given each draw, [N, b]."""

@@ -23,12 +23,12 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, pad
 
 from pyro_gcm._utils.bisection import smallest_reaching
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm.distributions.event_planes import (
     CostCoordinates,
     EventPlanes,
     Factor,
     coarse,
-    elementwise,
     is_separable,
     on_grid,
     planes,

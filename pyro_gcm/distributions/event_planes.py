@@ -7,7 +7,6 @@ coordinate has tensors of its own, planes, whose dimensions are those of revenue
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,15 +21,6 @@ TINY = 1e-280
 ALL = slice(None)
 #: Numbers of costs that are evaluated at once where there are many values of one row.
 AT_ONCE = 1 << 18
-
-
-def elementwise() -> AbstractContextManager[None]:
-    """Inside, torch's functions skip every mode, such as that of batch-invariant products.
-
-    Each of them takes its detour otherwise.
-    """
-    context: AbstractContextManager[None] = torch._C.DisableTorchFunction()
-    return context
 
 
 def coarse(values: Tensor) -> Tensor:

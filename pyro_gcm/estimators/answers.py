@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -75,18 +74,14 @@ class Answers(MonotoneEstimator):
         moving, level = self._moving(X, feature), share("level", level)
         check = share if self.predicts_probability else number
         probability = check("probability", probability)
-        find = last_below if below else first_reaching
-
-        def values(predict: OfRows, repeats: int = 1) -> Array:
-            levels = np.full(repeats * len(moving), probability)
-            return find(moving.function(predict, repeats), levels, moving.code)
-
-        found = {"required": values(self._of_rows)}
-        draws = self._each_draw(values, len(moving))
-        if draws is not None:
-            ends = bands_of(draws, "", level)
+        code, models = moving.code, [self.model_, *self.bootstrap_models_]
+        each = self.model_.members > 0 and len(models) == 1
+        positions = np.concatenate([moving.reaching(one, probability, each) for one in models])
+        required, *draws = (last_below if below else first_reaching)(positions, code)
+        found = {"required": required}
+        if draws:
+            ends = bands_of(np.stack(draws), "", level)
             found |= {"lower": ends.lower, "upper": ends.upper}
-        code = moving.code
         if code.kind != "number":
             found = {name: code.next_level(value, below) for name, value in found.items()}
         beyond = (found["required"] < code.low) | (found["required"] > code.high)
@@ -251,22 +246,6 @@ class Answers(MonotoneEstimator):
         columns = self._columns(X)
         at = index_of(feature, self.encoding_, getattr(self, "feature_names_in_", None))
         return MovingColumn(self.encoding_, columns, at)
-
-    def _each_draw(self, values: Callable[..., Array], rows: int) -> Array | None:
-        """`values` of each bootstrap model or member, [S, n]; None without them."""
-        if self.bootstrap_models_:
-            models = self.bootstrap_models_
-            return np.stack([values(partial(self._of_rows, model=model)) for model in models])
-        count = self.model_.members
-        if not count:
-            return None
-        own = np.repeat(np.arange(count), rows)
-
-        def of_member(x: Any, r: Any) -> Array:
-            draws, _ = self._draws(x, r)
-            return draws[own, np.arange(len(own))]
-
-        return values(of_member, count).reshape(count, rows)
 
 
 def _grid(moving: MovingColumn) -> Any:

@@ -119,6 +119,11 @@ class MemberGCM(GCM):
 
     # The story: what is read of x, and which map r goes through, depend on the member
 
+    def z_dist(self, x: Tensor | None) -> Any:
+        """p(z), which reads nothing of x [B, x_dim] but its rows, or p(z|x)."""
+        is_constant = isinstance(self.z_prior, ConstantCategorical) and x is not None
+        return self.z_prior(x) if is_constant else super().z_dist(x)
+
     def covariates(self, z: Tensor, x: Tensor) -> Tensor:
         """z and the member's encoding e_z(x) of x [B, x_dim], [..., B, K + H]."""
         return self.encoder(z, self.x_standardizer(x))

@@ -13,6 +13,7 @@ from torch import Tensor
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.moved import moved_method
 from pyro_gcm._utils.options import function
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import (
     ArrayLike,
     check_names,
@@ -23,7 +24,6 @@ from pyro_gcm._utils.validation import (
     positive_int,
 )
 from pyro_gcm.distributions.base import rounding
-from pyro_gcm.distributions.event_planes import elementwise
 from pyro_gcm.models.story import OrderEventModel, given_or
 from pyro_gcm.models.surfaces import (
     Reduce,

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from pyro_gcm._utils.interrupts import interruption_point
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import kind
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     CostCoordinates,
     EventPlanes,
     Factor,
-    elementwise,
     is_separable,
     planes,
 )

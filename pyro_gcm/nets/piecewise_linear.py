@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from pyro_gcm._utils.options import number
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.tensors import without_products
 from pyro_gcm._utils.validation import positive, positive_int
 from pyro_gcm.nets.revenue_maps import PositiveLinear
 
@@ -89,6 +90,7 @@ class PiecewiseLinear(nn.Module):
         spline = self.units(self._ramps(r))
         return self.linear(spline if self.flat else torch.cat([self._line(r), spline], dim=-1))
 
+    @without_products
     def _line(self, r: Tensor) -> Tensor:
         if not self.squash:
             return r
@@ -159,6 +161,7 @@ def slopes_between(knots: Tensor) -> Tensor:
     return torch.where(width > 0.0, 1.0 / width, 0.0)
 
 
+@without_products
 def ramps(values: Tensor, knots: Tensor, slopes: Tensor) -> Tensor:
     """Ramps from 0 to 1 between neighbouring knots of each column, [..., m] -> [..., m, J].
 

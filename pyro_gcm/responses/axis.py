@@ -17,11 +17,12 @@ from torch.distributions.transforms import Transform, identity_transform
 from pyro_gcm._utils.evaluating import evaluating
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import kind, positive_int
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
-from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
+from pyro_gcm.distributions.event_planes import AT_ONCE
 from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.nets.members import gather_parameters
 from pyro_gcm.nets.revenue_maps import Probit

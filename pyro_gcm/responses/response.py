@@ -8,12 +8,12 @@ from typing import Any, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
+from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import ArrayLike, vector
 from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.event_planes import (
     ALL,
     EventPlanes,
-    elementwise,
     is_separable,
     planes_of,
 )

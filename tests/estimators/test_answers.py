@@ -3,12 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from loans import loans
 from sklearn.pipeline import make_pipeline
 
 from pyro_gcm import load, save
+from pyro_gcm._utils.bisection import smallest_reaching
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor
+from pyro_gcm.estimators.estimator import bands_of
+from pyro_gcm.estimators.moving import MovingColumn
 
 DIRECTIONS = {"income": -1, "debt": 1, "grade": 1}
 OPTIONS = {"monotonic_cst": DIRECTIONS, "epochs": 8, "hidden": 16, "members": 4}
@@ -54,6 +58,47 @@ def test_required_values_do_what_was_asked(classifier, table, feature, below, pr
         assert ((p >= probability) if below else (p < probability)).mean() > 0.5
         assert (found["lower"] <= found["upper"]).all()
         assert (found["lower"] <= value).mean() > 0.8
+
+
+@pytest.mark.long(keep=("members-debt", "regressor-income"))
+@pytest.mark.filterwarnings("ignore:.*beyond the training rows")
+@pytest.mark.parametrize("feature", ["income", "debt"])
+@pytest.mark.parametrize("kind", ["members", "bootstrap", "sampled", "regressor"])
+def test_required_values_are_those_of_a_search_by_single_predictions(kind, feature, table, request):
+    X, y = table
+    level = 0.4
+    if kind == "members":
+        model = request.getfixturevalue("classifier")
+    elif kind == "regressor":
+        model, level = request.getfixturevalue("regressor"), 1.2
+    else:
+        options = {"bootstrap": 2} if kind == "bootstrap" else {"prior": "conditional"}
+        model = GCMClassifier(monotonic_cst=DIRECTIONS, epochs=2, **options).fit(X, y)
+    rows = X[:7]
+    moving = MovingColumn(model.encoding_, model._columns(rows), list(X).index(feature))
+    code = moving.code
+
+    def plain(predict):
+        def above(turned):
+            return predict(*moving.rows(code.sign * turned.numpy())).double() - level
+
+        start = torch.full((len(rows),), code.sign * code.loc, dtype=torch.float64)
+        found = smallest_reaching(above, 0.0, start, torch.full_like(start, code.scale))
+        return code.sign * found.numpy()
+
+    found = model.required(rows, feature, level)
+    near = {"rtol": 1e-15, "atol": 2.0**-57 * code.scale}
+    np.testing.assert_allclose(found["required"], plain(model.model_.predict), **near)
+    alone = pd.concat([model.required(rows[at : at + 1], feature, level) for at in range(3)])
+    pd.testing.assert_frame_equal(found[:3], alone)
+    if kind == "sampled":
+        return
+    draws = [plain(one.predict) for one in model.bootstrap_models_] or [
+        plain(lambda x, r, k=k: model.model_.predict_draws(x, r)[k]) for k in range(4)
+    ]
+    ends = bands_of(np.array(draws), "", 0.9)
+    np.testing.assert_allclose(found["lower"], ends.lower, **near)
+    np.testing.assert_allclose(found["upper"], ends.upper, **near)
 
 
 def test_required_values_beyond_the_training_rows_are_told(classifier, table):

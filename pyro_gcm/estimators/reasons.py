@@ -31,8 +31,7 @@ def reasons(model: Any, X: Any, probability: float, *, below: bool, count: int) 
         # The end of the training rows at which the prediction comes closest to the answer.
         end = code.low if below == (code.sign > 0) else code.high
         at_end = model._of_rows(*moving.rows(np.full(len(moving), float(end))))
-        levels = np.full(len(p), probability)
-        needed = find(moving.function(model._of_rows, 1), levels, code)
+        needed = find(moving.reaching(model.model_, probability, each=False)[0], code)
         if code.kind != "number":
             needed = code.next_level(needed, below)
         found = {

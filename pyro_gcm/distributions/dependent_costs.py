@@ -125,8 +125,7 @@ class CommonFactor(DependentCosts):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         score = probit(*tail_log_probs(self.cost, value))
         a = self.loading.double().expand(broadcast_shapes(self.loading.shape, self.event_shape))
         free = 1.0 - a.square()
@@ -279,8 +278,7 @@ class CostMixture(DependentCosts):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         events = len(self.event_shape)
         each: Tensor = self._base.log_prob(value.unsqueeze(-1 - events)).flatten(-events).sum(-1)
         return self._wide((self.logits.log_softmax(-1) + each).logsumexp(-1))

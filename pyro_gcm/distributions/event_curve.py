@@ -256,12 +256,6 @@ class _LogInterval(Transformable):
         return standard.log_interval(a, b)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.standard, *ends = inputs
-        ctx.save_for_backward(*ends, output)
-        ctx.save_for_forward(*ends, output)
-
-    @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
         low, high = _end_slopes(ctx)
         return None, -grad_outputs[0] * low, grad_outputs[0] * high
@@ -274,8 +268,8 @@ class _LogInterval(Transformable):
 
 
 def _end_slopes(ctx: Any) -> tuple[Tensor, ...]:
-    *ends, log_p = ctx.saved_tensors
-    return tuple(torch.exp(ctx.standard.log_density(u) - log_p) for u in ends)
+    (standard,), (*ends, log_p) = ctx.options, ctx.saved_tensors
+    return tuple(torch.exp(standard.log_density(u) - log_p) for u in ends)
 
 
 def log_interval(base: Any, low: Tensor, high: Tensor) -> Tensor:

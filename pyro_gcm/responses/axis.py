@@ -22,8 +22,8 @@ from pyro_gcm.distributions import OrderEvent
 from pyro_gcm.distributions.curve_outcome import AlongAxis, AxisUnits
 from pyro_gcm.distributions.event_curve import Axis, EventCurve
 from pyro_gcm.distributions.event_planes import AT_ONCE, elementwise
-from pyro_gcm.nets.axis_map import AxisMap, AxisOfDraws
 from pyro_gcm.nets.members import gather_parameters
+from pyro_gcm.nets.piecewise_linear import AxisMap, AxisOfDraws
 from pyro_gcm.nets.revenue_maps import Probit
 from pyro_gcm.prediction.predictive import DistributionPredictive
 from pyro_gcm.responses.real import check_size, normal_loss

@@ -1,4 +1,4 @@
-"""The responses of the paper, which turn the order event into a distribution of y.
+"""The responses of the paper, and a guess rate, which turn the event into a distribution of y.
 
 A response turns the event c < h(r), given z, into the distribution at site y, and says what a
 prediction is. The models know nothing else about y, so another kind is another subclass of
@@ -16,17 +16,18 @@ import torch
 from pyro.distributions import TorchDistribution
 from torch import Tensor, nn
 
+from pyro_gcm._utils.options import share
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import one_of, positive_int
-from pyro_gcm.distributions import OrderEvent, ThresholdNormal, ThresholdQuantile
+from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.base import checks
-from pyro_gcm.nets.conditional import mlp, positive
+from pyro_gcm.nets.conditional import ConstantLogits, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
-from pyro_gcm.responses.response import Response
+from pyro_gcm.responses.response import Encodes, Response
 from pyro_gcm.training.result import entropy
 
-__all__ = ["Binary", "Continuous", "Quantile"]
+__all__ = ["Binary", "Continuous", "Guessed", "Quantile"]
 
 #: Largest size of y in its unit; the inverse is its smallest spread.
 _LARGEST = 1e100
@@ -61,6 +62,53 @@ class Binary(Response, name="binary"):
     def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> OrderEvent:
         """The event."""
         return event
+
+
+@recorded("models.Guessed")
+class Guessed(Binary):
+    """y in {0, 1} with Pr(y = 1) = g + (1 - g) Pr(event): it does not fall to 0 as r falls.
+
+    With costs that may be infinite (`p0` of `GCM`) the curve runs from the guess rate g to
+    g + (1 - g)(1 - p0), where (1 - g) p0 is the lapse rate. Few data tell these ends; give `rate`
+    where the guess rate is known, such as 1/2 for two choices.
+
+    :param guess: "constant", or "conditional" for a function of x.
+    :param rate: a known guess rate in (0, 1), which is not trained.
+    """
+
+    is_event = False
+
+    def __init__(
+        self,
+        x_dim: int = 0,
+        hidden: Any = 16,
+        *,
+        guess: str = "constant",
+        rate: float | None = None,
+    ) -> None:
+        super().__init__()
+        one_of("guess", guess, ["constant", "conditional"])
+        if rate is not None:
+            share("rate", rate, "a probability")
+            if guess != "constant":
+                raise ValueError(f"guess={guess!r} and rate={rate} contradict each other")
+        self.guess, self.rate, self.hidden = guess, rate, hidden
+
+    def prepare(self, encoder: Encodes, cost_shape: tuple[int, ...]) -> None:
+        """Build what gives the log-odds of the guess rate for what is read of x."""
+        self.attach()
+        self.logits: nn.Module = ConstantLogits()
+        if self.rate is not None:
+            assert isinstance(self.logits.logits, nn.Parameter)
+            self.logits.logits.requires_grad_(False).fill_(math.log(self.rate / (1.0 - self.rate)))
+        elif self.guess == "conditional":
+            net = mlp(encoder.out_dim, 1, encoder.conditional_hidden(self.hidden))
+            nn.init.constant_(net[-1].bias, ConstantLogits.START)  # type: ignore[arg-type]
+            self.logits = nn.Sequential(net, nn.Flatten(-2))
+
+    def distribution(self, event: OrderEvent, x: Tensor, r: Tensor) -> Any:
+        """The event or a guess."""
+        return GuessedEvent(event, self.logits(x))
 
 
 def check_size(y: Tensor) -> None:

@@ -65,6 +65,14 @@ class Expandable(TorchDistribution):
             )
         return new
 
+    @torch.no_grad()
+    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+        """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
+        return self._draw(torch.Size(sample_shape))
+
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
+        raise NotImplementedError
+
     def _check(self, value: Tensor) -> None:
         """Check a value of the distribution, if it validates its arguments."""
         if self._validate_args:

@@ -42,8 +42,7 @@ class BinaryOutcome(Enumerable):
         self._check(value)
         return self.log_prob64(value).to(self.dtype)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of y as 0.0 or 1.0, of shape `sample_shape + batch_shape`."""
         return torch.bernoulli(self.mean.expand(self._extended_shape(sample_shape)))
 

@@ -111,13 +111,21 @@ class Guessed(Binary):
         return GuessedEvent(event, self.logits(x))
 
 
-def check_size(y: Tensor) -> None:
-    """Refuse numbers whose squares are not finite."""
-    if (y.abs() > _LARGEST).any():
-        raise ValueError(
-            f"y must have numbers of at most {_LARGEST:g} in size, got "
-            f"{y.abs().nan_to_num().max().item():g}: use another unit"
-        )
+class RealOutcome(Response):
+    """Base of responses whose y is a number in units of its own, which are learned."""
+
+    standardizer: Standardizer
+
+    def check_outcome(self, y: Tensor) -> None:
+        """Numbers whose squares are finite."""
+        size = y.abs()
+        if (size > _LARGEST).any():
+            wanted, got = f"at most {_LARGEST:g} in size", f"{size.nan_to_num().max().item():g}"
+            raise ValueError(f"y must have numbers of {wanted}, got {got}: use another unit")
+
+    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
+        return torch.promote_types(dtype, self.standardizer.loc.dtype)
 
 
 def normal_loss(y: Tensor, share: Tensor) -> float:
@@ -126,17 +134,13 @@ def normal_loss(y: Tensor, share: Tensor) -> float:
     return 0.5 * math.log(2.0 * math.pi * math.e * variance)
 
 
-class _RealResponse(Response):
-    """y in units of its own, which are learned; a network of x gives mu_t and the spreads."""
+class _RealResponse(RealOutcome):
+    """Base of real y of which a network of x gives mu_t and the spreads."""
 
     def __init__(self, x_dim: int, outputs: int, hidden: int | Sequence[int]) -> None:
         super().__init__()
         self.net = mlp(positive_int("x_dim", x_dim, minimum=0), outputs, hidden)
         self.standardizer = Standardizer(1)
-
-    def check_outcome(self, y: Tensor) -> None:
-        """Numbers whose squares are finite."""
-        check_size(y)
 
     def learn_unit(self, y: Tensor) -> None:
         """Learn mean and standard deviation.
@@ -158,10 +162,6 @@ class _RealResponse(Response):
     def from_standard(self, standard: Tensor) -> Tensor:
         """y from its number of standard deviations above the mean."""
         return self.standardizer.inverse(standard)
-
-    def prediction_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """Float64 where the dtype of the model cannot hold y, see `Standardizer`."""
-        return torch.promote_types(dtype, self.standardizer.loc.dtype)
 
     def _curve(self, x: Tensor) -> tuple[Tensor, ...]:
         """mu_t and the standard deviations that make up the spread, each [...]."""

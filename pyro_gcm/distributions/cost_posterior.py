@@ -82,8 +82,7 @@ class CostPosterior(Expandable):
         log_prior = self.event.cost.log_prob(value)
         return self._wide(log_prior + log_ratio.to(log_prior.dtype))
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Independent draws of shape `sample_shape + batch_shape + event_shape`."""
         event, cost = self.event, self.event.cost
         shape = self._extended_shape(sample_shape)

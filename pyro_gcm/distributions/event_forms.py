@@ -138,6 +138,11 @@ class EventForms(Expandable):
         return _where_rare(mean.clamp_min(SMALLEST_PRODUCT).log(), mean, in_logs)
 
     @property
+    def is_separable(self) -> bool:
+        """Whether coordinates and rows can be evaluated one by one, of a random cost or revenue."""
+        return cost_family(type(self.base_dist)).standard is not None
+
+    @property
     def _standard(self) -> StandardFamily | None:
         """The family of the random side in product form, if it has one.
 

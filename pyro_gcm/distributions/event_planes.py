@@ -194,11 +194,6 @@ def of_rows(values: Tensor, rows: slice) -> Tensor:
     return values[..., rows] if values.dim() and values.shape[-1] > 1 else values
 
 
-def is_separable(event: Any) -> bool:
-    """Whether the coordinates and the rows of an `OrderEvent` can be evaluated one by one."""
-    return cost_family(type(event.base_dist)).standard is not None
-
-
 def any_of(probabilities: list[Tensor]) -> Tensor:
     """Pr(at least one of independent events); the tensors are overwritten."""
     log_none = probabilities[0].neg_().log1p_()

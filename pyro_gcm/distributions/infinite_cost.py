@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pyro_gcm._utils.tensors import broadcast_shapes
-from pyro_gcm.distributions.base import tensors
+from pyro_gcm.distributions.base import Expandable, tensors
 from pyro_gcm.distributions.event_sides import univariate
 from pyro_gcm.distributions.families import base_distribution
 
 
-class InfiniteCost(TorchDistribution):
+class InfiniteCost(Expandable):
     """A cost that is +inf with probability p0 = sigmoid(logits) and otherwise a draw of `cost`.
 
     It bounds the probability of an order event: Pr(c < r) < 1 - p0 for every revenue, so that a
@@ -85,8 +85,7 @@ class InfiniteCost(TorchDistribution):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density, of shape `sample_shape + batch_shape`."""
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         finite = value.isfinite()
         # Any finite value will do instead: the density at infinity would have NaN gradients.
         density: Tensor = base_distribution(self.cost).log_prob(torch.where(finite, value, 0.5))
@@ -104,10 +103,9 @@ class InfiniteCost(TorchDistribution):
         """Infinite where p0 > 0."""
         return torch.where((self.logits > -math.inf)[..., None], math.inf, self.cost.variance)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        draw: Tensor = self.cost.sample(torch.Size(sample_shape))
+        draw: Tensor = self.cost.sample(sample_shape)
         return draw.masked_fill(self.sample_infinite(draw.shape[:-1])[..., None], math.inf)
 
     @torch.no_grad()

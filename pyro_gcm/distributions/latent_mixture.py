@@ -116,10 +116,9 @@ class LatentMixture(Expandable):
         variance = self.scale**2 * self._average(self.component.variance + apart)
         return variance.expand(self.batch_shape + self.event_shape)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape + event_shape`."""
-        shape = self._extended_shape(torch.Size(sample_shape))
+        shape = self._extended_shape(sample_shape)
         batch = shape[: len(shape) - len(self.event_shape)]
         rows = batch[: len(batch) - self._own_dims]  # sample shape and new dimensions
         own = batch[len(rows) :]

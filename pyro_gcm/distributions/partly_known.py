@@ -74,10 +74,9 @@ class PartlyKnown(Expandable):
         """0 for a known value."""
         return self.where_known(torch.zeros_like(self.known), self.base_dist.variance)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of shape `sample_shape + batch_shape`."""
-        draw = self.base_dist.expand(self.batch_shape).sample(torch.Size(sample_shape))
+        draw = self.base_dist.expand(self.batch_shape).sample(sample_shape)
         return self.where_known(self.known, draw)
 
 
@@ -151,10 +150,9 @@ class ObservedCost(Expandable):
         log_p = log_p.sum(-1) if len(self.event_shape) == 2 else log_p
         return self._wide(log_p.to(self.loc.dtype))
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Draws of the whole cost, of shape `sample_shape + batch_shape + event_shape`."""
-        draw: Tensor = self.cost.expand(self.batch_shape).sample(torch.Size(sample_shape))
+        draw: Tensor = self.cost.expand(self.batch_shape).sample(sample_shape)
         return self.loc + self.scale * draw
 
 

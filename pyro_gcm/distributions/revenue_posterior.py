@@ -49,8 +49,7 @@ class RevenuePosterior(Expandable):
         log_ratio = given.log_prob(self.outcome) - self.event.log_prob(self.outcome)
         return self._wide(self.event.revenue.log_prob(value) + log_ratio)
 
-    @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def _draw(self, sample_shape: torch.Size) -> Tensor:
         """Independent draws of shape `sample_shape + batch_shape + [K]`."""
         cost = base_distribution(finite_part(self.event.cost))
         revenue = base_distribution(self.event.revenue)

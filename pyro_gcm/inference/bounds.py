@@ -14,11 +14,7 @@ from pyro_gcm._utils.options import number
 from pyro_gcm.distributions.order_event import OrderEvent, integrates_over
 from pyro_gcm.distributions.revenue_posterior import is_independent_normal
 from pyro_gcm.inference.dreg import sample_sites
-from pyro_gcm.inference.elbo import (
-    ImportanceWeightedELBO,
-    RowELBO,
-    importance_weighted,
-)
+from pyro_gcm.inference.elbo import ImportanceWeightedELBO, RowELBO, importance_weighted
 from pyro_gcm.inference.reading import Program
 
 

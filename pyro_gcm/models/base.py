@@ -10,14 +10,8 @@ from torch import Tensor, nn
 
 from pyro_gcm._utils.moments import KnownMoments
 from pyro_gcm._utils.options import text_or_none
-from pyro_gcm._utils.validation import (
-    ArrayLike,
-    as_tensor,
-    columns_of_units,
-    matrix,
-    positive_int,
-    same_rows,
-)
+from pyro_gcm._utils.tensors import as_tensor
+from pyro_gcm._utils.validation import ArrayLike, columns_of_units, matrix, positive_int, same_rows
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
 from pyro_gcm.distributions.dependent_costs import DependentCosts, independent_costs

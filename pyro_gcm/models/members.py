@@ -235,15 +235,8 @@ def member_map(
     :param knots, min_rows, flat: of `PiecewiseLinear`.
     :param seed: of the initial weights, which are others than those of the encoder.
     """
+    options: Any = {"knots": knots, "min_rows": min_rows, "flat": flat, "squash": not levels}
+    options |= {"smallest_scale": 0.05, "ramp_weight": 0.02}
     with Randomness(seed + 1).in_use():
-        splines = PiecewiseLinear(
-            r_dim,
-            map_shape,
-            knots=knots,
-            min_rows=min_rows,
-            flat=flat,
-            squash=not levels,
-            smallest_scale=0.05,
-            ramp_weight=0.02,
-        )
+        splines = PiecewiseLinear(r_dim, map_shape, **options)
     return LearnsLast(Probit(), splines) if levels else splines

@@ -13,14 +13,7 @@ from pyro_gcm._utils.options import number, share
 from pyro_gcm._utils.tensors import elementwise
 from pyro_gcm._utils.validation import ArrayLike, as_tensor, matrix, positive_int, same_rows
 from pyro_gcm.distributions import OrderEvent
-from pyro_gcm.distributions.event_planes import (
-    ALL,
-    CostCoordinates,
-    EventPlanes,
-    Factor,
-    is_separable,
-    planes,
-)
+from pyro_gcm.distributions.event_planes import ALL, CostCoordinates, EventPlanes, Factor, planes
 from pyro_gcm.models.order_proof import OrderProof, order_proof
 from pyro_gcm.models.posteriors import Posteriors
 from pyro_gcm.models.predictions import Count, prediction
@@ -171,7 +164,7 @@ class MovingRevenues:
         self.draws = Predicted(model, model.prediction_plan, noise).read(x, r)
         self.p_y = self.draws.p_y
         self._read = None
-        if model.tells_the_figure and is_separable(self.p_y_event):
+        if model.tells_the_figure and self.p_y_event.is_separable:
             self._read = model.response.reader(self.p_y, ALL)
         self._cost: CostCoordinates | None = None
         self._known: dict[int, tuple[Tensor, Factor]] = {}

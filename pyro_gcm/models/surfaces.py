@@ -18,7 +18,6 @@ from pyro_gcm.distributions.event_planes import (
     CostCoordinates,
     EventPlanes,
     Factor,
-    is_separable,
     planes,
 )
 from pyro_gcm.models.story import OrderEventModel
@@ -234,7 +233,7 @@ class _Grid:
         self.covariates = covariates
         p_y = self._outcome(slice(0, 1))
         event, self.read = self._event(slice(0, 1)), None
-        if is_separable(event):
+        if event.is_separable:
             self.read = response.reader(p_y, rows)
         size = draws.num_draws * (rows.stop - rows.start)
         if self.read is None:

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pyro_gcm._utils.paths import usable
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.options import Data, Quiet, path, real, whole
+from pyro_gcm.cli.options import (
+    Data,
+    Pairs,
+    Quiet,
+    Seed,
+    check_figure,
+    check_output,
+    file_option,
+    option,
+    real,
+)
 from pyro_gcm.cli.output import Output, json_text
 
 if TYPE_CHECKING:
@@ -29,52 +40,42 @@ def audit(
     data: Data,
     r: Annotated[
         str | None,
-        typer.Option(
-            "--r",
-            metavar="COLUMNS",
-            help="Of another predictor than a folder: columns in which predictions should increase,"
+        option(
+            "COLUMNS",
+            "Of another predictor than a folder: columns in which predictions should increase,"
             " or decrease with a leading -, as in --r=-price,bid.",
+            "--r",
         ),
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(
-            "--x",
-            metavar="COLUMNS",
-            help="The other inputs of such a predictor; by default its feature_names_in_, or all "
+        option(
+            "COLUMNS",
+            "The other inputs of such a predictor; by default its feature_names_in_, or all "
             "other columns.",
+            "--x",
         ),
     ] = None,
     adapter: Annotated[
         str | None, typer.Option(help="How such a predictor is called; by default found out.")
     ] = None,
-    pairs: Annotated[
-        int,
-        typer.Option(parser=whole(3), metavar="NUMBER", help="Pairs of rows to compare, at most."),
-    ] = 100_000,
-    seed: Annotated[
-        int, typer.Option(parser=whole(0), metavar="NUMBER", help="Seed of all random choices.")
-    ] = 0,
+    pairs: Pairs = 100_000,
+    seed: Seed = 0,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            parser=real,
-            metavar="SHARE",
-            help="Drops up to this share of max(1, |value|) count as rounding.",
+        option(
+            "SHARE", "Drops up to this share of max(1, |value|) count as rounding.", parser=real
         ),
     ] = None,
     as_json: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "[FILE.json]",
+            "Print one JSON document on stdout, or write it into a file that ends in .json.",
             "--json",
-            metavar="[FILE.json]",
-            help="Print one JSON document on stdout, or write it into a file that ends in .json.",
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(parser=path, metavar="FILE", help="Write a figure: .png, .svg, .pdf."),
-    ] = None,
+    plot: Annotated[Path | None, file_option("Write a figure: .png, .svg, .pdf.")] = None,
     quiet: Quiet = False,
 ) -> int:
     """Search for predictions that move the wrong way.
@@ -85,21 +86,17 @@ def audit(
 
     Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
     """
-    from pyro_gcm._utils.paths import usable
-    from pyro_gcm.cli.errors import check_figure
-    from pyro_gcm.cli.tables import check_output
-
-    for option, text in (("MODEL", model), ("--json", as_json)):
+    for name, text in (("MODEL", model), ("--json", as_json)):
         if text is not None:
-            with blamed(option):
+            with blamed(name):
                 usable(text)
     if tolerance is not None and tolerance < 0.0:
         raise WrongUse(f"--tolerance must be at least 0, got {tolerance:g}")
     file = None if as_json in (None, "-") else Path(as_json)
     if plot is not None:
         check_figure("--plot", plot)
-    check_output("--plot", plot, [data])
-    check_output("--json", file, [data])
+    check_output("--plot", plot, data)
+    check_output("--json", file, data)
     options: dict[str, Any] = {"pairs": pairs, "seed": seed, "tolerance": tolerance}
     options["progress"] = not quiet
     of_folder = Path(model).is_dir() or (

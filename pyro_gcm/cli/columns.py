@@ -1,18 +1,23 @@
-"""Columns by name: lists of them in options, their types, and what they are for."""
+"""Columns: named in options, of which type, for what, and numbers that are read as text."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyro_gcm._utils.lists import parts_of
-from pyro_gcm.cli.errors import WrongUse, instead
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+from pyro_gcm._utils.lists import as_argument, parts_of
+from pyro_gcm.cli.errors import WrongUse, instead, listed
+from pyro_gcm.cli.reading import ABSENT, Reading
+
+#: Signs of the roles with a direction.
+SIGNS = {"increasing": 1, "decreasing": -1}
 
 
 def column_of(option: str, name: str, known: Sequence[str], where: str) -> str:
@@ -24,16 +29,6 @@ def column_of(option: str, name: str, known: Sequence[str], where: str) -> str:
     if name not in known:
         raise WrongUse(f"{option}: {where} has no column {name!r}{instead(name, known)}")
     return name
-
-
-def check_once(where: str, names: Iterable[str]) -> None:
-    """Refuse names that are there twice.
-
-    :param where: what has these columns.
-    """
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise WrongUse(f"{where} has more than one column {min(twice)!r}")
 
 
 def columns_of(option: str, text: str | None, known: Sequence[str], where: str) -> list[str]:
@@ -48,8 +43,6 @@ def columns_of(option: str, text: str | None, known: Sequence[str], where: str) 
 
 def type_of(series: pd.Series[Any]) -> str:
     """The type of a column, in words."""
-    import pandas as pd
-
     kinds, dtype = pd.api.types, series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         kind = "ordered category" if dtype.ordered else "category"
@@ -83,8 +76,6 @@ def can_have_direction(series: pd.Series[Any]) -> bool:
 
 def check_finite(frame: pd.DataFrame, where: str) -> None:
     """Refuse infinite numbers, with the first one."""
-    import numpy as np
-
     for name in frame.columns:
         if type_of(frame[name]) == "number":
             infinite = np.isinf(frame[name].to_numpy(dtype=np.float64))
@@ -101,8 +92,6 @@ def letters_in_order(values: pd.Series[Any], written: pd.Series[Any]) -> list[st
     :param written: the fields, as text where they are not written as Python writes the values.
     :returns: none if they are, and where two fields have the same value.
     """
-    import pandas as pd
-
     if type_of(values).startswith("text") or not type_of(written).startswith("text"):
         return []
     pairs = pd.DataFrame({"value": values, "field": written}).dropna().drop_duplicates()
@@ -110,7 +99,192 @@ def letters_in_order(values: pd.Series[Any], written: pd.Series[Any]) -> list[st
     return [] if pairs["value"].duplicated().any() else pairs["field"].tolist()
 
 
-def text_columns(encodings: Sequence[Any], names: Sequence[str]) -> list[str]:
-    """The columns that were text when a model was fitted."""
-    pairs = zip(names, encodings, strict=True)
-    return [name for name, code in pairs if any(isinstance(level, str) for level in code.levels)]
+@dataclass(frozen=True)
+class Roles:
+    """The role of each column by its name, in the order of the table."""
+
+    roles: dict[str, str]
+
+    @property
+    def inputs(self) -> list[str]:
+        """The columns that the model reads."""
+        return [name for name, role in self.roles.items() if role in (*SIGNS, "free")]
+
+    @property
+    def directions(self) -> dict[str, int]:
+        """+1 or -1 of each constrained column."""
+        return {name: SIGNS[role] for name, role in self.roles.items() if role in SIGNS}
+
+    def described(self, frame: pd.DataFrame) -> list[dict[str, Any]]:
+        """Name, type, role and number of missing values of each column."""
+        return [
+            {
+                "name": name,
+                "type": type_of(frame[name]),
+                "role": role,
+                "missing": int(frame[name].isna().sum()),
+            }
+            for name, role in self.roles.items()
+        ]
+
+
+def roles_of(
+    frame: pd.DataFrame,
+    where: str,
+    reading: Reading | None,
+    text: Collection[str],
+    **named: str | None,
+) -> Roles:
+    """The roles that options give to the columns of a table; the others are free.
+
+    :param where: what has these columns.
+    :param reading: how their fields were read, if they had no types.
+    :param text: columns that are text in any case.
+    :param named: by the name of an option, the columns that it names, or None.
+    :raises WrongUse: for unknown columns, columns that are named twice, and those of a type that no
+        model reads.
+    """
+    known = [str(name) for name in frame.columns]
+    roles: dict[str, str] = {}
+    for option, names in named.items():
+        for name in columns_of(f"--{option}", names, known, where):
+            if roles.get(name) == option:
+                raise WrongUse(f"--{option} names {name!r} twice")
+            if name in roles:
+                raise WrongUse(f"--{roles[name]} and --{option} both name {name!r}")
+            roles[name] = option
+    for name in known:
+        option = roles.get(name, "free")
+        if option != "ignore":
+            _check(frame[name], option, where, None if name in text else reading)
+    found = Roles({name: _role(roles.get(name, "free")) for name in known})
+    if not found.inputs:
+        raise WrongUse(f"DATA {where} must have a column beside the target, and has none")
+    return found
+
+
+def _check(column: pd.Series[Any], option: str, where: str, reading: Reading | None) -> None:
+    """Refuse a column that cannot have a role.
+
+    :param reading: of a column whose type was found out.
+    """
+    name, kind = column.name, type_of(column)
+    if reading is not None and kind.startswith("text") and (why := strange_form(column, reading)):
+        raise WrongUse(f"DATA {where}: column {name!r} {why}")
+    if option in SIGNS and not can_have_direction(column):
+        raise WrongUse(
+            f"--{option} {name!r} must have numbers, booleans or an ordered category, and has "
+            f"{kind}, such as {column.dropna().tolist()[0]!r}"
+        )
+    if option == "free" and kind.startswith(("date", "other")):
+        raise WrongUse(
+            f"DATA {where}: column {name!r} has a type that no model reads, {kind}: "
+            f"--ignore {as_argument(str(name))}, or write a number in its place"
+        )
+
+
+def _role(option: str) -> str:
+    return "ignored" if option == "ignore" else option
+
+
+_SIGN = "[-+\u2212]?"
+_UNIT = "(%|\u2030|[$£¢¥\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY)?"
+_GROUPS = r"\d{1,3}([,.'’ \u00a0\u2009\u202f]\d{3})+|\d{1,2}(,\d\d)+,\d{3}"
+_DIGITS = rf"(({_GROUPS}|\d+)([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?"
+_NUMBER = re.compile(
+    rf"\s*\(?\s*{_SIGN}\s*{_UNIT}\s*{_SIGN}\s*{_DIGITS}\s*{_UNIT}\s*{_SIGN}\s*\)?\s*",
+    re.ASCII | re.IGNORECASE,
+)
+_MONTH = "(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+_CLOCK = r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?( ?[ap]m)?"
+_DATE = re.compile(
+    rf"\s*((\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.](\d{{4}}|\d\d)"
+    rf"|\d{{4}}-\d\d|\d{{1,2}}[-. ]+{_MONTH}[-., ]+\d{{2,4}}|{_MONTH} \d{{1,2}}, ?\d{{4}})"
+    rf"([T ]+{_CLOCK} ?(Z|UTC|[-+]\d\d:?\d\d)?)?|{_CLOCK}|-?\d+ days.*)\s*",
+    re.ASCII | re.IGNORECASE,
+)
+#: Marks of the fraction and of groups, as they come together.
+_MARKS = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"))
+#: Fields that a message names, at most.
+_MOST = 3
+#: Different numbers that are read in each way to find the right one, about.
+_LOOKED_AT = 2000
+#: So many numbers or dates to one word make a column of numbers.
+_TO_ONE = 9
+
+
+def strange_form(column: pd.Series[Any], reading: Reading) -> str:
+    """The fault of a column of text of which nearly all values are numbers or dates.
+
+    :returns: three of the values and what reads them; empty for other text.
+    """
+    counted = {str(field): int(count) for field, count in column.value_counts().items()}
+    counts = {f: count for f, count in counted.items() if f.strip().lower() not in ABSENT}
+    plain = {f: " ".join(f.split()) for f in counts}  # in which patterns find few blanks
+    numbers = {f for f in counts if _NUMBER.fullmatch(plain[f]) or reading.number(f) is not None}
+    dates = {f for f in counts if f not in numbers and _DATE.fullmatch(plain[f])}
+    alike = sum(counts[f] for f in numbers | dates)
+    words = sum(count for f, count in counts.items() if any(map(str.isalnum, f))) - alike
+    if not alike or words * _TO_ONE > alike:
+        return ""
+    keep = f"--text {as_argument(str(column.name))} makes categories of them"
+    if sum(counts[f] for f in dates) > alike / 2:
+        return (
+            f"has dates or times, such as {_shown(column, dates)}: write numbers in their place, "
+            f"such as the days since a date; --ignore leaves the column out, and {keep}"
+        )
+    shown = _shown(column, [f for f in counts if reading.number(f) is None])
+    some = [f for f in counts if f in numbers][:: 1 + len(numbers) // _LOOKED_AT]
+    advice = _advice(some, [f for f in counts if f not in numbers], reading)
+    return (
+        f"has numbers, and fields that are not read as numbers, such as {shown}: {advice}; {keep}"
+    )
+
+
+def doubt_of(column: pd.Series[Any]) -> str:
+    """The doubt about a column that is read: an index, or missing values that are text."""
+    name, kind = str(column.name), type_of(column)
+    if re.fullmatch(r"Unnamed: \d+", name):
+        return (
+            "has the name that pandas gives to an index without one: "
+            f"--ignore {as_argument(name)} leaves it out"
+        )
+    fields = column.dropna().unique() if kind.startswith("text") else ()
+    absent = [field for field in fields if field.strip().lower() in ABSENT]
+    if not absent:
+        return ""
+    return (
+        f"has the text {listed(absent)}: --missing {as_argument(*absent)} if it has no value there"
+    )
+
+
+def _shown(column: pd.Series[Any], fields: Collection[str]) -> str:
+    """The first three of fields, with the row of each."""
+    there = column[column.isin([*fields])].drop_duplicates()[:_MOST]
+    rows = column.index.get_indexer(there.index) + 1
+    return ", ".join(f"{f!r} in row {row}" for f, row in zip(there, rows, strict=True))
+
+
+def _advice(numbers: Sequence[str], others: Sequence[str], now: Reading) -> str:
+    """The options that read nearly all numbers, and take the rest and other fields for missing.
+
+    :param now: how they were read.
+    """
+    ways: dict[Any, str] = {}
+    known = [Reading((), *marks) for marks in _MARKS]
+    read = {reading: {f for f in numbers if reading.number(f) is not None} for reading in known}
+    most = max(map(len, read.values()))
+    if most * (_TO_ONE + 1) < len(numbers) * _TO_ONE:
+        return "write plain numbers in one form, without signs of a currency, per cent or brackets"
+    for reading in known:
+        if len(read[reading]) == most:
+            told, value = [], None
+            new = next((f for f in numbers if f in read[reading] and now.number(f) is None), None)
+            if new is not None:
+                value = reading.number(new)
+                told.append(f"{reading} reads {new!r} as {value}")
+            if rest := [*(f for f in numbers if f not in read[reading]), *others]:
+                named = as_argument(*rest[:_MOST]) + (" and so on" if len(rest) > _MOST else "")
+                told.append(f"--missing {named} reads the others as missing values")
+            ways.setdefault(value, " and ".join(told))
+    return ", or ".join(ways.values())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from pyro_gcm._utils.console import one_line
 
@@ -45,12 +44,3 @@ def blamed(on: str = "") -> Iterator[None]:
 
         of_file = error.after(1) if isinstance(error, WrongCell) else error
         raise WrongUse(f"{on}: {one_line(of_file)}" if on else one_line(of_file)) from error
-
-
-def check_figure(option: str, path: Path) -> None:
-    """Refuse a name that does not end as a figure does."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
-    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
-    if path.suffix.removeprefix(".") not in kinds:
-        raise WrongUse(f"{option} must end in one of {listed(kinds)}, got {path}")

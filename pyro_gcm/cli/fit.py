@@ -2,141 +2,113 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
+from pyro_gcm._utils.console import one_line
 from pyro_gcm._utils.lists import list_of, possible_parts
-from pyro_gcm.cli.columns import check_finite, column_of, columns_of, letters_in_order
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
-from pyro_gcm.cli.options import Data, Json, Quiet, path, real, share, whole
-from pyro_gcm.cli.output import Output
+from pyro_gcm.cli.options import (
+    Data,
+    Json,
+    Quiet,
+    check_device,
+    check_folder,
+    file_option,
+    flag,
+    number_option,
+    option,
+    real,
+    share_option,
+)
+from pyro_gcm.cli.output import Output, plain
 
 
 def fit(
     data: Data,
-    target: Annotated[
-        str, typer.Option(metavar="COLUMN", help="What is predicted; the time of a survival model.")
-    ],
-    out: Annotated[
-        Path, typer.Option(parser=path, metavar="FOLDER", help="Where the model is saved.")
-    ],
+    target: Annotated[str, option("COLUMN", "What is predicted; the time of a survival model.")],
+    out: Annotated[Path, file_option("Where the model is saved.", "FOLDER")],
     increasing: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Columns in which the prediction rises, such as a,b."),
+        str | None, option("COLUMNS", "Columns in which the prediction rises, such as a,b.")
     ] = None,
     decreasing: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="Columns in which the prediction falls.")
+        str | None, option("COLUMNS", "Columns in which the prediction falls.")
     ] = None,
     ignore: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMNS", help="Columns that are left out, such as id,name."),
+        str | None, option("COLUMNS", "Columns that are left out, such as id,name.")
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMNS",
-            help="Columns of a CSV file that are categories, such as codes written in digits.",
+        option(
+            "COLUMNS", "Columns of a CSV file that are categories, such as codes written in digits."
         ),
     ] = None,
     missing: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST", help="Fields that are missing values, beside empty ones, such as ?,-."
-        ),
+        option("LIST", "Fields that are missing values, beside empty ones, such as ?,-."),
     ] = None,
     decimal: Annotated[
-        str, typer.Option(metavar="MARK", help="Mark of the fraction in a CSV file: . or a comma.")
+        str, option("MARK", "Mark of the fraction in a CSV file: . or a comma.")
     ] = ".",
     thousands: Annotated[
-        str | None,
-        typer.Option(metavar="MARK", help="Mark of the thousands in a CSV file, such as a comma."),
+        str | None, option("MARK", "Mark of the thousands in a CSV file, such as a comma.")
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND",
-            help="classifier, regressor, distribution (a regressor that assumes no shape), ordinal "
+        option(
+            "KIND",
+            "classifier, regressor, distribution (a regressor that assumes no shape), ordinal "
             "or survival; by default two values make a classifier and numbers a regressor.",
         ),
     ] = None,
     event: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", help="Survival: whether the event came (1) or not by that time (0)."
-        ),
+        option("COLUMN", "Survival: whether the event came (1) or not by that time (0)."),
     ] = None,
     horizon: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "TIME",
+            "Survival: the risk is that of the event by then; by default the median time.",
             parser=real,
-            metavar="TIME",
-            help="Survival: the risk is that of the event by then; by default the median time.",
         ),
     ] = None,
     levels: Annotated[
-        str | None,
-        typer.Option(metavar="LEVELS", help="Ordinal: all levels, from low to high, as a,b,c."),
+        str | None, option("LEVELS", "Ordinal: all levels, from low to high, as a,b,c.")
     ] = None,
     positive: Annotated[
         str | None,
-        typer.Option(
-            metavar="VALUE",
-            help="Classifier: the value whose probability is predicted; by default the last one in "
+        option(
+            "VALUE",
+            "Classifier: the value whose probability is predicted; by default the last one in "
             "sorted order.",
         ),
     ] = None,
     test_share: Annotated[
-        float | None,
-        typer.Option(
-            parser=real,
-            metavar="SHARE",
-            help="Hold out a share of the rows and print their scores.",
-        ),
+        float | None, share_option("Hold out a share of the rows and print their scores.")
     ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            parser=whole(0, 2**32 - 1),
-            metavar="NUMBER",
-            help="Seed of the training and of the split.",
-        ),
-    ] = 0,
+    seed: Annotated[int, number_option(0, "Seed of the training and of the split.", 2**32 - 1)] = 0,
     epochs: Annotated[
         int | None,
-        typer.Option(
-            parser=whole(1),
-            metavar="NUMBER",
-            help="Passes over the rows; by default found on a part of the rows.",
-        ),
+        number_option(1, "Passes over the rows; by default found on a part of the rows."),
     ] = None,
-    members: Annotated[
-        int,
-        typer.Option(parser=whole(1), metavar="NUMBER", help="Networks that make up the model."),
-    ] = 8,
+    members: Annotated[int, number_option(1, "Networks that make up the model.")] = 8,
     bootstrap: Annotated[
-        int,
-        typer.Option(
-            parser=whole(0),
-            metavar="NUMBER",
-            help="Models that are fitted to bootstrap samples, for bands.",
-        ),
+        int, number_option(0, "Models that are fitted to bootstrap samples, for bands.")
     ] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or another device of torch.")] = (
+    device: Annotated[str, option("TEXT", "auto, cpu, cuda, or another device of torch.")] = (
         "auto"
     ),
     threads: Annotated[
         int,
-        typer.Option(
-            parser=whole(1),
-            metavar="NUMBER",
-            help="Threads of the training: more than one helps large batches on idle cores.",
+        number_option(
+            1, "Threads of the training: more than one helps large batches on idle cores."
         ),
     ] = 1,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a model that was saved in the folder.")
+        bool, flag("--overwrite", "Replace a model that was saved in the folder.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -149,24 +121,28 @@ def fit(
 
     Example: pyro-gcm fit data.csv --target y --increasing a,b --decreasing c --out model/
     """
-    from pyro_gcm.cli import fitting
+    from pyro_gcm.cli.columns import (
+        check_finite,
+        column_of,
+        columns_of,
+        doubt_of,
+        letters_in_order,
+        roles_of,
+    )
     from pyro_gcm.cli.reading import Reading
-    from pyro_gcm.cli.roles import doubt_of, roles_of
     from pyro_gcm.cli.tables import read_table
     from pyro_gcm.cli.target import target_of
     from pyro_gcm.estimators.kinds import KINDS
 
-    if test_share is not None:
-        share("--test-share", test_share)
     if kind is not None and kind not in KINDS:
         raise WrongUse(f"--kind must be one of {listed([*KINDS])}, got {kind!r}")
-    fitting.check_folder(out, overwrite)
+    check_folder(out, overwrite)
     reading = Reading.of_options(missing, decimal, thousands)
     is_csv = data.suffix.lower() == ".csv"
     of_csv = {"--text": text, "--decimal": reading.decimal != ".", "--thousands": thousands}
-    for option, given in of_csv.items():
+    for name, given in of_csv.items():
         if given and not is_csv:
-            raise WrongUse(f"{option} is for CSV files, whose columns have no types, got {data}")
+            raise WrongUse(f"{name} is for CSV files, whose columns have no types, got {data}")
     table = read_table(data, reading, possible_parts(text), [target])
     frame = table.frame
     column_of("--target", target, [*frame.columns], str(data))
@@ -193,9 +169,13 @@ def fit(
     about = {"kind": kind, "event": event, "levels": levels, "positive": positive}
     found = target_of(frame, target, **about)
     check_finite(frame[roles.inputs], str(data))
-    fitting.check_horizon(horizon, found.kind)
-    fitting.check_device(device)
-    train, test = fitting.split(found, test_share, seed)
+    if horizon is not None and (found.kind != "survival" or not 0.0 < horizon < math.inf):
+        raise WrongUse(
+            f"--horizon must be a time above 0, for --kind survival, got {horizon:g} for "
+            f"{found.kind}"
+        )
+    check_device(device)
+    train, test = found.split(test_share, seed)
     columns = roles.described(frame)
     output = Output(as_json, quiet)
     output.table(
@@ -211,8 +191,7 @@ def fit(
     for name in roles.directions:
         if frame[name].nunique() == 1:
             warnings.warn(f"column {name!r} has the same value in all rows", stacklevel=1)
-    estimator = fitting.estimator_of(
-        found,
+    estimator = found.estimator(
         roles.directions,
         horizon=horizon,
         members=members,
@@ -242,13 +221,13 @@ def fit(
     if found.kind == "survival":
         estimator.event_codes_ = found.codes
         notes |= {"event": event, "horizon": float(estimator.model_.response.reference)}
-    fitting.save_model(estimator, out, notes, overwrite)
+    _save(estimator, out, notes, overwrite)
     if len(test):
-        notes["scores"] = reached = fitting.scores_of(estimator, X.iloc[test], found.y[test])
+        notes["scores"] = reached = _scores(estimator, X.iloc[test], found.y[test])
         if reached:
             rows = [[name, f"{value:.4f}"] for name, value in reached.items()]
             output.table(f"{len(test)} rows that were held out", ["score", "value"], rows)
-        fitting.save_model(estimator, out, notes, overwrite=True)
+        _save(estimator, out, notes, overwrite=True)
     output.note(f"model saved in {out}")
     made: dict[str, Any] = {"class": type(estimator).__name__, "epochs": estimator.n_iter_}
     if hasattr(estimator, "classes_"):
@@ -256,3 +235,27 @@ def fit(
     if found.kind == "classifier":
         made["positive"] = made["labels"][estimator.event_column_]
     output.document({"command": "fit", "kind": found.kind, **notes, **made, "out": str(out)})
+
+
+def _save(estimator: Any, out: Path, notes: dict[str, Any], overwrite: bool) -> None:
+    """Save a fitted estimator with what the command line has to know of it."""
+    import pyro_gcm
+    from pyro_gcm.cli.saved import NOTES
+
+    with blamed("--out"):
+        pyro_gcm.save(estimator, out, metrics={NOTES: plain(notes)}, overwrite=overwrite)
+
+
+def _scores(estimator: Any, X: Any, y: Any) -> dict[str, float]:
+    """Scores of rows that were held out, with a warning of those that there cannot be."""
+    from pyro_gcm.estimators.kinds import scores
+
+    try:
+        found = scores(estimator, X, y)
+    except Exception as error:  # the model is there, whatever is wrong with these rows
+        warnings.warn(f"no score of the rows held out: {one_line(error)}", stacklevel=1)
+        return {}
+    for name, value in found.items():
+        if not math.isfinite(value):
+            warnings.warn(f"{name} of the rows held out is {value}", stacklevel=1)
+    return found

@@ -5,12 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from pyro_gcm._utils.archive import undamaged
 from pyro_gcm._utils.console import one_line
 from pyro_gcm.cli.errors import WrongUse, blamed
-from pyro_gcm.cli.options import Column, Data, Json, Level, Model, Quiet, path, share, whole
+from pyro_gcm.cli.options import (
+    Column,
+    Data,
+    Json,
+    Level,
+    Model,
+    Pairs,
+    Quiet,
+    Seed,
+    check_figure,
+    check_output,
+    file_option,
+    option,
+)
 from pyro_gcm.cli.output import Output
 
 #: What `info` prints for a direction.
@@ -88,13 +99,9 @@ def plot(
     model: Model,
     data: Data,
     column: Column,
-    out: Annotated[
-        Path,
-        typer.Option(parser=path, metavar="FILE", help="The figure: .png, .svg, .pdf and others."),
-    ],
+    out: Annotated[Path, file_option("The figure: .png, .svg, .pdf and others.")],
     values: Annotated[
-        str | None,
-        typer.Option(metavar="VALUES", help="Where the curve is drawn: 0:100:11, or 1,2,5."),
+        str | None, option("VALUES", "Where the curve is drawn: 0:100:11, or 1,2,5.")
     ] = None,
     level: Level = 0.9,
     as_json: Json = False,
@@ -106,20 +113,15 @@ def plot(
 
     Example: pyro-gcm plot model/ data.csv --column debt --out debt.png
     """
-    from pyro_gcm.cli.errors import blamed, check_figure
-    from pyro_gcm.cli.saved import open_model, values_of
-    from pyro_gcm.cli.tables import check_output
+    from pyro_gcm.cli.saved import open_model
 
-    share("--level", level)
     check_figure("--out", out)
-    check_output("--out", out, [data])
+    check_output("--out", out, data)
     saved = open_model(model).answering()
-    at = saved.names.index(saved.constrained(column))
-    code = saved.estimator.encoding_.columns[at]
-    grid = None if values is None else values_of(values, code)
+    grid = saved.grid(column, values)
     X, _ = saved.rows(data)
     with blamed("DATA"):
-        curve = saved.estimator.response_curve(X, at, grid, level=level)
+        curve = saved.estimator.response_curve(X, saved.names.index(column), grid, level=level)
 
     from matplotlib.figure import Figure
 
@@ -147,28 +149,16 @@ def plot(
 def report(
     model: Model,
     data: Data,
-    out: Annotated[
-        Path, typer.Option(parser=path, metavar="FILE", help="The report, a file .html.")
-    ],
+    out: Annotated[Path, file_option("The report, a file .html.")],
     target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="What came; by default the column of fit, if DATA has it.",
-        ),
+        str | None, option("COLUMN", "What came; by default the column of fit, if DATA has it.")
     ] = None,
     event: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Survival: whether the event came; as --target."),
+        str | None, option("COLUMN", "Survival: whether the event came; as --target.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The title of the report.")] = None,
-    pairs: Annotated[
-        int,
-        typer.Option(parser=whole(3), metavar="NUMBER", help="Pairs of the audit, at most."),
-    ] = 20_000,
-    seed: Annotated[
-        int, typer.Option(parser=whole(0), metavar="NUMBER", help="Seed of all random choices.")
-    ] = 0,
+    title: Annotated[str | None, option("TEXT", "The title of the report.")] = None,
+    pairs: Pairs = 20_000,
+    seed: Seed = 0,
     level: Level = 0.9,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -181,16 +171,13 @@ def report(
 
     Example: pyro-gcm report model/ test.csv --out report.html
     """
-    from pyro_gcm.cli.errors import blamed
     from pyro_gcm.cli.saved import open_card, open_model
-    from pyro_gcm.cli.tables import check_output
     from pyro_gcm.cli.target import outcomes_of
     from pyro_gcm.report import write_report
 
-    share("--level", level)
     if out.suffix.lower() not in (".html", ".htm"):
         raise WrongUse(f"--out must end in .html, got {out}")
-    check_output("--out", out, [data])
+    check_output("--out", out, data)
     saved = open_model(model)
     found = outcomes_of(saved, data, target=target, event=event)
     output = Output(as_json, quiet)

@@ -1,16 +1,20 @@
-"""Arguments and options that several commands have, and how their values are read."""
+"""Arguments and options that several commands have, how values are read, and where files go."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pyro_gcm._utils.paths import usable
-from pyro_gcm.cli.errors import WrongUse
+from pyro_gcm._utils.paths import check_writable, usable
+from pyro_gcm.cli.errors import WrongUse, blamed, listed
+
+#: Endings of the names of tables.
+ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
 
 
 def whole(low: int, high: float = math.inf) -> Callable[[Any], int]:
@@ -53,6 +57,10 @@ def share(option: str, value: float) -> float:
     return value
 
 
+def _share(param: typer.CallbackParam, value: float | None) -> float | None:
+    return value if value is None else share(param.opts[0], value)
+
+
 def numbers(option: str, text: str, example: str) -> list[float]:
     """The numbers of a list with commas."""
     found = []
@@ -74,9 +82,101 @@ def shares(option: str, text: str) -> Sequence[float]:
     return found
 
 
+def check_table_name(option: str, path: Path) -> None:
+    """Refuse a name that does not end as a table does.
+
+    :param option: how messages name the file.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise WrongUse(f"{option} must end in {', '.join(ENDINGS)}, got {path}")
+    if path.suffix.lower() != ".csv":
+        with blamed(f"{option} {path} needs pyarrow (pip install pyarrow)"):
+            import pyarrow  # noqa: F401
+
+
+def check_figure(option: str, path: Path) -> None:
+    """Refuse a name that does not end as a figure does."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    kinds = sorted(FigureCanvasBase.get_supported_filetypes())
+    if path.suffix.removeprefix(".") not in kinds:
+        raise WrongUse(f"{option} must end in one of {listed(kinds)}, got {path}")
+
+
+def check_output(option: str, path: Path | None, data: Path) -> None:
+    """Refuse, before any work is done, a place where no file can be written.
+
+    :param data: the file that is read.
+    """
+    if path is None:
+        return
+    if path.exists() and data.exists() and path.samefile(data):
+        raise WrongUse(f"{option} must be another file than the one that is read, got {path}")
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise WrongUse(f"{option} {error}") from error
+
+
+def check_out(out: Path | None, data: Path) -> None:
+    """Refuse a file of `--out` that is no table or cannot be written."""
+    if out is not None:
+        check_table_name("--out", out)
+        check_output("--out", out, data)
+
+
+def check_folder(out: Path, overwrite: bool) -> None:
+    """Refuse a folder that cannot be written, or has what must not be lost."""
+    from pyro_gcm.io.folder import check_place, check_replaceable
+
+    with blamed("--out"):
+        try:
+            check_replaceable(Path(os.path.realpath(out)), overwrite)
+        except FileExistsError as error:
+            told = str(error).replace("pass overwrite=True", "pass --overwrite")
+            raise FileExistsError(told) from error
+        check_place(out)
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not have here."""
+    import torch
+
+    try:
+        torch.empty(0, device="cpu" if device == "auto" else device)
+    except (AssertionError, RuntimeError) as error:
+        raise WrongUse(
+            f"--device must be auto, cpu, cuda or another device that torch finds, got {device!r}"
+        ) from error
+
+
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """An option with a value."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def number_option(low: int, help: str, high: float = math.inf) -> Any:
+    """An option with a whole number."""
+    return option("NUMBER", help, parser=whole(low, high))
+
+
+def share_option(help: str) -> Any:
+    """An option with a number strictly between 0 and 1."""
+    return option("SHARE", help, parser=real, callback=_share)
+
+
+def file_option(help: str, metavar: str = "FILE") -> Any:
+    """An option with the path of a file or a folder."""
+    return option(metavar, help, parser=path)
+
+
+def flag(name: str, help: str) -> Any:
+    """An option without a value."""
+    return typer.Option(name, help=help)
+
+
 Model = Annotated[
-    Path,
-    typer.Argument(parser=path, metavar="MODEL", help="The folder of a model that fit made."),
+    Path, typer.Argument(parser=path, metavar="MODEL", help="The folder of a model that fit made.")
 ]
 Data = Annotated[
     Path,
@@ -86,34 +186,24 @@ Data = Annotated[
         help="The table: a .csv, .parquet, .arrow or .feather file.",
     ),
 ]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else there.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print no progress and no notes on stderr.")]
+Json = Annotated[bool, flag("--json", "Print one JSON document on stdout, and nothing else there.")]
+Quiet = Annotated[bool, flag("--quiet", "Print no progress and no notes on stderr.")]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        parser=path,
-        metavar="FILE",
-        help="Write a .csv, .parquet, .arrow or .feather file in place of CSV on stdout.",
-    ),
+    file_option("Write a .csv, .parquet, .arrow or .feather file in place of CSV on stdout."),
 ]
 Keep = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMNS", help="Columns of DATA, such as id,name, to copy in front."),
+    str | None, option("COLUMNS", "Columns of DATA, such as id,name, to copy in front.")
 ]
-Column = Annotated[
-    str, typer.Option(metavar="COLUMN", help="A column that was given a direction in fit.")
-]
+Column = Annotated[str, option("COLUMN", "A column that was given a direction in fit.")]
 Bands = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--bands",
-        help="Add lower and upper: how far the members of the model, or its bootstrap models, "
+        "Add lower and upper: how far the members of the model, or its bootstrap models, "
         "disagree on the prediction. They hold no share of the outcomes.",
     ),
 ]
-Level = Annotated[
-    float,
-    typer.Option(parser=real, metavar="SHARE", help="Share of the members or models in a band."),
-]
+Level = Annotated[float, share_option("Share of the members or models in a band.")]
+Pairs = Annotated[int, number_option(3, "Pairs of rows to compare, at most.")]
+Seed = Annotated[int, number_option(0, "Seed of all random choices.")]

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyro_gcm.cli.tables import write_table
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -79,6 +77,8 @@ class Output:
         """
         document = {**about, "rows": len(frame), "columns": list(frame.columns)}
         if out is not None:
+            from pyro_gcm.cli.tables import write_table
+
             write_table(out, frame)
             self.note(f"{len(frame)} rows written to {out}")
             self.document({**document, "out": str(out)})

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pyro_gcm.cli.errors import WrongUse, blamed
 from pyro_gcm.cli.options import (
     Bands,
@@ -18,6 +16,9 @@ from pyro_gcm.cli.options import (
     Model,
     Out,
     Quiet,
+    check_out,
+    flag,
+    option,
     real,
     share,
     shares,
@@ -41,10 +42,7 @@ def predict(
     level: Level = 0.9,
     quantiles: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARES",
-            help="Quantiles of y, or of the time of the event, such as 0.1,0.5,0.9.",
-        ),
+        option("SHARES", "Quantiles of y, or of the time of the event, such as 0.1,0.5,0.9."),
     ] = None,
     keep: Keep = None,
     as_json: Json = False,
@@ -60,14 +58,10 @@ def predict(
     Example: pyro-gcm predict model/ new.csv --keep id --bands --out scores.csv
     """
     from pyro_gcm.cli.saved import open_model
-    from pyro_gcm.cli.tables import check_output, check_table_name
     from pyro_gcm.estimators.kinds import in_blocks, predictions
 
-    share("--level", level)
     asked = None if quantiles is None else shares("--quantiles", quantiles)
-    if out is not None:
-        check_table_name("--out", out)
-    check_output("--out", out, [data])
+    check_out(out, data)
     saved = open_model(model)
     asked = _quantiles(saved, asked)
     X, kept = saved.rows(data, keep)
@@ -92,17 +86,17 @@ def required(
     column: Column,
     probability: Annotated[
         float,
-        typer.Option(
+        option(
+            "NUMBER",
+            "The probability, or risk, to be reached; a mean of y for a regressor, and a mean "
+            "place of the level for an ordinal model.",
             "--probability",
             "--prediction",
             parser=real,
-            metavar="NUMBER",
-            help="The probability, or risk, to be reached; a mean of y for a regressor, and a mean "
-            "place of the level for an ordinal model.",
         ),
     ],
     below: Annotated[
-        bool, typer.Option("--below", help="Ask for a prediction below it in place of at least it.")
+        bool, flag("--below", "Ask for a prediction below it in place of at least it.")
     ] = False,
     level: Level = 0.9,
     keep: Keep = None,
@@ -119,12 +113,8 @@ def required(
     Example: pyro-gcm required model/ data.csv --column debt --probability 0.2 --below
     """
     from pyro_gcm.cli.saved import open_model
-    from pyro_gcm.cli.tables import check_output, check_table_name
 
-    share("--level", level)
-    if out is not None:
-        check_table_name("--out", out)
-    check_output("--out", out, [data])
+    check_out(out, data)
     saved = open_model(model).answering()
     saved.constrained(column)
     if saved.estimator.predicts_probability:
@@ -144,17 +134,15 @@ def surface(
     column: Column,
     values: Annotated[
         str | None,
-        typer.Option(
-            metavar="VALUES",
-            help="low:high:count, such as 0:100:11, or a list, such as 1,2,5; levels of an ordered "
+        option(
+            "VALUES",
+            "low:high:count, such as 0:100:11, or a list, such as 1,2,5; levels of an ordered "
             "category.",
         ),
     ] = None,
     mean: Annotated[
         bool,
-        typer.Option(
-            "--mean", help="One row for each value: the mean over all rows of DATA, with its band."
-        ),
+        flag("--mean", "One row for each value: the mean over all rows of DATA, with its band."),
     ] = False,
     bands: Bands = False,
     level: Level = 0.9,
@@ -171,20 +159,15 @@ def surface(
 
     Example: pyro-gcm surface model/ data.csv --column debt --values 0:100:11 --out surface.parquet
     """
-    from pyro_gcm.cli.saved import open_model, values_of
-    from pyro_gcm.cli.tables import check_output, check_table_name
+    from pyro_gcm.cli.saved import open_model
 
-    share("--level", level)
-    if out is not None:
-        check_table_name("--out", out)
-    check_output("--out", out, [data])
+    check_out(out, data)
     if values is None and not mean:
         raise WrongUse("--values must be given without --mean, such as --values 0:100:11")
     if mean and keep is not None:
         raise WrongUse(f"--keep copies columns of rows, and --mean has none of them, got {keep!r}")
     saved = open_model(model)
-    code = saved.estimator.encoding_.columns[saved.names.index(saved.constrained(column))]
-    grid = None if values is None else values_of(values, code)
+    grid = saved.grid(column, values)
     if mean:
         saved.answering()
     X, kept = saved.rows(data, keep)
@@ -267,9 +250,9 @@ def _check_result(kept: pd.DataFrame, names: Collection[str], column: str | None
     :param names: of the result.
     :param column: one of the model, which is in the result too.
     """
-    for option, name in [*(("--keep", name) for name in kept), ("--column", column)]:
-        if name in names or (option == "--keep" and name == column):
-            raise WrongUse(f"{option} {name!r} has the name of a column of the result: rename it")
+    for source, name in [*(("--keep", name) for name in kept), ("--column", column)]:
+        if name in names or (source == "--keep" and name == column):
+            raise WrongUse(f"{source} {name!r} has the name of a column of the result: rename it")
 
 
 def _beside(kept: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:

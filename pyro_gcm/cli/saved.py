@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from pyro_gcm import estimators
 from pyro_gcm._utils.archive import undamaged
@@ -15,7 +18,6 @@ from pyro_gcm.cli.columns import (
     check_finite,
     column_of,
     columns_of,
-    text_columns,
     type_of,
 )
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
@@ -24,9 +26,6 @@ from pyro_gcm.cli.reading import Reading
 from pyro_gcm.cli.tables import Table, read_table
 from pyro_gcm.estimators.kinds import KINDS
 from pyro_gcm.estimators.kinds import kind_of as kind_of_response
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Where the card of a folder has what only the command line knows.
 NOTES = "table"
@@ -95,30 +94,28 @@ class SavedModel:
             )
         return self
 
-    @property
-    def reading(self) -> Reading:
-        """How `fit` read the fields of its file."""
-        return _reading_of(self.notes)
+    def grid(self, column: str, values: str | None) -> list[Any] | None:
+        """The values that `--values` names of a column with a direction, or None without them."""
+        code = self.estimator.encoding_.columns[self.names.index(self.constrained(column))]
+        return None if values is None else values_of(values, code)
 
-    def table(self, data: Path, text: Collection[str] = ()) -> pd.DataFrame:
+    def table(self, data: Path, text: Collection[str] = (), written: Collection[str] = ()) -> Table:
         """The table in a file, with the columns that the model reads, as they were in fit.
 
         :param text: other columns that are text even where all their values are digits.
+        :param written: columns that are also wanted with the letters of the file.
         :raises WrongUse: for a file that cannot be read, and a column that is missing or of another
             type than in fit.
         """
-        return self._read(data, text).frame
-
-    def _read(self, data: Path, text: Collection[str] = (), written: Collection[str] = ()) -> Table:
-        of_model = text_columns(self.estimator.encoding_.columns, self.names)
-        table = read_table(data, self.reading, [*of_model, *text], written)
-        frame = table.frame
-        for name in self.names:
-            column_of("DATA", name, list(frame.columns), str(data))
-        for name, code in zip(self.names, self.estimator.encoding_.columns, strict=True):
+        codes = dict(zip(self.names, self.estimator.encoding_.columns, strict=True))
+        were_text = [n for n, c in codes.items() if any(isinstance(v, str) for v in c.levels)]
+        table = read_table(data, _reading_of(self.notes), [*were_text, *text], written)
+        for name in codes:
+            column_of("DATA", name, list(table.frame.columns), str(data))
+        for name, code in codes.items():
             if code.kind == "number":
-                _check_numbers(frame[name], data)
-        check_finite(frame[self.names], str(data))
+                _check_numbers(table.frame[name], data)
+        check_finite(table.frame[self.names], str(data))
         return table
 
     def rows(self, data: Path, keep: str | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -126,15 +123,13 @@ class SavedModel:
 
         :raises WrongUse: as `table`, and for columns that are not there.
         """
-        table = self._read(data, written=possible_parts(keep))
+        table = self.table(data, written=possible_parts(keep))
         kept = columns_of("--keep", keep, list(table.frame.columns), str(data))
         return table.frame[self.names], table.written[[*dict.fromkeys(kept)]]
 
 
 def _check_numbers(series: pd.Series[Any], data: Path) -> None:
     """Refuse text in a column that had numbers in fit, with the first one."""
-    import pandas as pd
-
     if type_of(series).startswith(("text", "other")):
         strange = pd.to_numeric(series, errors="coerce").isna() & series.notna()
         row = int(strange.to_numpy().argmax())
@@ -231,8 +226,6 @@ def values_of(text: str, code: Any) -> list[Any]:
 
 def _range(text: str) -> list[float]:
     """Equal steps from the first to the last value."""
-    import numpy as np
-
     parts = text.split(":")
     count = parts[-1].strip()
     if len(parts) != 3 or not count.isdigit() or not 2 <= int(count) <= _MOST:

@@ -7,44 +7,15 @@ import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyro_gcm._utils.paths import check_writable
+import pandas as pd
+
 from pyro_gcm._utils.writing import write_file
-from pyro_gcm.cli.columns import check_once, type_of
-from pyro_gcm.cli.csv_files import read_csv
+from pyro_gcm.cli.columns import type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, instead
-from pyro_gcm.cli.reading import Reading
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-#: Endings of the names of tables.
-ENDINGS = (".csv", ".parquet", ".arrow", ".feather")
-
-
-def check_table_name(option: str, path: Path) -> None:
-    """Refuse a name that does not end as a table does.
-
-    :param option: how messages name the file.
-    """
-    if path.suffix.lower() not in ENDINGS:
-        raise WrongUse(f"{option} must end in {', '.join(ENDINGS)}, got {path}")
-    if path.suffix.lower() != ".csv":
-        with blamed(f"{option} {path} needs pyarrow (pip install pyarrow)"):
-            import pyarrow  # noqa: F401
-
-
-def check_output(option: str, path: Path | None, inputs: Collection[Path] = ()) -> None:
-    """Refuse, before any work is done, a place where no file can be written."""
-    if path is None:
-        return
-    if any(path.exists() and given.exists() and path.samefile(given) for given in inputs):
-        raise WrongUse(f"{option} must be another file than the one that is read, got {path}")
-    try:
-        check_writable(path)
-    except OSError as error:
-        raise WrongUse(f"{option} {error}") from error
+from pyro_gcm.cli.options import ENDINGS, check_table_name
+from pyro_gcm.cli.reading import Reading, check_once, read_csv
 
 
 @dataclass(frozen=True)
@@ -98,26 +69,15 @@ def read_table(
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:
     """Write a table as a whole, in the format that the name ends in."""
+    content = io.BytesIO()
     if path.suffix.lower() == ".csv":
-        content = frame.to_csv(index=False).encode()
+        frame.to_csv(content, index=False)
+    elif path.suffix.lower() == ".parquet":
+        frame.to_parquet(content, index=False)
     else:
-        content = _arrow_bytes(frame, parquet=path.suffix.lower() == ".parquet")
+        frame.to_feather(content, compression="uncompressed")
     with blamed("--out"):
-        write_file(path, content)
-
-
-def _arrow_bytes(frame: pd.DataFrame, *, parquet: bool) -> bytes:
-    import pyarrow as pa
-
-    table, sink = pa.Table.from_pandas(frame, preserve_index=False), io.BytesIO()
-    if parquet:
-        import pyarrow.parquet as pq
-
-        pq.write_table(table, sink)
-    else:
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-    return sink.getvalue()
+        write_file(path, content.getvalue())
 
 
 def read_arrow(path: Path, source: str, reading: Reading) -> tuple[pd.DataFrame, list[str]]:
@@ -127,7 +87,6 @@ def read_arrow(path: Path, source: str, reading: Reading) -> tuple[pd.DataFrame,
     :param reading: names text that is a missing value.
     :raises ValueError: for a file that is no table.
     """
-    import pandas as pd
     import pyarrow as pa
 
     if path.suffix.lower() == ".parquet":
@@ -160,8 +119,6 @@ def read_arrow(path: Path, source: str, reading: Reading) -> tuple[pd.DataFrame,
 
 def _without(column: pd.Series[Any], missing: Sequence[str]) -> pd.Series[Any]:
     """A column in which some texts are missing values."""
-    import pandas as pd
-
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = column.cat.categories
         return column.cat.remove_categories(known[known.isin(missing)])
@@ -174,8 +131,6 @@ def _as_categories(frame: pd.DataFrame, noted: Any) -> list[str]:
     :param noted: what pandas says of the columns, or None.
     :returns: what is said of categories whose order the file does not have.
     """
-    import pandas as pd
-
     said = []
     for column in (noted or {}).get("columns", []):
         name = str(column["name"])

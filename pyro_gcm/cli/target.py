@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from pyro_gcm import estimators
 from pyro_gcm._utils.lists import as_argument, parts_of
 from pyro_gcm.cli.columns import column_of, type_of
 from pyro_gcm.cli.errors import WrongUse, blamed, listed
 from pyro_gcm.cli.saved import SavedModel
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.estimators.event_times import Codes, came_of
+from pyro_gcm.estimators.kinds import KINDS
 from pyro_gcm.estimators.kinds import outcomes_of as read_by
 from pyro_gcm.estimators.targets import levels_in_order, places_of, target_column, target_numbers
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,40 @@ class Target:
     y: Any
     options: dict[str, Any]
     codes: Codes | None = None
+
+    def estimator(self, directions: Mapping[str, int], **options: Any) -> Any:
+        """The estimator for the target, not yet fitted.
+
+        :param options: of the estimator; the horizon is that of a survival model alone.
+        """
+        of_kind = KINDS[self.kind]
+        if self.kind != "survival":
+            options.pop("horizon")
+        if self.kind == "distribution":  # that of a regressor is the better one for the rows
+            options["response"] = of_kind.response
+        made = getattr(estimators, of_kind.classes[0])
+        return made(monotonic_cst=dict(directions), **self.options, **options)
+
+    def split(
+        self, share: float | None, seed: int
+    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The rows to fit to, and those held out; both have both classes of a classifier."""
+        rows = np.arange(len(self.y))
+        if share is None:
+            return rows, rows[:0]
+        strata = self.y if self.kind == "classifier" else None
+        held, least = math.ceil(share * len(rows)), 1 if strata is None else 2
+        if not least <= held <= len(rows) - least:
+            raise WrongUse(
+                f"--test-share must leave {least} or more rows on either side, and {share:g} of "
+                f"{len(rows)} rows holds out {held}"
+            )
+        from sklearn.model_selection import train_test_split
+
+        with blamed("--test-share"):
+            parts = train_test_split(rows, test_size=share, random_state=seed, stratify=strata)
+        train, test = map(np.sort, parts)
+        return train, test
 
 
 def target_of(
@@ -154,8 +190,6 @@ def _positive(target: str, values: npt.NDArray[Any], positive: str | None) -> An
 
 def _levels(column: pd.Series[Any], values: npt.NDArray[Any], levels: str | None) -> list[Any]:
     """All levels: in the order of the option, of the type, or of numbers."""
-    import pandas as pd
-
     are_text = values.dtype.kind not in "biuf"
     if levels is not None:
         order = [_as_written(part, values) for part in parts_of(levels, _texts(values))]
@@ -206,7 +240,7 @@ def outcomes_of(
         given or model.notes.get(name) for name, given in (("target", target), ("event", event))
     )
     are_texts = hasattr(model.estimator, "classes_") and isinstance(model.labels[0], str)
-    frame = model.table(data, [y_name] if are_texts and y_name else [])
+    frame = model.table(data, [y_name] if are_texts and y_name else []).frame
     wanted = {"--target": y_name}
     if model.kind == "survival":
         wanted["--event"] = event_name

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from tables import loans
 
 from pyro_gcm._utils.table import read_table
 from pyro_gcm._utils.validation import as_tensor
@@ -21,18 +22,12 @@ FAST = {"epochs": 2, "members": 2, "hidden": 8}
 CONSTRAINTS = {"income": -1, "debt": 1}
 
 
-def rows(count: int = 80) -> tuple[pd.DataFrame, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(
-        {
-            "income": rng.lognormal(10, 0.6, count).round(),
-            "debt": rng.uniform(0, 50, count).round(1),
-            "years": rng.integers(0, 20, count),
-            "job": rng.choice(["clerk", "farmer", "smith"], count),
-        }
-    )
-    late = 0.08 * X["debt"] - 1.2 * np.log(X["income"]) + 10 + rng.logistic(size=count) > 0
-    return X, np.where(late, "yes", "no")
+def rows() -> tuple[pd.DataFrame, np.ndarray]:
+    """80 rows without gaps."""
+    X, y = loans(120)
+    whole = X.notna().all(axis=1)
+    X = X[whole][:80].drop(columns="grade").round({"income": 0, "debt": 1})
+    return X.reset_index(drop=True), y[whole][:80]
 
 
 @pytest.fixture(scope="module")

@@ -101,17 +101,6 @@ def test_what_is_replaced_leaves_its_permissions_and_its_owner(tmp_path: Path) -
     assert mode(place / "weights.safetensors") == mode(fresh)
 
 
-@posix
-def test_a_pipe_is_written_to(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        write_file(tmp_path / "pipe", b"content")
-        assert os.read(reader, 100) == b"content"
-    finally:
-        os.close(reader)
-
-
 @pytest.mark.parametrize(
     "name", [".DS_Store", "._card.json", "Thumbs.db", "desktop.ini", ".ipynb_checkpoints/"]
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from loans import loans
+from tables import loans
 
 from pyro_gcm import save
 from pyro_gcm.estimators import GCMClassifier

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+import zoo
 from torch.overrides import TorchFunctionMode
 
 from pyro_gcm import (
@@ -39,9 +40,7 @@ from pyro_gcm.members import MemberSettings
 from pyro_gcm.report import write_report
 from pyro_gcm.training import FitSettings
 
-G = torch.Generator().manual_seed(0)
-X, R = torch.randn(60, 3, generator=G), torch.randn(60, 2, generator=G)
-Y = (torch.rand(60, generator=G) < torch.sigmoid(R[:, 0])).float()
+X, R, Y = zoo.rows(count=60).map(torch.Tensor.float)[:3]
 LABELS = Y.numpy()
 TABLE = pd.DataFrame({"debt": R[:, 0].numpy(), "age": X[:, 0].numpy(), "job": ["a", "b"] * 30})
 FRAME = pd.DataFrame(torch.cat([X, R, Y[:, None]], 1).numpy(), columns=[*"abcdey"])

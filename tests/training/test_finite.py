@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 from training_runs import same, weights
 
@@ -17,9 +18,7 @@ from pyro_gcm.training import Diverged, gathered
 from pyro_gcm.training.checkpoint import Checkpoint
 from pyro_gcm.training.finite_steps import FiniteSteps, NotFinite
 
-G = torch.Generator().manual_seed(0)
-X, R = torch.randn(200, 3, generator=G), torch.randn(200, 2, generator=G)
-Y = (torch.rand(200, generator=G) < torch.sigmoid(R[:, 0])).float()
+X, R, Y = zoo.rows(count=200).map(torch.Tensor.float)[:3]
 #: Four batches an epoch.
 OPTIONS: Any = {"epochs": 3, "batch_size": 50, "progress": False}
 LAST = 12

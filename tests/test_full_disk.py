@@ -30,17 +30,7 @@ def model() -> GCM:
 
 
 def _audit(option: str) -> Callable[[Path], object]:
-    arguments = [
-        "audit",
-        f"{__name__}:model",
-        "rows.csv",
-        "--r",
-        "r",
-        "--pairs",
-        "9",
-        "--quiet",
-        option,
-    ]
+    arguments = f"audit {__name__}:model rows.csv --r r --pairs 9 --quiet {option}".split()
     return lambda path: sys.exit(main([*arguments, str(path)]))
 
 

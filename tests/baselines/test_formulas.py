@@ -225,14 +225,6 @@ def test_min_max_is_the_extremum_over_groups_of_pieces(
     assert_score_is(model, reference)
 
 
-def test_smooth_extrema_converge_to_the_exact_ones() -> None:
-    smooth, sharp = made(SMM, form="canonical"), made(MM, form="canonical")
-    smooth.log_beta.data.fill_(np.log(1e7))
-    sharp.load_state_dict({k: v for k, v in smooth.state_dict().items() if k != "log_beta"})
-    x, r = torch.randn(20, 3).double(), torch.randn(20, 2).double()
-    torch.testing.assert_close(smooth(x, r), sharp(x, r), rtol=0.0, atol=1e-5)
-
-
 # CMNN, and the activations
 
 

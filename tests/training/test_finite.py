@@ -95,10 +95,6 @@ def test_weights_are_looked_at_before_an_epoch_counts(step: int, tmp_path: Path)
     assert len(state["rows"]) == (step - 1) // 4
 
 
-def exploding(parameters: Any, lr: float) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=lr)
-
-
 @pytest.mark.parametrize("schedule", ["cosine", "flat", None, "one cycle"])
 def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Path) -> None:
     if schedule == "one cycle":
@@ -117,7 +113,6 @@ def test_a_run_that_diverged_goes_on_at_a_lower_rate(schedule: Any, tmp_path: Pa
         fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.5, "callback": spoil}))
     with pytest.raises(ValueError, match=r"learning_rate is 0.5 there, 0.6 here"):
         fit(model, X, R, Y, **gathered({**options, "learning_rate": 0.6}))
-    rates: list[float] = []
     again = GCM(3, 2, hidden=4)
     result = fit(again, X, R, Y, **gathered({**options, "learning_rate": 0.25}))
     assert all(value.isfinite().all() for value in weights(again).values())

@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from boosted_rows import rows
-from boosters import TREES, sized
+from boosters import TREES, rows, sized
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from pyro_gcm.baselines import MonotoneBoosting

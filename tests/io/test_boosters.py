@@ -6,26 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from boosters import sized
+from boosters import boosted, rows
 
 import pyro_gcm
-from pyro_gcm import GCM
-from pyro_gcm.boosted import Boosted, BoostedScore
+from pyro_gcm.boosted import BoostedScore
 
 SUFFIXES = {"lightgbm": "txt", "xgboost": "json", "catboost": "cbm"}
-
-
-def boosted(library: str, response: str, role: str) -> tuple[Boosted, torch.Tensor, torch.Tensor]:
-    options = sized(library, 12) | ({"min_child_samples": 5} if library == "lightgbm" else {})
-    g = torch.Generator().manual_seed(0)
-    x, r = (torch.randn(300, k, generator=g, dtype=torch.float64) for k in (3, 2))
-    y = x[:, 0] + r.sum(1) + torch.randn(300, generator=g, dtype=torch.float64)
-    y = (y > 0).double() if response == "binary" else 1.7 + y
-    score = BoostedScore(role, library, response=response, folds=2, **options)
-    columns = score.columns(x, r, score.fit(x, r, y))
-    model = GCM(columns[0].shape[1], columns[1].shape[1], response=response)
-    model.learn_units(*columns, y)
-    return Boosted(model, score), x, r
 
 
 @pytest.mark.long(keep=3)
@@ -35,7 +21,7 @@ def boosted(library: str, response: str, role: str) -> tuple[Boosted, torch.Tens
 def test_trees_come_back_to_the_last_bit(
     library: str, response: str, role: str, tmp_path: Path
 ) -> None:
-    model, x, r = boosted(library, response, role)
+    model, (x, r, _) = boosted(role, response, library, epochs=0), rows(100, seed=1)
     pyro_gcm.save(model, tmp_path / "first")
     once = pyro_gcm.load(tmp_path / "first")
     assert torch.equal(once.score.score(x, r), model.score.score(x, r))

@@ -131,10 +131,7 @@ COLUMNS = ("--target=default", "--ignore=id,loss,grade,time,event", "--quiet")
 
 @pytest.mark.parametrize("kind", ["full disk", "under a file", "nothing may be made"])
 def test_a_place_that_cannot_be_written_is_found_out_before_the_training(
-    kind: str,
-    tmp_path: Path,
-    fit: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, tmp_path: Path, fit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table().to_csv("data.csv", index=False)
     monkeypatch.setattr(MonotoneEstimator, "_learn", _unwanted)

@@ -42,10 +42,7 @@ CALLS: dict[str, tuple[Callable[[Any, Rows], Any], Collection[str]]] = {
         lambda m, d: m.surface_draws(d.x[:1], d.r[:1]),
         ["plain", "categorical prior", "joint", "implicit"],
     ),
-    "cdf": (
-        lambda m, d: m.predictive(d.x, d.r).cdf(d.y),
-        ["continuous", "implicit, continuous"],
-    ),
+    "cdf": (lambda m, d: m.predictive(d.x, d.r).cdf(d.y), ["continuous", "implicit, continuous"]),
     "log_prob": (lambda m, d: m.log_prob(d.x, d.r, d.y, d.c), LIKELIHOODS),
     "effective_sample_size": (
         lambda m, d: m.effective_sample_size(d.x, d.r),

@@ -56,8 +56,7 @@ def test_the_gradient_search_of_the_audit_runs_on_the_device(device: torch.devic
 
 @pytest.mark.long(keep=5)
 @pytest.mark.parametrize(
-    "kind",
-    ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"],
+    "kind", ["continuous", "categorical prior", "joint", "costs seen", "implicit, one kernel"]
 )
 def test_importance_diagnostics_are_those_of_the_cpu(
     kind: str, put: Put, device: torch.device

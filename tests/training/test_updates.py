@@ -41,10 +41,7 @@ def set_gradients(parameters: list[torch.nn.Parameter], step: int) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_updates_and_state_are_those_of_torch(name: str) -> None:
-    (mine, ours), (theirs, reference) = (
-        make(PAIRS[name][0]),
-        make(PAIRS[name][1], fused=True),
-    )
+    (mine, ours), (theirs, reference) = (make(PAIRS[name][0]), make(PAIRS[name][1], fused=True))
     for step in range(12):
         for parameters, optimizer in ((mine, ours), (theirs, reference)):
             set_gradients(parameters, step)

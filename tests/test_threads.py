@@ -16,6 +16,7 @@ import pyro
 import pyro.distributions as dist
 import pytest
 import torch
+import zoo
 from torch import Tensor, nn
 
 from pyro_gcm import GCM, IGCM, baselines, fit
@@ -26,9 +27,7 @@ from pyro_gcm.members import MemberSettings, build_members
 from pyro_gcm.nets import Conditional
 from pyro_gcm.training import gathered
 
-G = torch.Generator().manual_seed(0)
-X, R = torch.randn(120, 3, generator=G), torch.randn(120, 2, generator=G)
-Y = (torch.rand(120, generator=G) < torch.sigmoid(R[:, 0] + X[:, 0])).float()
+X, R, Y = zoo.rows(count=120).map(Tensor.float)[:3]
 QUICK: Any = {"epochs": 2, "batch_size": 30, "progress": False}
 Results = dict[str, Any]
 
@@ -188,6 +187,47 @@ def test_dropout_stays_off_until_the_last_prediction_has_ended() -> None:
     assert model[0].training
     second.__exit__(None, None, None)
     assert all(part.training for part in model.modules())
+
+
+class Counting(nn.Module):
+    """Does something of its own when its mode changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.modes: list[bool] = []
+
+    def train(self, mode: bool = True) -> Counting:
+        self.modes.append(mode)
+        return super().train(mode)
+
+
+def modes(module: nn.Module) -> list[bool]:
+    return [part.training for part in module.modules()]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("kind", ["plain", "its own train", "scripted"])
+def test_every_part_is_in_evaluation_mode_and_gets_its_own_mode_back(kind: str) -> None:
+    part: nn.Module = nn.Dropout(0.9)
+    if kind == "its own train":
+        part = Counting()
+    elif kind == "scripted":
+        part = torch.jit.script(part)
+    net = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Dropout(0.5)), part, nn.BatchNorm1d(2))
+    net[1].eval()
+    before = modes(net)
+    with pytest.raises(KeyError), evaluating(net):  # noqa: PT012
+        assert not any(modes(net))
+        if kind == "scripted":
+            assert torch.equal(part(torch.ones(50)), torch.ones(50))
+        raise KeyError
+    assert modes(net) == before
+    if isinstance(part, Counting):
+        assert part.modes == [False]
+    net.eval()
+    with evaluating(net):
+        assert not any(modes(net))
+    assert not any(modes(net))
 
 
 def test_a_prediction_of_a_model_in_training_runs_between_its_steps(globals_stay: None) -> None:

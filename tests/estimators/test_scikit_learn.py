@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from loans import loans
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
@@ -18,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.utils.estimator_checks import estimator_checks_generator
+from tables import loans
 
 from pyro_gcm import load, save
 from pyro_gcm.estimators import (
@@ -39,25 +39,19 @@ EXPECTED = {
 ARRAY_API = "check_array_api_input"
 
 
-def checks() -> list:
-    found = []
+def checks():
     for estimator in ESTIMATORS:
         for made, check in estimator_checks_generator(estimator(), mark=None):
             name = check.func.__name__
+            fails = pytest.mark.xfail(reason=EXPECTED.get(name), strict=True)
+            marks = fails if name in EXPECTED else ()
             if name != ARRAY_API:
-                marks = (
-                    [pytest.mark.xfail(reason=EXPECTED[name], strict=True)]
-                    if name in EXPECTED
-                    else []
-                )
-                label = f"{estimator.__name__}-{name}"
-                found.append(pytest.param(made, check, id=label, marks=marks))
-    return found
+                yield pytest.param(made, check, id=f"{estimator.__name__}-{name}", marks=marks)
 
 
 @pytest.mark.long(keep=8)
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:members need 20 rows")
-@pytest.mark.parametrize(("estimator", "check"), checks())
+@pytest.mark.parametrize(("estimator", "check"), [*checks()])
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 

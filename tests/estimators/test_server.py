@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from loans import loans
+from tables import loans
 
 from pyro_gcm import save
 from pyro_gcm.estimators import GCMClassifier
@@ -41,19 +42,28 @@ def server(
     return module
 
 
+def live(server: Any, work: Callable[[], Awaitable[Any]]) -> Any:
+    """The result of what is done while the server is up."""
+
+    async def run() -> Any:
+        async with server.life(server.app):
+            return await work()
+
+    return asyncio.run(run())
+
+
 def answers(server: Any, requests: list[list[dict[str, Any]]]) -> tuple[list[Any], int]:
     """What requests that are sent at once get, and how many calls of the model they took."""
 
-    async def run() -> tuple[list[Any], int]:
-        async with server.life(server.app):
-            batches, calls = server.app.state.batches, []
-            score = batches.score
-            batches.score = lambda frame: calls.append(len(frame)) or score(frame)
-            batches.score.names = score.names
-            sent = [server.predict(server.Request(rows=rows)) for rows in requests]
-            return await asyncio.gather(*sent, return_exceptions=True), len(calls)
+    async def ask() -> tuple[list[Any], int]:
+        batches, calls = server.app.state.batches, []
+        score = batches.score
+        batches.score = lambda frame: calls.append(len(frame)) or score(frame)
+        batches.score.names = score.names
+        sent = [server.predict(server.Request(rows=rows)) for rows in requests]
+        return await asyncio.gather(*sent, return_exceptions=True), len(calls)
 
-    return asyncio.run(run())
+    return live(server, ask)
 
 
 def rows_of(X: pd.DataFrame) -> list[dict[str, Any]]:
@@ -86,24 +96,23 @@ def test_wrong_rows_are_refused_and_the_others_answered(
 def test_an_error_of_the_model_answers_and_the_server_goes_on(server: Any) -> None:
     rows = [{"debt": 1.0, "job": None}]
 
-    async def run() -> list[Any]:
-        async with server.life(server.app):
-            batches = server.app.state.batches
-            score = batches.score
+    async def ask() -> list[Any]:
+        batches = server.app.state.batches
+        score = batches.score
 
-            def broken(frame: pd.DataFrame) -> None:
-                raise RuntimeError("out of memory")
+        def broken(frame: pd.DataFrame) -> None:
+            raise RuntimeError("out of memory")
 
-            broken.names = score.names  # type: ignore[attr-defined]
-            batches.score = broken
-            first = await asyncio.gather(batches.answer(rows), return_exceptions=True)
-            batches.score = score
-            gone = asyncio.create_task(batches.answer(rows))
-            await asyncio.sleep(0)
-            gone.cancel()
-            return [*first, await asyncio.wait_for(batches.answer(rows), 30)]
+        broken.names = score.names  # type: ignore[attr-defined]
+        batches.score = broken
+        first = await asyncio.gather(batches.answer(rows), return_exceptions=True)
+        batches.score = score
+        gone = asyncio.create_task(batches.answer(rows))
+        await asyncio.sleep(0)
+        gone.cancel()
+        return [*first, await asyncio.wait_for(batches.answer(rows), 30)]
 
-    error, found = asyncio.run(run())
+    error, found = live(server, ask)
     assert isinstance(error, RuntimeError)
     assert len(found) == 1
 
@@ -119,21 +128,16 @@ def status(server: Any, *parts: bytes, ends: bool = True) -> int:
     scope |= {"query_string": b"", "http_version": "1.1", "scheme": "http", "root_path": ""}
     sent: list[dict[str, Any]] = []
 
-    async def run() -> None:
-        waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-        if ends:
-            waiting[-1]["more_body"] = False
+    waiting = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    waiting[-1]["more_body"] = not ends
 
-        async def receive() -> Any:
-            return waiting.pop(0) if waiting else await asyncio.Event().wait()
+    async def receive() -> Any:
+        return waiting.pop(0) if waiting else await asyncio.Event().wait()
 
-        async def send(message: Any) -> None:
-            sent.append(message)
+    async def send(message: Any) -> None:
+        sent.append(message)
 
-        async with server.life(server.app):
-            await asyncio.wait_for(server.app(scope, receive, send), 30)
-
-    asyncio.run(run())
+    live(server, lambda: asyncio.wait_for(server.app(scope, receive, send), 30))
     return int(sent[0]["status"])
 
 

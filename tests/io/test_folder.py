@@ -45,12 +45,9 @@ def test_a_folder_is_replaced_only_when_asked_for(saved: Path) -> None:
     pyro_gcm.save(other, saved, overwrite=True)
     assert pyro_gcm.load(saved).seed == 2
     assert os.listdir(saved.parent) == ["saved"]
-
-
-def test_an_empty_folder_is_taken_and_parents_are_made(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    for name in ("empty", "new/inner"):
-        assert pyro_gcm.load(pyro_gcm.save(GCM(2, 1, seed=3), tmp_path / name)).seed == 3
+    (saved.parent / "empty").mkdir()
+    for name in ("empty", "new/inner"):  # is taken as it is, and parents are made
+        assert pyro_gcm.load(pyro_gcm.save(GCM(2, 1, seed=3), saved.parent / name)).seed == 3
 
 
 def test_no_other_file_is_lost(saved: Path, tmp_path: Path) -> None:
@@ -78,6 +75,8 @@ def test_no_folder_is_no_damage(tmp_path: Path) -> None:
         pyro_gcm.load(tmp_path / "nothing")
     with pytest.raises(DamagedFolder, match=r"manifest\.json is missing"):
         pyro_gcm.load(tmp_path)
+    with pytest.raises(ValueError, match="device='cupboard' is not a device"):
+        pyro_gcm.load(tmp_path, device="cupboard")
 
 
 #: Calls of the system with which files are replaced.

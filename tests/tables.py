@@ -1,11 +1,11 @@
-"""Simulated loans with columns of every kind and missing values."""
+"""Tables that tests of several folders share."""
 
 import numpy as np
 import pandas as pd
 
 
 def loans(rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Columns income and debt (with missing values), years, job (text) and grade (ordered); y."""
+    """Simulated loans: income and debt with gaps, years, job (text), grade (ordered); yes or no."""
     rng = np.random.default_rng(seed)
     grades = pd.CategoricalDtype(["A", "B", "C"], ordered=True)
     table = pd.DataFrame(

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.overrides import _get_current_function_mode
 
 ArrayLike = Any  # tensor, numpy array, DataFrame, nested list: what torch.as_tensor can take
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -27,10 +28,16 @@ def elementwise() -> AbstractContextManager[None]:
 
 
 def without_products(function: Function) -> Function:
-    """A function without products of matrices, which runs inside `elementwise`."""
+    """A function without products of matrices, which skips a mode of `products_alone`.
+
+    Outside of such a mode it runs as it is: tensors of other classes are tracked, as in renderings.
+    """
 
     @functools.wraps(function)
     def inside(*args: Any, **kwargs: Any) -> Any:
+        mode = _get_current_function_mode()
+        if not getattr(mode, "products_alone", False):
+            return function(*args, **kwargs)
         with elementwise():
             return function(*args, **kwargs)
 

@@ -160,6 +160,9 @@ class BatchInvariantProducts(TorchFunctionMode):
     It depends on the number of threads, too: predictions run on one.
     """
 
+    #: That it changes nothing else (`without_products`).
+    products_alone = True
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

@@ -12,8 +12,8 @@ from torch import Tensor
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, an_event, tensors
 from pyro_gcm.distributions.event_forms import SMALLEST_PRODUCT
+from pyro_gcm.distributions.event_sides import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.families import cost_family, of_same_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, prepend_atom
 from pyro_gcm.distributions.numerics import first_terms, log1mexp, log_any
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_curve import CensoredObservation, EventCurve, Seen, log_interval
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.order_event import OrderEvent
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, tensors
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
@@ -20,7 +21,6 @@ from pyro_gcm.distributions.families import (
     parameters_of,
     tail_log_probs,
 )
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import normal_log_tails, probit
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)

@@ -26,13 +26,13 @@ from torch import Tensor
 
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.event_planes import planes_of
+from pyro_gcm.distributions.event_sides import prepend_atom
 from pyro_gcm.distributions.families import (
     StandardFamily,
     cost_family,
     of_same_family,
     tail_log_probs,
 )
-from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import in_transform, log_any, probit
 
 #: Below this probability the product form may have lost digits, and the log form takes its place.

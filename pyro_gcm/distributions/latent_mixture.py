@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import as_tensor
 from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
+from pyro_gcm.distributions.event_sides import InfiniteCost, finite_part, prepend_atom
 from pyro_gcm.distributions.families import tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 
 
 class LatentMixture(Expandable):

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import as_tensor, broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
-from pyro_gcm.distributions.event_sides import univariate
+from pyro_gcm.distributions.event_sides import InfiniteCost, finite_part, univariate
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
     base_distribution,
     cost_family,
 )
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part
 
 
 class PartlyKnown(Expandable):

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, an_event, tensors
+from pyro_gcm.distributions.event_sides import finite_part
 from pyro_gcm.distributions.families import base_distribution
-from pyro_gcm.distributions.infinite_cost import finite_part
 
 
 class RevenuePosterior(Expandable):

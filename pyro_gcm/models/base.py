@@ -14,7 +14,9 @@ from pyro_gcm._utils.tensors import as_tensor
 from pyro_gcm._utils.validation import ArrayLike, columns_of_units, matrix, positive_int, same_rows
 from pyro_gcm._utils.warn import warn_user
 from pyro_gcm.distributions import InfiniteCost, OrderEvent
+from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.dependent_costs import DependentCosts, independent_costs
+from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.distributions.families import resolve_cost_family
 from pyro_gcm.inference.reading import Objective
 from pyro_gcm.models import build
@@ -144,6 +146,17 @@ class Parts(nn.Module):
         if self.infinite_net is None:
             return cost
         return InfiniteCost(cost, self.infinite_net(covariates))
+
+    def _outcome_dist(self, cost: Any, revenue: Any, covariates: Tensor, r: Tensor) -> Any:
+        """p(y | z, x, r): what the response makes of the order event between cost and revenue.
+
+        :param cost: the costs as the story's site gave them, or their distribution.
+        :param revenue: what they are compared with; `r`: the revenues in data units.
+        """
+        p_c, c = sides(cost)
+        event = OrderEvent(p_c, revenue, validate_args=checks())
+        p_y = self.response.distribution(event, covariates, r)
+        return p_y if c is None else p_y.given_cost(c)
 
     def mapped(self, r: Tensor, covariates: Tensor | None = None) -> Tensor:
         """h(r), of revenues in data units: what costs in their own units are compared with.

@@ -15,9 +15,7 @@ from pyro_gcm._utils.process_state import Randomness
 from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.validation import ArrayLike, matrix, positive_int, same_rows
 from pyro_gcm.distributions import LatentMixture, OrderEvent
-from pyro_gcm.distributions.base import checks
 from pyro_gcm.distributions.event_planes import coarse, on_grid
-from pyro_gcm.distributions.event_sides import sides
 from pyro_gcm.inference.reading import Objective, Plan, in_units
 from pyro_gcm.models import build
 from pyro_gcm.models.kernel import Kernel
@@ -204,10 +202,7 @@ class IGCM(Kernel):
 
         :param cost: the costs as the story's site gave them, or their distribution.
         """
-        p_c, c = sides(cost)
-        event = OrderEvent(p_c, self.kernel_map(k), validate_args=checks())
-        p_y = self.response.distribution(event, covariates, r)
-        return p_y if c is None else p_y.given_cost(c)
+        return self._outcome_dist(cost, self.kernel_map(k), covariates, r)
 
     # Predictions
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pyro.distributions as dist
@@ -21,7 +21,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions.numerics import ndtr
-from pyro_gcm.nets.conditional import Conditional, mlp, positive, widths_of
+from pyro_gcm.nets.conditional import Conditional, Hidden, mlp, positive, widths_of
 
 Make = TypeVar("Make", bound=Callable[..., nn.Module])
 
@@ -49,12 +49,12 @@ def latent(*, prior: str | None = None, guide: str | None = None) -> Callable[[M
 
 
 @latent(prior="conditional", guide="")
-def _normal(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+def _normal(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
     return Conditional(dist.Normal, in_dim, (dim,), hidden)
 
 
 @latent(prior="laplace")
-def _laplace(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+def _laplace(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
     return Conditional(dist.Laplace, in_dim, (dim,), hidden)
 
 
@@ -91,7 +91,7 @@ class ConditionalMultivariateNormal(nn.Module):
     torch.Size([5, 3, 3])
     """
 
-    def __init__(self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16) -> None:
         super().__init__()
         self.dim = dim = positive_int("dim", dim)
         below = dim * (dim - 1) // 2
@@ -126,9 +126,7 @@ class ConditionalMixture(nn.Module):
     torch.Size([5, 4])
     """
 
-    def __init__(
-        self, in_dim: int, dim: int, components: int = 4, hidden: int | Sequence[int] = 16
-    ) -> None:
+    def __init__(self, in_dim: int, dim: int, components: int = 4, hidden: Hidden = 16) -> None:
         super().__init__()
         components, dim = positive_int("components", components), positive_int("dim", dim)
         self.net = mlp(in_dim, components, hidden)
@@ -164,7 +162,7 @@ class ConditionalCategorical(nn.Module):
     torch.Size([3, 1, 3])
     """
 
-    def __init__(self, in_dim: int, categories: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, in_dim: int, categories: int, hidden: Hidden = 16) -> None:
         super().__init__()
         categories = positive_int("categories", categories, minimum=2)
         self.net = mlp(in_dim, categories, hidden)
@@ -191,9 +189,7 @@ class ConditionalFlow(nn.Module):
     torch.Size([7, 5, 3])
     """
 
-    def __init__(
-        self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16, transforms: int = 2
-    ) -> None:
+    def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16, transforms: int = 2) -> None:
         super().__init__()
         dim = positive_int("dim", dim)
         self.flow = _zuko().flows.NSF(

@@ -60,11 +60,9 @@ class CurvePosterior(Expandable):
         def occurs(shift: Tensor) -> Tensor:
             return self.curve.at(shift).given_cost(value).mean == 1.0
 
-        agrees = torch.where(
-            observed.kind == Seen.BETWEEN,
-            occurs(observed.high) & ~occurs(observed.low),
-            occurs(observed.end) == (observed.kind == Seen.BELOW),
-        )
+        between = occurs(observed.high) & ~occurs(observed.low)
+        beyond = occurs(observed.end) == (observed.kind == Seen.BELOW)
+        agrees = torch.where(observed.kind == Seen.BETWEEN, between, beyond)
         log_p = agrees.double().log()
         if not observed.has(Seen.EXACT):
             return log_p

@@ -115,9 +115,8 @@ class CommonFactor(DependentCosts):
         shift = self.loading * value.reshape(*value.shape, *(1,) * events)
         spread = (1.0 - self.loading.square()).sqrt()
         if type(base) is Normal:
-            return Normal(
-                base.loc + base.scale * shift, base.scale * spread, validate_args=False
-            ).to_event(events)
+            loc, scale = base.loc + base.scale * shift, base.scale * spread
+            return Normal(loc, scale, validate_args=False).to_event(events)
         return GivenFactor(base, shift, spread, validate_args=False).to_event(events)
 
     def log_prob(self, value: Tensor) -> Tensor:

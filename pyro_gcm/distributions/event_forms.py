@@ -207,9 +207,8 @@ class EventForms(Expandable):
         """
         base, point = self.base_dist, self.point
         if where is not None:
-            loc, scale, point = (
-                _at(where, v, self.cost_shape) for v in (base.loc, base.scale, point)
-            )
+            parts = base.loc, base.scale, point
+            loc, scale, point = (_at(where, v, self.cost_shape) for v in parts)
             base = of_same_family(base, loc=loc, scale=scale)
         log_below, log_above = tail_log_probs(base, point)
         # Against a known cost it is the revenue that has to be above.

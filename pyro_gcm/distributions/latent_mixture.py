@@ -59,9 +59,7 @@ class LatentMixture(Expandable):
 
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""
-        weights = self.log_weights.exp().reshape(
-            *self.log_weights.shape, *(1,) * len(self.event_shape)
-        )
+        weights = self.log_weights.exp()[(..., *[None] * len(self.event_shape))]
         # An infinite value of weight 0 does not count.
         return torch.where(weights > 0, weights * values, 0.0).sum(0).to(self.loc.dtype)
 

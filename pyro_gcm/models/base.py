@@ -72,10 +72,8 @@ class Parts(nn.Module):
         self.enumerates = build.has_finite_support(self.z_prior, self.x_dim)
         fillable = (column for kind in self.objective_records.values() for column in kind.missing)
         self.may_be_missing = () if self.reads_x else tuple(fillable)  # columns of the program
-        sizes = self.x_dim, self.r_dim, self.z_dim
-        self.z_guide = build.guide_part(
-            guide, self.z_prior, *sizes, hidden, missing="x" in self.may_be_missing
-        )
+        sizes, missing = (self.x_dim, self.r_dim, self.z_dim), "x" in self.may_be_missing
+        self.z_guide = build.guide_part(guide, self.z_prior, *sizes, hidden, missing=missing)
         self.guide_reads_outcome = build.reads_outcome(self.z_guide, self.x_dim, self.r_dim)
         family = parts["cost_family"]
         if not isinstance(family, nn.Module):
@@ -206,9 +204,8 @@ class Parts(nn.Module):
             self.r_standardizer.learn(r, known.get("r"))
         self.response.learn_unit(y)
         if self._starts_p0:
-            build.start_infinite(
-                self.infinite_net, self.response.initial_cured_fraction(y), self.cost_shape[:-1]
-            )
+            never = self.response.initial_cured_fraction(y)
+            build.start_infinite(self.infinite_net, never, self.cost_shape[:-1])
         self.is_trained = True
 
     def warn_once(self, message: str) -> None:

@@ -116,13 +116,11 @@ class IGCM(Kernel):
                 raise ValueError(f"response={named!r} needs GCM: {why}, r = W k + dr")
             if kernel_map is None:
                 kernel_map = "identity" if cost_shape == (self.k_dim,) else "positive_linear"
-            self.kernel_map = build.revenue_map_part(
-                kernel_map, self.k_dim, cost_shape, "kernel_map"
-            )
+            sizes = self.k_dim, cost_shape
+            self.kernel_map = build.revenue_map_part(kernel_map, *sizes, "kernel_map")
             self.add_kernel(kernel_prior, kernel_guide, dr_net, hidden)
-            self.x_decoder: Any = build.x_decoder_part(
-                x_decoder, self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
-            )
+            x_parts = self.z_prior, self.z_dim + self.k_dim, self.x_dim, hidden
+            self.x_decoder: Any = build.x_decoder_part(x_decoder, *x_parts)
         self.add_units(num_samples, {"z": self.z_dim, "k": self.k_dim}, seed)
 
     def story(self, sample: Any, x: Any, r: Any, y: Any, c: Any = None) -> Any:

@@ -141,9 +141,8 @@ class ConditionalMixture(nn.Module):
     def forward(self, context: Tensor) -> DiagNormalMixture:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         shape = (*context.shape[:-1], *self.locs.shape)
-        return DiagNormalMixture(
-            self.locs.expand(shape), self.scales.expand(shape), self.net(context)
-        )
+        locs, scales = self.locs.expand(shape), self.scales.expand(shape)
+        return DiagNormalMixture(locs, scales, self.net(context))
 
 
 @latent(prior="categorical")
@@ -283,10 +282,8 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
         shape = self._extended_shape(sample_shape)
         index = which[..., None, None].expand(*shape[:-1], 1, shape[-1])
         with torch.no_grad():
-            loc, scale = (
-                part.expand(*shape[:-1], *part.shape[-2:]).gather(-2, index).squeeze(-2)
-                for part in (self.locs, self.coord_scale)
-            )
+            parts = (v.expand(*shape[:-1], *v.shape[-2:]) for v in (self.locs, self.coord_scale))
+            loc, scale = (part.gather(-2, index).squeeze(-2) for part in parts)
             z = loc + scale * torch.randn_like(loc)
         return self._differentiable(z)
 

@@ -4,9 +4,9 @@ from pyro_gcm.distributions.base import LazyDistribution
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.curve_outcome import AlongAxis, OrderedLevel
 from pyro_gcm.distributions.dependent_costs import CommonFactor, CostMixture, shifted
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.event_time import EventTime
 from pyro_gcm.distributions.families import CostFamily, cost_family
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.latent_mixture import LatentMixture
 from pyro_gcm.distributions.numerics import ndtri_exp, probit
 from pyro_gcm.distributions.order_event import GuessedEvent, OrderEvent, integrates_over

@@ -13,8 +13,8 @@ from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_curve import CensoredObservation, EventCurve, Seen, log_interval
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.families import cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.order_event import OrderEvent
 
 
@@ -60,11 +60,9 @@ class CurvePosterior(Expandable):
         def occurs(shift: Tensor) -> Tensor:
             return self.curve.at(shift).given_cost(value).mean == 1.0
 
-        agrees = torch.where(
-            observed.kind == Seen.BETWEEN,
-            occurs(observed.high) & ~occurs(observed.low),
-            occurs(observed.end) == (observed.kind == Seen.BELOW),
-        )
+        between = occurs(observed.high) & ~occurs(observed.low)
+        beyond = occurs(observed.end) == (observed.kind == Seen.BELOW)
+        agrees = torch.where(observed.kind == Seen.BETWEEN, between, beyond)
         log_p = agrees.double().log()
         if not observed.has(Seen.EXACT):
             return log_p

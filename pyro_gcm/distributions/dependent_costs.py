@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm.distributions.base import Expandable, distributions, tensors
+from pyro_gcm.distributions.event_sides import InfiniteCost
 from pyro_gcm.distributions.families import (
     CostFamily,
     add_cost_family,
@@ -20,7 +21,6 @@ from pyro_gcm.distributions.families import (
     parameters_of,
     tail_log_probs,
 )
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
 from pyro_gcm.distributions.numerics import normal_log_tails, probit
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
@@ -115,9 +115,8 @@ class CommonFactor(DependentCosts):
         shift = self.loading * value.reshape(*value.shape, *(1,) * events)
         spread = (1.0 - self.loading.square()).sqrt()
         if type(base) is Normal:
-            return Normal(
-                base.loc + base.scale * shift, base.scale * spread, validate_args=False
-            ).to_event(events)
+            loc, scale = base.loc + base.scale * shift, base.scale * spread
+            return Normal(loc, scale, validate_args=False).to_event(events)
         return GivenFactor(base, shift, spread, validate_args=False).to_event(events)
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -33,8 +33,8 @@ from pyro_gcm.distributions.event_planes import (
     on_grid,
     planes,
 )
+from pyro_gcm.distributions.event_sides import prepend_atom
 from pyro_gcm.distributions.families import StandardFamily, cost_family, tail_log_probs
-from pyro_gcm.distributions.infinite_cost import prepend_atom
 from pyro_gcm.distributions.numerics import Transformable, in_transform, log1mexp, log_any
 from pyro_gcm.distributions.order_event import OrderEvent
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pyro_gcm._utils.validation import as_tensor
 from pyro_gcm.distributions.base import Expandable, distributions, real_costs, tensors
+from pyro_gcm.distributions.event_sides import InfiniteCost, finite_part, prepend_atom
 from pyro_gcm.distributions.families import tail_log_probs
-from pyro_gcm.distributions.infinite_cost import InfiniteCost, finite_part, prepend_atom
 
 
 class LatentMixture(Expandable):
@@ -59,9 +59,7 @@ class LatentMixture(Expandable):
 
     def _average(self, values: Tensor) -> Tensor:
         """Weighted mean of `[N, ...] + event_shape` over the draws."""
-        weights = self.log_weights.exp().reshape(
-            *self.log_weights.shape, *(1,) * len(self.event_shape)
-        )
+        weights = self.log_weights.exp()[(..., *[None] * len(self.event_shape))]
         # An infinite value of weight 0 does not count.
         return torch.where(weights > 0, weights * values, 0.0).sum(0).to(self.loc.dtype)
 

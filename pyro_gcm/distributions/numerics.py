@@ -64,11 +64,8 @@ class _LogAny(Transformable):
         log_none = log_miss.sum(-1)
         # The first-hit sum is exact for results below 1/2. Closer to 1 its terms round, but log1p
         # of the complement is exact.
-        return torch.where(
-            log_none < -LOG_2,
-            torch.log1p(-log_none.exp()),
-            torch.logsumexp(first_terms(log_hit, log_miss), -1),
-        )
+        first = torch.logsumexp(first_terms(log_hit, log_miss), -1)
+        return torch.where(log_none < -LOG_2, torch.log1p(-log_none.exp()), first)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:

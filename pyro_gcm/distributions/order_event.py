@@ -15,8 +15,7 @@ from pyro_gcm.distributions.base import Enumerable, EventOutcome, tensors
 from pyro_gcm.distributions.cost_posterior import CostPosterior
 from pyro_gcm.distributions.event_forms import EventForms
 from pyro_gcm.distributions.event_planes import ALL, EventPlanes, of_rows
-from pyro_gcm.distributions.event_sides import Left, gaussian_difference, side
-from pyro_gcm.distributions.infinite_cost import InfiniteCost
+from pyro_gcm.distributions.event_sides import InfiniteCost, Left, gaussian_difference, side
 from pyro_gcm.distributions.revenue_posterior import RevenuePosterior
 
 

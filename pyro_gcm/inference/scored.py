@@ -86,16 +86,10 @@ class Scored(Reader):
         self.log_shared = self.log_shared + of(p).log_prob(value) - self.q[name].log_prob(value)
         return value
 
-    def guided(self, name: str, q: Any, *, own: bool = False, exact: bool = False) -> Tensor | None:
-        """One line of the guide's story.
-
-        :param own: whether q is the story's own distribution.
-        :param exact: whether it is the one given the inputs, which the plan may have in its place.
-        """
-        if name in self.plan.hidden or name in self.plan.left:
-            return None
+    def guide(self, name: str, q: Any, own: bool) -> Tensor:
+        """A draw of the guide, and the distribution that its density comes from."""
         value = self._draw(name, q := of(q))
-        if not own and not (exact and name in self.plan.exact):
+        if not own:
             if self.dreg:
                 value = value.view_as(value)
                 self.weighed.append(value)

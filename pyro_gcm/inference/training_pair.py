@@ -165,7 +165,7 @@ def _guide_sites(model: StoryModel, plan: Plan) -> dict[str, bool]:
         width = model.response.outcome_width
         y = torch.ones((3,) if width == 1 else (3, width), **like)
         guided = _Guided(model, plan, x, r)
-        model.guide_story(guided, x, r, y)
+        model.guide_story(guided.guided, x, r, y)
         told = Dry(model, plan, x, r)
         told.shared = model.shared(told.share)
         model.story(told, x, r, None)
@@ -184,11 +184,7 @@ def _guide_sites(model: StoryModel, plan: Plan) -> dict[str, bool]:
 class _Guided(Reader):
     """Draws the sites of a guide's story; notes the distribution where it is the story's own."""
 
-    def __call__(  # type: ignore[override]
-        self, name: str, q: Any, *, own: bool = False, exact: bool = False
-    ) -> Any:
-        if name in self.plan.hidden or name in self.plan.left:
-            return None
-        q, own = of(q), own or (exact and name in self.plan.exact)
+    def guide(self, name: str, q: Any, own: bool) -> Any:
+        q = of(q)
         self.values[name] = q if own else None
         return q.sample()

@@ -176,12 +176,8 @@ def grouped_adamw(
     :param map_rate: factor on the learning rate of the revenue map.
     """
     maps = {id(parameter) for parameter in model.get_submodule("revenue_map").parameters()}
-    decayed = {
-        id(parameter)
-        for part in ("encoder", "cost_net")
-        for name, parameter in model.get_submodule(part).named_parameters()
-        if name.endswith("weight")
-    }
+    parts = nn.ModuleList(model.get_submodule(part) for part in ("encoder", "cost_net"))
+    decayed = {id(p) for name, p in parts.named_parameters() if name.endswith("weight")}
 
     def make(parameters: Iterable[nn.Parameter], lr: float) -> Optimizer:
         groups: dict[tuple[float, float], dict[str, Any]] = {}

@@ -85,11 +85,8 @@ class Predictions(OrderEventModel):
         :param num_samples: draws of z, the model's own number by default.
         :returns: [B].
         """
-        with elementwise():
-            rows, noise = self.rows(x, r), self.noise(num_samples)
-        dtype = self.response.prediction_dtype(self.dtype)
-        found = torch.empty(len(rows.x), dtype=dtype, device=self.device)
-        for place, values, draws in surfaces.row_predictions(self, rows.x, rows.r, noise):
+        blocks, found = self._by_rows(x, r, num_samples)
+        for place, values, draws in blocks:
             found[place] = draws.mean(values)
         return found
 
@@ -131,11 +128,8 @@ class Predictions(OrderEventModel):
             weights that `surface_draws` returns where they are not equal: after joint training, and
             with a prior "categorical" or "mixture".
         """
-        with elementwise():
-            rows, noise = self.rows(x, r), self.noise(num_samples)
-        dtype = self.response.prediction_dtype(self.dtype)
-        blocks = surfaces.row_predictions(self, rows.x, rows.r, noise)
-        return torch.cat([values.to(dtype) for _, values, _ in blocks], 1)
+        blocks, like = self._by_rows(x, r, num_samples)
+        return torch.cat([values.to(like.dtype) for _, values, _ in blocks], 1)
 
     @prediction
     def surface(
@@ -255,6 +249,14 @@ class Predictions(OrderEventModel):
         return self.by_blocks(of, num_samples, rows, dtype)
 
     # What the methods above have in common
+
+    def _by_rows(self, x: ArrayLike, r: ArrayLike, num_samples: Count) -> tuple[Any, Tensor]:
+        """Blocks of `row_predictions`, and an empty tensor for the predictions of all rows."""
+        with elementwise():
+            rows, noise = self.rows(x, r), self.noise(num_samples)
+        dtype = self.response.prediction_dtype(self.dtype)
+        empty = torch.empty(len(rows.x), dtype=dtype, device=self.device)
+        return surfaces.row_predictions(self, rows.x, rows.r, noise), empty
 
     def grid(self, x: ArrayLike, revenues: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked x and revenues of a surface, without missing values."""

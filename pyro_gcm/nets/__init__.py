@@ -7,11 +7,12 @@ from pyro_gcm.nets.conditional import (
     AmortizedGuide,
     Conditional,
     ConstantLogits,
+    FactorCosts,
+    MixedCosts,
     PosteriorGuide,
     RevenueGuide,
     with_missing_indicators,
 )
-from pyro_gcm.nets.dependent_costs import FactorCosts, MixedCosts
 from pyro_gcm.nets.latent import (
     ConditionalCategorical,
     ConditionalFlow,

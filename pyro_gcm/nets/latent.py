@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pyro.distributions as dist
@@ -21,7 +21,7 @@ from pyro_gcm._utils.recipe import recorded
 from pyro_gcm._utils.tensors import broadcast_shapes
 from pyro_gcm._utils.validation import positive_int
 from pyro_gcm.distributions.numerics import ndtr
-from pyro_gcm.nets.conditional import Conditional, mlp, positive, widths_of
+from pyro_gcm.nets.conditional import Conditional, Hidden, mlp, positive, widths_of
 
 Make = TypeVar("Make", bound=Callable[..., nn.Module])
 
@@ -49,12 +49,12 @@ def latent(*, prior: str | None = None, guide: str | None = None) -> Callable[[M
 
 
 @latent(prior="conditional", guide="")
-def _normal(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+def _normal(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
     return Conditional(dist.Normal, in_dim, (dim,), hidden)
 
 
 @latent(prior="laplace")
-def _laplace(in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> nn.Module:
+def _laplace(in_dim: int, dim: int, hidden: Hidden = 16) -> nn.Module:
     return Conditional(dist.Laplace, in_dim, (dim,), hidden)
 
 
@@ -91,7 +91,7 @@ class ConditionalMultivariateNormal(nn.Module):
     torch.Size([5, 3, 3])
     """
 
-    def __init__(self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16) -> None:
         super().__init__()
         self.dim = dim = positive_int("dim", dim)
         below = dim * (dim - 1) // 2
@@ -126,9 +126,7 @@ class ConditionalMixture(nn.Module):
     torch.Size([5, 4])
     """
 
-    def __init__(
-        self, in_dim: int, dim: int, components: int = 4, hidden: int | Sequence[int] = 16
-    ) -> None:
+    def __init__(self, in_dim: int, dim: int, components: int = 4, hidden: Hidden = 16) -> None:
         super().__init__()
         components, dim = positive_int("components", components), positive_int("dim", dim)
         self.net = mlp(in_dim, components, hidden)
@@ -143,9 +141,8 @@ class ConditionalMixture(nn.Module):
     def forward(self, context: Tensor) -> DiagNormalMixture:
         """The distribution, with batch shape `context.shape[:-1]` and event shape [D]."""
         shape = (*context.shape[:-1], *self.locs.shape)
-        return DiagNormalMixture(
-            self.locs.expand(shape), self.scales.expand(shape), self.net(context)
-        )
+        locs, scales = self.locs.expand(shape), self.scales.expand(shape)
+        return DiagNormalMixture(locs, scales, self.net(context))
 
 
 @latent(prior="categorical")
@@ -164,7 +161,7 @@ class ConditionalCategorical(nn.Module):
     torch.Size([3, 1, 3])
     """
 
-    def __init__(self, in_dim: int, categories: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, in_dim: int, categories: int, hidden: Hidden = 16) -> None:
         super().__init__()
         categories = positive_int("categories", categories, minimum=2)
         self.net = mlp(in_dim, categories, hidden)
@@ -191,9 +188,7 @@ class ConditionalFlow(nn.Module):
     torch.Size([7, 5, 3])
     """
 
-    def __init__(
-        self, in_dim: int, dim: int, hidden: int | Sequence[int] = 16, transforms: int = 2
-    ) -> None:
+    def __init__(self, in_dim: int, dim: int, hidden: Hidden = 16, transforms: int = 2) -> None:
         super().__init__()
         dim = positive_int("dim", dim)
         self.flow = _zuko().flows.NSF(
@@ -287,10 +282,8 @@ class DiagNormalMixture(dist.MixtureOfDiagNormals):
         shape = self._extended_shape(sample_shape)
         index = which[..., None, None].expand(*shape[:-1], 1, shape[-1])
         with torch.no_grad():
-            loc, scale = (
-                part.expand(*shape[:-1], *part.shape[-2:]).gather(-2, index).squeeze(-2)
-                for part in (self.locs, self.coord_scale)
-            )
+            parts = (v.expand(*shape[:-1], *v.shape[-2:]) for v in (self.locs, self.coord_scale))
+            loc, scale = (part.gather(-2, index).squeeze(-2) for part in parts)
             z = loc + scale * torch.randn_like(loc)
         return self._differentiable(z)
 

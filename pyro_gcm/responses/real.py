@@ -8,7 +8,6 @@ prediction is. The models know nothing else about y, so another kind is another 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pyro.distributions as dist
@@ -22,7 +21,7 @@ from pyro_gcm._utils.standardizer import Standardizer
 from pyro_gcm._utils.validation import one_of, positive_int
 from pyro_gcm.distributions import GuessedEvent, OrderEvent, ThresholdNormal, ThresholdQuantile
 from pyro_gcm.distributions.base import checks
-from pyro_gcm.nets.conditional import ConstantLogits, mlp, positive
+from pyro_gcm.nets.conditional import ConstantLogits, Hidden, mlp, positive
 from pyro_gcm.prediction.predictive import DistributionPredictive, MeanPredictive
 from pyro_gcm.responses.response import Encodes, Response
 from pyro_gcm.training.result import entropy
@@ -43,7 +42,7 @@ class Binary(Response, name="binary"):
     predictive = MeanPredictive
     log_likelihood_bound = 0.0
 
-    def __init__(self, x_dim: int = 0, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, x_dim: int = 0, hidden: Hidden = 16) -> None:
         super().__init__()
 
     def check_outcome(self, y: Tensor) -> None:
@@ -137,7 +136,7 @@ def normal_loss(y: Tensor, share: Tensor) -> float:
 class _RealResponse(RealOutcome):
     """Base of real y of which a network of x gives mu_t and the spreads."""
 
-    def __init__(self, x_dim: int, outputs: int, hidden: int | Sequence[int]) -> None:
+    def __init__(self, x_dim: int, outputs: int, hidden: Hidden) -> None:
         super().__init__()
         self.net = mlp(positive_int("x_dim", x_dim, minimum=0), outputs, hidden)
         self.standardizer = Standardizer(1)
@@ -192,7 +191,7 @@ class Continuous(_RealResponse, name="continuous"):
     def __init__(
         self,
         x_dim: int,
-        hidden: int | Sequence[int] = 16,
+        hidden: Hidden = 16,
         *,
         noise: str = "conditional",
         equal_weights: bool = False,
@@ -241,7 +240,7 @@ class Quantile(_RealResponse, name="quantile"):
         """Refuse levels, which are chosen."""
         raise ValueError("required_revenue needs revenues that are not quantile levels")
 
-    def __init__(self, x_dim: int, hidden: int | Sequence[int] = 16) -> None:
+    def __init__(self, x_dim: int, hidden: Hidden = 16) -> None:
         super().__init__(x_dim, 2, hidden)
 
     def r_dist(self) -> dist.Uniform:

@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from loans import loans
 from sklearn.pipeline import make_pipeline
-from tables import loans
 
 from pyro_gcm import load, save
 from pyro_gcm.audit import audit_table

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tables import loans
+from loans import loans
 
 from pyro_gcm import save
 from pyro_gcm.estimators import GCMClassifier

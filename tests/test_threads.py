@@ -18,6 +18,7 @@ import pytest
 import torch
 import zoo
 from torch import Tensor, nn
+from training_runs import weights
 
 from pyro_gcm import GCM, IGCM, baselines, fit
 from pyro_gcm._utils.evaluating import evaluating
@@ -32,16 +33,12 @@ QUICK: Any = {"epochs": 2, "batch_size": 30, "progress": False}
 Results = dict[str, Any]
 
 
-def results_of(model: Any) -> Results:
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
 def trained(make: Callable[[], Any], **options: Any) -> Callable[[], Results]:
     def run() -> Results:
         model = make()
         data = (X, R, Y) if model.dtype == torch.float32 else (X.double(), R.double(), Y.double())
         result = fit(model, *data, **gathered({**QUICK, **options}))
-        return {**results_of(model), "loss": result.history["loss"].to_numpy()}
+        return {**weights(model), "loss": result.history["loss"].to_numpy()}
 
     return run
 
@@ -50,7 +47,7 @@ def trained_baseline() -> Results:
     with Randomness(0).in_use():
         model = baselines.MLP(3, 2, hidden=4)
     baselines.fit(model, X, R, Y, **QUICK)
-    return results_of(model)
+    return weights(model)
 
 
 def members() -> GCM:
@@ -101,7 +98,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "importance": lambda model: importance_diagnostics(
         model, X[:9], R[:9], Y[:9], num_particles=50, progress=False
     ),
-    "a new model": lambda model: results_of(type(model)(3, 2, hidden=4, seed=8)),
+    "a new model": lambda model: weights(type(model)(3, 2, hidden=4, seed=8)),
 }
 
 
@@ -246,7 +243,7 @@ def test_a_prediction_of_a_model_in_training_runs_between_its_steps(globals_stay
     fit(model, X, R, Y, **run, callback=lambda step: kept.append(model.predict(X, R)))
     done.set()
     watcher.join()
-    assert same(results_of(wanted), results_of(model))
+    assert same(weights(wanted), weights(model))
     assert len(seen) > 3
     # Each is what some step left, not a mixture; before the first step the units are learned.
     known = {value.numpy().tobytes() for value in kept}

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from baseline_checks import Make, rows
-from test_promises import ALL
+from baseline_checks import ALL, Make, rows
 from torch import Tensor, nn
 from torch.func import grad, vmap
 

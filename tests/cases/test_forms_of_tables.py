@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
-from tables import loans
+from loans import loans
 
 from pyro_gcm._utils.table import read_table
 from pyro_gcm._utils.validation import as_tensor

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from loans import loans
 from sklearn.pipeline import make_pipeline
-from tables import loans
 
 from pyro_gcm import load, save
 from pyro_gcm._utils.bisection import smallest_reaching

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tables import loans
+from loans import loans
 
 from pyro_gcm import estimators
 from pyro_gcm.estimators.kinds import monotone_prediction, scores

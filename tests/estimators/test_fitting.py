@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 import torch
+from loans import loans
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from tables import loans
 
 from pyro_gcm import data
 from pyro_gcm.estimators import GCMClassifier, IGCMClassifier

@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from tables import loans
+from loans import loans
 
 from pyro_gcm.audit import audit_table
 from pyro_gcm.estimators import GCMClassifier, GCMRegressor

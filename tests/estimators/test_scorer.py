@@ -13,8 +13,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from loans import loans
 from sklearn.exceptions import NotFittedError
-from tables import loans
 
 from pyro_gcm.estimators import GCMClassifier, GCMOrdinal, GCMRegressor
 from pyro_gcm.estimators import scorer as of_scorer

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tables import loans
+from loans import loans
 
 from pyro_gcm import save
 from pyro_gcm.estimators import GCMClassifier
@@ -20,17 +20,18 @@ fastapi = pytest.importorskip("fastapi", reason="the extra `serving` is not inst
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "server.py"
 
 
+Table = tuple[GCMClassifier, pd.DataFrame]
+
+
 @pytest.fixture(scope="module")
-def table() -> tuple[GCMClassifier, pd.DataFrame]:
+def table() -> Table:
     X, y = loans(80)
     X = X[["debt", "job"]]
     return GCMClassifier(monotonic_cst={"debt": 1}, members=2, epochs=1).fit(X, y), X
 
 
 @pytest.fixture
-def server(
-    table: tuple[GCMClassifier, pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Any:
+def server(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of the server, with a saved model."""
     monkeypatch.setenv("MODEL", str(save(table[0], tmp_path / "model")))
     spec = importlib.util.spec_from_file_location("server", EXAMPLE)
@@ -70,9 +71,7 @@ def rows_of(X: pd.DataFrame) -> list[dict[str, Any]]:
     return X.astype(object).where(X.notna(), None).to_dict("records")
 
 
-def test_requests_that_wait_together_are_one_call(
-    table: tuple[GCMClassifier, pd.DataFrame], server: Any
-) -> None:
+def test_requests_that_wait_together_are_one_call(table: Table, server: Any) -> None:
     model, X = table
     found, calls = answers(server, [rows_of(X[start : start + 7]) for start in range(0, 80, 7)])
     shown = [row for answer in found for row in answer["predictions"]]
@@ -81,9 +80,7 @@ def test_requests_that_wait_together_are_one_call(
     assert calls <= 2
 
 
-def test_wrong_rows_are_refused_and_the_others_answered(
-    table: tuple[GCMClassifier, pd.DataFrame], server: Any
-) -> None:
+def test_wrong_rows_are_refused_and_the_others_answered(table: Table, server: Any) -> None:
     good = rows_of(table[1][:2])
     found, _ = answers(server, [good, [{"debt": "much", "job": "cook"}], [{"debt": 1.0}], good])
     assert found[0] == found[3]

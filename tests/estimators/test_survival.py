@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tables import loans
+from loans import loans
 
 from pyro_gcm.data.survival_times import SurvivalTimes
 from pyro_gcm.diagnostics import kaplan_meier

@@ -9,8 +9,8 @@ import pandas as pd
 import polars
 import pyarrow
 import pytest
+from loans import loans
 from sklearn.exceptions import NotFittedError
-from tables import loans
 
 from pyro_gcm import estimators
 from pyro_gcm._utils.columns import Column

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tables import loans
+from loans import loans
 
 from pyro_gcm.estimators import (
     GCMClassifier,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import zoo
 from torch import Tensor
 from training_runs import goes_on
 
@@ -20,9 +21,7 @@ QUICK: Any = {"progress": False, "device": "cpu", "seed": 3}
 
 
 def rows(count: int = 90) -> list[Tensor]:
-    g = torch.Generator().manual_seed(count)
-    x, r = torch.randn(count, 3, generator=g), torch.randn(count, 2, generator=g)
-    return [x, r, (x[:, 0] + r.sum(1) + torch.randn(count, generator=g) > 0).float()]
+    return [*zoo.rows(count=count).map(Tensor.float)[:3]]
 
 
 def few(columns: list[Tensor], count: int) -> list[Tensor]:

@@ -1,11 +1,11 @@
-"""Tables that tests of several folders share."""
+"""Simulated loans with columns of every kind and missing values."""
 
 import numpy as np
 import pandas as pd
 
 
 def loans(rows: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
-    """Simulated loans: income and debt with gaps, years, job (text), grade (ordered); yes or no."""
+    """Columns income and debt (with missing values), years, job (text) and grade (ordered); y."""
     rng = np.random.default_rng(seed)
     grades = pd.CategoricalDtype(["A", "B", "C"], ordered=True)
     table = pd.DataFrame(

@@ -57,7 +57,7 @@ def audit(
         ),
     ] = None,
     adapter: Annotated[
-        str | None, typer.Option(help="How such a predictor is called; by default found out.")
+        str | None, option("TEXT", "How such a predictor is called; by default found out.")
     ] = None,
     pairs: Pairs = 100_000,
     seed: Seed = 0,
@@ -81,8 +81,7 @@ def audit(
     """Search for predictions that move the wrong way.
 
     Pairs of rows are compared that differ in constrained columns alone; the exit code is 1 if the
-    prediction of one moves against its direction. An ordinal model
-    is audited in its mean place.
+    prediction of one moves against its direction. An ordinal model is audited in its mean place.
 
     Example: pyro-gcm audit model/ data.csv --pairs 20000 --plot audit.png
     """
